@@ -1,0 +1,1 @@
+"""Params models: frozen, validated descriptions of a network."""

@@ -1,0 +1,102 @@
+"""The base of every params model, and the `type` discriminator that plug-ins can extend."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+Index = Annotated[int, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Model(BaseModel):
+    """A frozen table of parameters: unknown keys, wrong types and values out of range are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, strict=False)
+
+
+class Part(Model):
+    """A table chosen by its `type` key; each subclass with a literal `type` is one choice.
+
+    A new part needs no registration: importing the module that defines it makes it known.
+    """
+
+    kind: ClassVar[str] = "part"
+
+    @classmethod
+    def choices(cls) -> dict[str, type[Part]]:
+        """Return every concrete subclass known now, by the value of its `type` key."""
+        found: dict[str, type[Part]] = {}
+        for part in _subclasses(cls):
+            field = part.model_fields.get("type")
+            if field is not None and not inspect.isabstract(part) and isinstance(field.default, str):
+                found[field.default] = part
+        return dict(sorted(found.items()))
+
+
+def _subclasses(cls: type[Part]) -> Iterator[type[Part]]:
+    yield cls
+    for sub in cls.__subclasses__():
+        yield from _subclasses(sub)
+
+
+class OneOf:
+    """Annotation: a table of the given kind of part, validated by the class its `type` names."""
+
+    def __init__(self, base: type[Part]) -> None:
+        self.base = base
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Validate through the choices known when a file is read, so that plug-ins count."""
+        return core_schema.no_info_plain_validator_function(
+            self._validate,
+            serialization=core_schema.plain_serializer_function_ser_schema(lambda part: part.model_dump()),
+        )
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe every choice, for editors."""
+        return {"anyOf": [part.model_json_schema() for part in self.base.choices().values()]}
+
+    def _validate(self, value: Any) -> Part:
+        if isinstance(value, self.base):
+            return value
+        choices = self.base.choices()
+        listed = ", ".join(choices)
+        if not isinstance(value, dict):
+            raise PydanticCustomError(
+                "not_a_table",
+                "a table with a `type` is wanted here",
+                {"expected": f"a {self.base.kind} table; types: {listed}"},
+            )
+        if "type" not in value:
+            raise PydanticCustomError(
+                "type_missing",
+                "the `type` of this {kind} is missing",
+                {"kind": self.base.kind, "expected": listed},
+            )
+        part = choices.get(value["type"]) if isinstance(value["type"], str) else None
+        if part is None:
+            near = difflib.get_close_matches(str(value["type"]), choices, n=1)
+            raise PydanticCustomError(
+                "type_unknown",
+                "there is no {kind} of this type",
+                {
+                    "kind": self.base.kind,
+                    "got": repr(value["type"]),
+                    "expected": listed,
+                    "hint": f'did you mean "{near[0]}"?' if near else "",
+                },
+            )
+        return part.model_validate(value)

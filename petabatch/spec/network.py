@@ -1,0 +1,97 @@
+"""The whole params file as one frozen model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from petabatch.spec.model import Count, Index, Model, OneOf, Positive
+from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe
+from petabatch.spec.schedule import Every, Schedule
+
+
+class Run(Model):
+    """`[run]`: how long, how many slices, and on what."""
+
+    batch: Count = 1
+    """Slices in the whole run, over all ranks."""
+    display: Count = 1
+    """Steps for which one input is shown."""
+    displays: Count | None = None
+    """Length of the run in displays; give this or `steps`."""
+    steps: Count | None = None
+    """Length of the run in steps; give this or `displays`."""
+    dt: Positive = 1.0
+    """Duration of a step, in the unit of every `tau`."""
+    seed: Index = 1
+    """Every random number of the run derives from it."""
+    precision: Literal["float32", "float64"] = "float32"
+    threads: Count | None = None
+    """Threads of each rank; by default the cores this process may use. Never changes a result."""
+    device: Literal["cpu", "gpu"] = "cpu"
+    kernel: Literal["auto", "array", "dense", "lazy"] = "auto"
+    """Which kernels make the steps; `array` is the readable reference."""
+    reduce: Literal["exact", "fast", "overlapped"] = "exact"
+    """How weight changes are summed over slices; only `exact` gives the same bits on any number of ranks."""
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Run:
+        if (self.displays is None) == (self.steps is None):
+            raise PydanticCustomError(
+                "run_length",
+                "the length of the run is given twice" if self.steps else "the length of the run is missing",
+                {"expected": "either `displays` or `steps`"},
+            )
+        return self
+
+    @property
+    def length(self) -> int:
+        """Steps in the whole run."""
+        return self.steps if self.steps is not None else self.display * (self.displays or 0)
+
+
+class LayerOutput(Model):
+    """`[output.layers.NAME]`: what is written of a layer, and when."""
+
+    every: Schedule = DISPLAY
+    variables: tuple[str, ...] = ("A",)
+    """`A` is the activity; others are the layer type's own, as `V`."""
+
+
+class ConnectionOutput(Model):
+    """`[output.connections.NAME]`: when the weights are written; the first time is before step 1."""
+
+    every: Schedule = DISPLAY
+
+
+class Output(Model):
+    """`[output]`: what goes to the run file besides the probes."""
+
+    layers: dict[str, LayerOutput] = Field(default_factory=dict)
+    connections: dict[str, ConnectionOutput] = Field(default_factory=dict)
+    flush: Schedule = Every(10, "displays")
+    """When what was recorded is put on disk as an immutable segment."""
+
+
+class Checkpoint(Model):
+    """`[checkpoint]`: when the whole state is saved. One is always written at the end and when stopped."""
+
+    every: Schedule = Every(50, "displays")
+    keep: Count = 2
+    """Checkpoints kept; the newest ones."""
+
+
+class Network(Model):
+    """A complete description: what a params file says, or what Python code builds from the same models."""
+
+    title: str = ""
+    plugins: tuple[str, ...] = ()
+    """Python files, relative to the params file, that define further layers, sources, probes and so on."""
+    run: Run
+    layers: dict[str, Annotated[Layer, OneOf(Layer)]]
+    connections: dict[str, Annotated[Connection, OneOf(Connection)]] = Field(default_factory=dict)
+    probes: dict[str, Annotated[Probe, OneOf(Probe)]] = Field(default_factory=dict)
+    output: Output = Output()
+    checkpoint: Checkpoint = Checkpoint()

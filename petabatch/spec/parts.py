@@ -1,0 +1,159 @@
+"""The abstract parts a network is made of. Concrete ones live one to a file in their own folders.
+
+A part is at once the frozen table a user writes (its fields) and the behaviour behind it (its methods).
+It never holds simulation arrays: those are declared as `Variable`s, allocated by the engine, and handed in.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from petabatch.spec.model import Count, Finite, Index, Part
+from petabatch.spec.schedule import Every, Schedule
+from petabatch.variable import Array, Variable
+
+Shape = tuple[Count, Count, Count]
+"""`[ny, nx, nf]`: rows, columns, features."""
+
+DISPLAY = Every(1, "displays")
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a step knows of itself: the number of the step being made, and who is in the lane."""
+
+    step: int
+    dt: float
+    slices: range
+    """Global slice numbers of the lane's leading axis."""
+    seed: int
+    xp: Any = np
+    """The array module of the lane's arrays: numpy or cupy."""
+
+
+class Layer(Part):
+    """A layer `[batch, ny, nx, nf]`: state variables, channels that gather input, and an update rule."""
+
+    kind: ClassVar[str] = "layer"
+    channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
+    """Channel name to (buffer, sign); `update` gets one summed array per buffer."""
+
+    type: str
+    shape: Shape
+    """Rows, columns, features: `[ny, nx, nf]`."""
+    phase: Index | None = None
+    """Pin the level of this layer; by default it is derived from the connections."""
+    border: Literal["zero", "mirror"] | Finite = "zero"
+    """What connections see beyond the edge: zeros, the mirrored layer, or a constant value."""
+
+    def variables(self) -> Sequence[Variable]:
+        """Declare state beyond the activity `A`; shapes without the leading batch axis."""
+        return ()
+
+    @abstractmethod
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Make one step in place.
+
+        `state` holds the declared variables, `drive` the summed input of each buffer, `previous` the
+        layer's activity of the step before and `activity` receives the new one (they may be one array).
+        All are `[lanes, ny, nx, nf]`.
+        """
+
+    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+        """Set the initial state (step 0) in place; by default variables keep their declared value."""
+
+
+class Source(Part):
+    """Where an input layer's images come from."""
+
+    kind: ClassVar[str] = "source"
+    type: str
+
+    @abstractmethod
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
+        """Return `read(slice, item) -> float32 [ny, nx, nf]`, a pure function of global slice and item number.
+
+        Thread-safe. `item` counts the displays of that slice from 0. Opens and checks the data once.
+        Raises InputError when it is missing, unreadable, or of a shape that cannot fill the layer.
+        """
+
+
+class Initial(Part):
+    """How weights start."""
+
+    kind: ClassVar[str] = "weight initialiser"
+    type: str
+
+    @abstractmethod
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return float64 weights `[..., nf_pre, nyp, nxp, nf_post]`; leading axes are kernels, if several."""
+
+
+class Normalize(Part):
+    """What is done to weights at the start and after each update."""
+
+    kind: ClassVar[str] = "normaliser"
+    type: str
+
+    @abstractmethod
+    def apply(self, weights: Array, xp: Any) -> None:
+        """Normalise `[lanes or 1, ky, kx, nf_pre, nyp, nxp, nf_post]` in place."""
+
+
+class Learning(Part):
+    """How a plastic connection turns activities into weight changes."""
+
+    kind: ClassVar[str] = "learning rule"
+    type: str
+    every: Schedule = DISPLAY
+    """When the weights are updated."""
+
+
+class Connection(Part):
+    """Carries the activity of layer `pre` into a channel of layer `post`."""
+
+    kind: ClassVar[str] = "connection"
+    type: str
+    pre: str
+    post: str
+    channel: str = "exc"
+    """Channel of the post layer, usually `exc` (added) or `inh` (subtracted); `none` delivers nothing."""
+    strength: Finite = 1.0
+    """Factor on what is delivered."""
+    delay: Index = 0
+    """Extra steps before the activity arrives."""
+    feedback: bool = False
+    """This connection closes a cycle and carries the activity of the step before."""
+
+
+class Probe(Part):
+    """Measures one number or more per slice, and writes them to `/probes/<name>/`."""
+
+    kind: ClassVar[str] = "probe"
+    type: str
+    every: Schedule = Every(1, "steps")
+    """When the probe measures."""
+
+    @abstractmethod
+    def layers(self) -> Sequence[str]:
+        """Name the layers it reads, so that a dangling name is found before the run."""
+
+    @abstractmethod
+    def quantities(self) -> Mapping[str, str]:
+        """Name what it measures: quantity to a one-line description with units."""
+
+    @abstractmethod
+    def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
+        """Return each quantity as float64 `[lanes]`; `read(layer, variable)` gives `[lanes, ny, nx, nf]`."""

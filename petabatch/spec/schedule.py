@@ -1,0 +1,63 @@
+"""When something happens: every N steps, every N displays, or never."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+_FORM = re.compile(r"^(?:(\d+)\s+)?(step|steps|display|displays)$")
+
+
+@dataclass(frozen=True)
+class Every:
+    """A period in steps or displays; a count of 0 never fires."""
+
+    count: int
+    unit: str = "steps"
+
+    def steps(self, display: int) -> int:
+        """Return the period in steps for displays of `display` steps; 0 is never."""
+        return self.count * (display if self.unit == "displays" else 1)
+
+    def __str__(self) -> str:
+        return "never" if self.count == 0 else f"{self.count} {self.unit}"
+
+
+def fires(period: int, step: int, offset: int = 0) -> bool:
+    """Say whether a schedule of `period` steps fires at the end of `step`."""
+    return period > 0 and (step - offset) % period == 0
+
+
+def next_fire(period: int, step: int, offset: int = 0) -> int | None:
+    """Return the first step after `step` at whose end the schedule fires; None is never."""
+    return None if period <= 0 else step + period - (step - offset) % period
+
+
+def _parse(value: Any) -> Every:
+    if isinstance(value, Every):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return Every(value)
+    if isinstance(value, str):
+        if value == "never":
+            return Every(0)
+        match = _FORM.match(value.strip())
+        if match and match[1] != "0":
+            return Every(int(match[1] or 1), "steps" if match[2].startswith("step") else "displays")
+    raise PydanticCustomError(
+        "schedule",
+        "this is not a schedule",
+        {"expected": '"display", "10 displays", "50 steps", a number of steps, or "never"'},
+    )
+
+
+Schedule = Annotated[
+    Every,
+    PlainValidator(_parse),
+    PlainSerializer(str),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}),
+]
