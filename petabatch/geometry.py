@@ -11,7 +11,7 @@ connections, and, with size = stride * p, for its many-to-one connections with p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -129,3 +129,87 @@ def pre_perspective(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
     post_patch = axis.size // axis.stride
     start = np.floor_divide(2 * fine - axis.stride * (post_patch - 1), 2 * axis.stride)
     return np.mod(fine, axis.stride), -start
+
+
+@dataclass(frozen=True)
+class Link:
+    """How a weighted connection joins two layers: which end is coarse, and the patches between them."""
+
+    patches: Patches
+    scatter: bool
+    """True: the pre layer is the coarse one and scatters patches (one-to-many, one-to-one);
+    False: the post layer is the coarse one and gathers them (many-to-one)."""
+
+    @property
+    def transposed(self) -> Link:
+        """The same weights carried the other way."""
+        return Link(self.patches, not self.scatter)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+        """The shapes (pre, post) this link joins."""
+        p = self.patches
+        coarse, fine = (p.y.coarse, p.x.coarse, p.features), (p.y.fine, p.x.fine, p.channels)
+        return (coarse, fine) if self.scatter else (fine, coarse)
+
+    def with_margin(self, wanted: bool) -> Link:
+        """Return the same link with or without the patches of units beyond the coarse layer's edge."""
+        y, x = (
+            replace(a, margin=_needed_margin(a) if wanted else 0) for a in (self.patches.y, self.patches.x)
+        )
+        return Link(replace(self.patches, y=y, x=x), self.scatter)
+
+
+def link(
+    pre: tuple[int, int, int],
+    post: tuple[int, int, int],
+    patch: tuple[int, int],
+    shared: bool,
+    margin: bool = False,
+) -> Link:
+    """Return the link of a connection with `patch` = (nyp, nxp) post units for each pre unit.
+
+    `margin` includes the units beyond the edge of a coarse pre layer whose border is not zero.
+    Raises GeometryError when the sizes or the patch do not go together.
+    """
+    directions, axes = [], []
+    for name, n_pre, n_post, size in (
+        ("rows", pre[0], post[0], patch[0]),
+        ("columns", pre[1], post[1], patch[1]),
+    ):
+        direction, factor = ratio(n_pre, n_post)
+        directions.append(direction)
+        coarse, fine = min(n_pre, n_post), max(n_pre, n_post)
+        width = size * factor if direction == "many-to-one" else size
+        if width > fine:
+            raise GeometryError(f"a patch of {width} {name} does not fit on a layer of {fine} {name}")
+        axis = Axis(coarse, fine, factor, width)
+        axes.append(axis)
+    if "many-to-one" in directions and "one-to-many" in directions:
+        raise GeometryError("the pre layer is larger than the post layer one way and smaller the other way")
+    scatter = "many-to-one" not in directions
+    coarse_features, fine_features = (pre[2], post[2]) if scatter else (post[2], pre[2])
+    way = Link(Patches(axes[0], axes[1], coarse_features, fine_features, shared), scatter)
+    return way.with_margin(scatter and margin)
+
+
+def _needed_margin(axis: Axis) -> int:
+    """Return how many units beyond the edge own a patch that still touches the fine grid."""
+    margin = 0
+    while axis.start(-margin - 1) + axis.size > 0 or axis.start(axis.coarse + margin) < axis.fine:
+        margin += 1
+    return margin
+
+
+def weight_shape(way: Link) -> tuple[int, ...]:
+    """Return `[ky, kx, nf_pre, nyp, nxp, nf_post]`, the shape of the weights of one slice.
+
+    `ky, kx` count the kernels along each axis: 1 for shared weights, the stride for shared weights of a
+    many-to-one connection (`Weights.cpp:205-231`), one per pre unit for non-shared weights.
+    """
+    p = way.patches
+    if way.scatter:
+        kernels = (1, 1) if p.shared else (p.y.units, p.x.units)
+        return (*kernels, p.features, p.y.size, p.x.size, p.channels)
+    kernels = (p.y.stride, p.x.stride) if p.shared else (p.y.fine, p.x.fine)
+    return (*kernels, p.channels, p.y.size // p.y.stride, p.x.size // p.x.stride, p.features)

@@ -8,6 +8,9 @@ from typing import Any, Literal
 Array = Any
 """A numpy or cupy array; which one is the kernels' choice."""
 
+Border = Literal["zero", "mirror"] | float
+"""What lies beyond the edge of a layer: zeros, the mirrored layer (edge unit repeated), or a value."""
+
 
 @dataclass(frozen=True)
 class Variable:

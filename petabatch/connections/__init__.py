@@ -1,1 +1,7 @@
-"""TBD."""
+"""Connection types, one to a file. Importing this package makes them known to params files."""
+
+from petabatch.connections.conv import Conv
+from petabatch.connections.identity import Identity
+from petabatch.connections.views import Clone, Transpose
+
+__all__ = ["Clone", "Conv", "Identity", "Transpose"]

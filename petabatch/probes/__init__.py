@@ -1,1 +1,7 @@
-"""TBD."""
+"""Probe types. Importing this package makes them known to params files."""
+
+from petabatch.probes.energy import Energy
+from petabatch.probes.norms import L0, L1, L2
+from petabatch.probes.psnr import PSNR
+
+__all__ = ["L0", "L1", "L2", "PSNR", "Energy"]

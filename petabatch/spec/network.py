@@ -30,11 +30,8 @@ class Run(Model):
     precision: Literal["float32", "float64"] = "float32"
     threads: Count | None = None
     """Threads of each rank; by default the cores this process may use. Never changes a result."""
-    device: Literal["cpu", "gpu"] = "cpu"
-    kernel: Literal["auto", "array", "dense", "lazy"] = "auto"
-    """Which kernels make the steps; `array` is the readable reference."""
-    reduce: Literal["exact", "fast", "overlapped"] = "exact"
-    """How weight changes are summed over slices; only `exact` gives the same bits on any number of ranks."""
+    kernel: Literal["auto", "array"] = "auto"
+    """Which kernels make the steps: the fast ones where they apply, or the readable reference."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Run:
@@ -71,8 +68,9 @@ class Output(Model):
 
     layers: dict[str, LayerOutput] = Field(default_factory=dict)
     connections: dict[str, ConnectionOutput] = Field(default_factory=dict)
-    flush: Schedule = Every(10, "displays")
-    """When what was recorded is put on disk as an immutable segment."""
+    flush: Schedule | None = None
+    """When what was recorded is put on disk as an immutable segment; by default every 10 displays, or
+    sooner where that would hold too much in memory."""
 
 
 class Checkpoint(Model):

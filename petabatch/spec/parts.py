@@ -9,13 +9,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from petabatch.spec.model import Count, Finite, Index, Part
 from petabatch.spec.schedule import Every, Schedule
-from petabatch.variable import Array, Variable
+from petabatch.variable import Array, Border, Variable
+
+if TYPE_CHECKING:
+    from petabatch.geometry import Link
+    from petabatch.kernels.array import ArrayKernels
 
 Shape = tuple[Count, Count, Count]
 """`[ny, nx, nf]`: rows, columns, features."""
@@ -83,7 +87,7 @@ class Source(Part):
 
     @abstractmethod
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
-        """Return `read(slice, item) -> float32 [ny, nx, nf]`, a pure function of global slice and item number.
+        """Return `read(slice, item) -> float32 [ny, nx, nf]`, a pure function of global slice and item.
 
         Thread-safe. `item` counts the displays of that slice from 0. Opens and checks the data once.
         Raises InputError when it is missing, unreadable, or of a shape that cannot fill the layer.
@@ -118,7 +122,49 @@ class Learning(Part):
     kind: ClassVar[str] = "learning rule"
     type: str
     every: Schedule = DISPLAY
-    """When the weights are updated."""
+    """When the weights are updated: at the end of these steps."""
+    offset: int = 0
+    """Steps by which the updates come later than the schedule says."""
+
+    @property
+    @abstractmethod
+    def against(self) -> str | None:
+        """Name the layer whose activity is multiplied with the pre layer's; None is the post layer."""
+
+    @property
+    @abstractmethod
+    def counted(self) -> bool:
+        """Say whether `change` needs the number of active pre units behind each weight."""
+
+    @abstractmethod
+    def variables(self, weights: Variable) -> Sequence[Variable]:
+        """Declare state of the rule, shaped like the weights, as a momentum."""
+
+    @abstractmethod
+    def change(
+        self,
+        weights: Array,
+        product: Array,
+        counts: Array | None,
+        state: Mapping[str, Array],
+        update: int,
+        slices: int,
+        xp: Any,
+    ) -> None:
+        """Change `weights` in place at update number `update` (from 0).
+
+        `product` is the sum of pre times post over positions (and over `slices` slices, for mode
+        `extra_shared`), `counts` how many pre units were active in that sum; both shaped like the weights.
+        """
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a connection needs to deliver: the link of its two layers and whose weights it uses."""
+
+    link: Link | None = None
+    weights: str | None = None
+    """Name of the connection that owns the weights."""
 
 
 class Connection(Part):
@@ -127,7 +173,9 @@ class Connection(Part):
     kind: ClassVar[str] = "connection"
     type: str
     pre: str
+    """Layer the activity comes from."""
     post: str
+    """Layer it goes to."""
     channel: str = "exc"
     """Channel of the post layer, usually `exc` (added) or `inh` (subtracted); `none` delivers nothing."""
     strength: Finite = 1.0
@@ -136,6 +184,26 @@ class Connection(Part):
     """Extra steps before the activity arrives."""
     feedback: bool = False
     """This connection closes a cycle and carries the activity of the step before."""
+
+    @abstractmethod
+    def wire(
+        self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
+    ) -> Wiring | None:
+        """Return the wiring, or None after `report(key, message, found=, expected=, hint=)`.
+
+        `pre` and `post` are known to exist when this is called.
+        """
+
+    @abstractmethod
+    def deliver(
+        self,
+        kernels: ArrayKernels,
+        wiring: Wiring,
+        activity: Array,
+        border: Border,
+        patches: Array | None,
+    ) -> Array:
+        """Return what arrives at the post layer, `[lanes, ny, nx, nf]`, before `strength` and sign."""
 
 
 class Probe(Part):

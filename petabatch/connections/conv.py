@@ -1,0 +1,86 @@
+"""Dense patches: every pre unit is joined to a patch of post units, the same patch everywhere or its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Literal
+
+from petabatch.geometry import GeometryError, Link, link, weight_shape
+from petabatch.kernels.array import ArrayKernels
+from petabatch.spec.model import Count, OneOf
+from petabatch.spec.parts import Connection, Initial, Layer, Learning, Normalize, Wiring
+from petabatch.variable import Array, Border, Variable
+
+
+class Conv(Connection):
+    """Weights `[ky, kx, nf_pre, nyp, nxp, nf_post]`: a patch of `nyp x nxp` post units for each pre unit.
+
+    The layers' sizes have a whole ratio: one-to-many (a code to its image), one-to-one, or many-to-one.
+    A patch is centred on its unit (see `petabatch.geometry`).
+    """
+
+    type: Literal["conv"] = "conv"
+    patch: tuple[Count, Count]
+    """Patch in post units, `[nyp, nxp]`."""
+    mode: Literal["extra_shared", "shared", "non_shared"] = "extra_shared"
+    """One kernel for the whole batch, one kernel per slice, or one patch per pre unit per slice."""
+    init: Annotated[Initial, OneOf(Initial)]
+    """How the weights start; the same in every slice."""
+    normalize: Annotated[Normalize, OneOf(Normalize)] | None = None
+    """What is done to the weights at the start and after each update."""
+    learn: Annotated[Learning, OneOf(Learning)] | None = None
+    """The learning rule; without it the weights stay."""
+
+    def link(self, layers: Mapping[str, Layer]) -> Link:
+        """Return the link between the two layers; raises GeometryError when they do not go together."""
+        pre, post = layers[self.pre], layers[self.post]
+        way = link(pre.shape, post.shape, self.patch, self.mode != "non_shared", pre.border != "zero")
+        if self.mode == "non_shared" and not way.scatter and pre.border != "zero":
+            raise GeometryError(
+                "non-shared weights of a many-to-one connection need a pre layer with border zero"
+            )
+        return way
+
+    def weights(self, layers: Mapping[str, Layer]) -> Variable:
+        """Declare the weights."""
+        return Variable(
+            "weights",
+            weight_shape(self.link(layers)),
+            ("ky", "kx", "pre_feature", "py", "px", "post_feature"),
+            f"weights of mode {self.mode}",
+            per="network" if self.mode == "extra_shared" else "slice",
+        )
+
+    def wire(
+        self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
+    ) -> Wiring | None:
+        """Check the geometry; the weights are this connection's own."""
+        try:
+            way = self.link(layers)
+        except GeometryError as error:
+            pre, post = layers[self.pre].shape, layers[self.post].shape
+            report(
+                "patch" if "patch" in str(error) else "",
+                str(error),
+                found=f"pre {list(pre)}, post {list(post)}, patch {list(self.patch)}",
+                expected="sizes that are whole multiples of one another, and a patch inside the layer",
+            )
+            return None
+        owner = next(name for name, connection in connections.items() if connection is self)
+        return Wiring(way, owner)
+
+    def deliver(
+        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
+    ) -> Array:
+        """Scatter or gather the patches."""
+        return carry(kernels, wiring, activity, border, patches)
+
+
+def carry(
+    kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
+) -> Array:
+    """Return what patches of `wiring.link` deliver, `[lanes, ny, nx, nf]`."""
+    way = wiring.link
+    assert way is not None
+    operator = kernels.synthesize if way.scatter else kernels.project
+    return operator(activity, patches, way.patches, border)

@@ -1,0 +1,37 @@
+"""A copy, unit by unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from petabatch.kernels.array import ArrayKernels
+from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.variable import Array, Border
+
+
+class Identity(Connection):
+    """Delivers the pre layer's activity as it is, times `strength` (the original's Ident and Rescale)."""
+
+    type: Literal["identity"] = "identity"
+
+    def wire(
+        self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
+    ) -> Wiring | None:
+        """Check that the shapes are equal."""
+        pre, post = layers[self.pre].shape, layers[self.post].shape
+        if pre != post:
+            report(
+                "",
+                "the two layers have different shapes",
+                found=f"pre {list(pre)}, post {list(post)}",
+                expected="equal shapes",
+            )
+            return None
+        return Wiring()
+
+    def deliver(
+        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
+    ) -> Array:
+        """Return the activity itself."""
+        return activity

@@ -1,0 +1,68 @@
+"""Connections that look at another connection's weights: the same way round, or transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from petabatch.connections.conv import Conv, carry
+from petabatch.geometry import GeometryError
+from petabatch.kernels.array import ArrayKernels
+from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.variable import Array, Border
+
+
+class _View(Connection):
+    of: str
+    """The connection that owns the weights."""
+
+    def wire(
+        self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
+    ) -> Wiring | None:
+        owner = connections.get(self.of)
+        if not isinstance(owner, Conv):
+            owners = sorted(name for name, c in connections.items() if isinstance(c, Conv))
+            report("of", "this is not a connection with weights of its own", found=self.of, choices=owners)
+            return None
+        if owner.pre not in layers or owner.post not in layers:
+            return None  # reported for the owner
+        try:
+            way = owner.link(layers)
+        except GeometryError:
+            return None  # reported for the owner
+        way = way.transposed if isinstance(self, Transpose) else way
+        pre, post = layers[self.pre], layers[self.post]
+        if (pre.shape, post.shape) != way.shapes:
+            report(
+                "",
+                f"the layers' shapes do not fit the weights of {self.of}",
+                found=f"pre {list(pre.shape)}, post {list(post.shape)}",
+                expected=f"pre {list(way.shapes[0])}, post {list(way.shapes[1])}",
+            )
+            return None
+        outside = way.scatter and pre.border != "zero"
+        if way.patches.shared:
+            way = way.with_margin(outside)
+        elif outside and way != way.with_margin(True):
+            report(
+                "pre", f"{self.of} has no weights for units beyond the edge of {self.pre}", found=pre.border
+            )
+            return None
+        return Wiring(way, self.of)
+
+    def deliver(
+        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
+    ) -> Array:
+        return carry(kernels, wiring, activity, border, patches)
+
+
+class Clone(_View):
+    """Carries activity through the weights of connection `of`, the same way round."""
+
+    type: Literal["clone"] = "clone"
+
+
+class Transpose(_View):
+    """Carries activity through the weights of connection `of` from its post side to its pre side."""
+
+    type: Literal["transpose"] = "transpose"

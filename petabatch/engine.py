@@ -1,0 +1,114 @@
+"""The only loop: lanes run to the next sync event, slices meet, and on.
+
+for each block up to the next sync event:
+    every lane, on a thread:
+        every step:
+            new images;  layers, level by level;  learning and recording that are due
+    sums over all slices of all ranks: changes of extra_shared weights, applied once
+    hand over to the caller: flush, checkpoint, signals
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from petabatch.lane import Lane
+from petabatch.parallel.comm import Comm
+from petabatch.parallel.reduce import exact_sum
+from petabatch.plan import Lesson, Plan
+from petabatch.recorder import Recorder
+from petabatch.state import State, owned
+
+
+class Engine:
+    """Advances the slices of this rank."""
+
+    def __init__(self, plan: Plan, comm: Comm, threads: int | None = None) -> None:
+        network = plan.graph.network
+        self.plan, self.comm = plan, comm
+        lo, hi = comm.share(network.run.batch)
+        self.state = State(plan.graph, lo, hi)
+        self.recorder = Recorder(plan.recordings, hi - lo)
+        self.step = 0
+        self.readers: Mapping[str, Callable[[int, int], np.ndarray]] = {
+            name: layer.source.open(layer.shape, network.run.batch, network.run.seed)
+            for name, layer in plan.inputs.items()
+        }
+        self.lanes = [
+            Lane(plan, self.state, slice(index, index + 1), self.recorder, self.readers)
+            for index in range(hi - lo)
+        ]
+        self.threads = threads or network.run.threads or len(os.sched_getaffinity(0))
+
+    def start(self) -> None:
+        """Set the state of step 0."""
+        self.state.start(self.readers)
+
+    def resume(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over the state of a checkpoint made at the end of `step`."""
+        self.state.restore(arrays)
+        self.step = step
+
+    def run(self) -> Iterator[int]:
+        """Run to the end, yielding the number of steps made at every sync event."""
+        self._open_recorder(initial=self.step == 0)
+        if self.step == 0:
+            self._record_initial()
+        # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
+        with threadpool_limits(1), ThreadPoolExecutor(self.threads, "lane") as pool:
+            while self.step < self.plan.length:
+                stop = self.plan.next_sync(self.step)
+                done = [pool.submit(lane.run, self.step, stop) for lane in self.lanes]
+                for future in done:
+                    future.result()
+                self.step = stop
+                for lesson in self.plan.lessons:
+                    if lesson.reduced and lesson.due(stop):
+                        pool.submit(self._apply, lesson, stop).result()
+                self._record_shared(stop)
+                yield stop
+
+    def flushed(self) -> None:
+        """Make room for what is recorded until the next flush; the caller has taken the records."""
+        self._open_recorder()
+
+    def _open_recorder(self, initial: bool = False) -> None:
+        last = self.step + self.plan.flush - self.step % self.plan.flush
+        self.recorder.open(self.step, min(last, self.plan.length), initial)
+
+    def _record_initial(self) -> None:
+        for lane in self.lanes:
+            lane.record(0)
+        self._record_shared(0)
+
+    def _record_shared(self, step: int) -> None:
+        """Record weights that are the same in all slices; rank 0 alone keeps them."""
+        for index, recording in enumerate(self.plan.recordings):
+            if not recording.stream.batched and recording.due(step):
+                row = self.recorder.row(index, step)
+                row[...] = self.state.arrays[recording.key].reshape(row.shape)
+
+    def _apply(self, lesson: Lesson, step: int) -> None:
+        """Sum the products of all slices and change the one kernel."""
+        graph = self.plan.graph
+        conv = graph.plastic[lesson.name]
+        rule = conv.learn
+        assert rule is not None
+        mine = owned(self.state.arrays, f"connections/{lesson.name}")
+        batch = graph.network.run.batch
+        sums = {
+            name: exact_sum(mine[name], self.comm, batch, self.state.lo, f"connection {lesson.name}")
+            for name in ("product", "counts")
+            if name in mine
+        }
+        rule.change(
+            mine["weights"], sums["product"], sums.get("counts"), mine, lesson.update(step), batch, np
+        )
+        if conv.normalize is not None:
+            conv.normalize.apply(mine["weights"], np)
+        self.state.refresh()

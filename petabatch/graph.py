@@ -1,0 +1,328 @@
+"""From a network's description to its graph: checked, with levels, delays and declared arrays."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from petabatch.connections import Conv
+from petabatch.errors import ParamsError, Problem
+from petabatch.layers import Input
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.variable import Variable
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A connection in its place: what it delivers, from when, into which buffer."""
+
+    name: str
+    connection: Connection
+    wiring: Wiring
+    lookback: int
+    """The pre layer's activity of this many steps before is delivered."""
+    buffer: int
+    factor: float
+    """Strength times the sign of the channel."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A checked network. Levels are updated in order; layers of one level do not wait for each other."""
+
+    network: Network
+    levels: Mapping[str, int]
+    edges: Mapping[str, tuple[Edge, ...]]
+    """Delivering connections by post layer, in the order of the params file."""
+    wirings: Mapping[str, Wiring]
+    """Of every connection, delivering or not."""
+    depth: Mapping[str, int]
+    """Steps of activity each layer keeps."""
+
+    @cached_property
+    def order(self) -> list[list[str]]:
+        """Layer names, level by level."""
+        numbers = sorted(set(self.levels.values()))
+        return [[name for name in self.network.layers if self.levels[name] == number] for number in numbers]
+
+    @cached_property
+    def plastic(self) -> dict[str, Conv]:
+        """Connections that learn."""
+        return {name: c for name, c in self.weighted.items() if c.learn is not None}
+
+    @cached_property
+    def weighted(self) -> dict[str, Conv]:
+        """Connections with weights of their own."""
+        return {name: c for name, c in self.network.connections.items() if isinstance(c, Conv)}
+
+    @cached_property
+    def variables(self) -> dict[str, Variable]:
+        """Every array of the simulation, by its key, as `layers/V1/V`: the only list there is."""
+        layers = self.network.layers
+        found: dict[str, Variable] = {}
+        for name, layer in layers.items():
+            found[f"layers/{name}/A"] = Variable(
+                "A",
+                (self.depth[name], *layer.shape),
+                ("lag", "y", "x", "feature"),
+                "activity of the last steps, step t in place t modulo the length",
+            )
+            for variable in layer.variables():
+                found[f"layers/{name}/{variable.name}"] = variable
+        for name, conv in self.weighted.items():
+            weights = conv.weights(layers)
+            found[f"connections/{name}/weights"] = weights
+            way = self.wirings[name].link
+            if way is not None and not way.scatter:
+                p = way.patches
+                found[f"connections/{name}/patches"] = Variable(
+                    "patches",
+                    (p.groups, p.features, p.length),
+                    ("group", "feature", "weight"),
+                    "the weights seen from the post layer",
+                    per=weights.per,
+                    checkpoint=False,
+                )
+            if conv.learn is not None:
+                scratch = replace(weights, per="slice", checkpoint=False)
+                found[f"connections/{name}/product"] = replace(scratch, name="product")
+                if conv.learn.counted:
+                    found[f"connections/{name}/counts"] = replace(scratch, name="counts")
+                for variable in conv.learn.variables(weights):
+                    found[f"connections/{name}/{variable.name}"] = variable
+        return found
+
+    def border(self, layer: str) -> str | float:
+        """Return the border rule of a layer."""
+        return self.network.layers[layer].border
+
+
+def build(network: Network) -> Graph:
+    """Check a network and derive its graph.
+
+    Raises ParamsError with every problem found: dangling names, geometry, channels, cycles.
+    """
+    problems: list[Problem] = []
+    wirings = _wire(network, problems)
+    _check_learning(network, problems)
+    _check_observers(network, problems)
+    levels = _levels(network, problems)
+    if problems:
+        raise ParamsError(problems)
+    edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
+    return Graph(network, levels, edges, wirings, _depths(network, edges, levels))
+
+
+def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:
+    """Return the problem of a name that names nothing, with the nearest one as a hint."""
+    known = list(choices)
+    near = difflib.get_close_matches(found, known, n=1)
+    return Problem(
+        key,
+        f"there is no {what} of this name",
+        found=found,
+        expected=", ".join(known) or "none is defined",
+        hint=f"did you mean {near[0]}?" if near else "",
+    )
+
+
+def _wire(network: Network, problems: list[Problem]) -> dict[str, Wiring]:
+    wirings: dict[str, Wiring] = {}
+    for name, connection in network.connections.items():
+        place = f"connections.{name}"
+        dangling = [end for end in ("pre", "post") if getattr(connection, end) not in network.layers]
+        problems += [
+            unknown(f"{place}.{end}", "layer", getattr(connection, end), network.layers) for end in dangling
+        ]
+        if dangling:
+            continue
+        channels = network.layers[connection.post].channels
+        if connection.channel not in (*channels, "none"):
+            problems.append(unknown(f"{place}.channel", "channel", connection.channel, (*channels, "none")))
+        wiring = connection.wire(network.layers, network.connections, _reporter(place, problems))
+        if wiring is not None:
+            wirings[name] = wiring
+    return wirings
+
+
+def _reporter(place: str, problems: list[Problem]) -> Callable[..., None]:
+    def report(
+        key: str,
+        message: str,
+        found: object = "",
+        expected: str = "",
+        hint: str = "",
+        choices: Iterable[str] = (),
+    ) -> None:
+        near = difflib.get_close_matches(str(found), list(choices), n=1)
+        problems.append(
+            Problem(
+                f"{place}.{key}" if key else place,
+                message,
+                str(found),
+                expected or ", ".join(choices),
+                hint or (f"did you mean {near[0]}?" if near else ""),
+            )
+        )
+
+    return report
+
+
+def _check_learning(network: Network, problems: list[Problem]) -> None:
+    for name, connection in network.connections.items():
+        if (
+            not isinstance(connection, Conv)
+            or connection.learn is None
+            or connection.post not in network.layers
+        ):
+            continue
+        against = connection.learn.against
+        if against is None:
+            continue
+        if against not in network.layers:
+            problems.append(unknown(f"connections.{name}.learn.error", "layer", against, network.layers))
+        elif network.layers[against].shape != network.layers[connection.post].shape:
+            problems.append(
+                Problem(
+                    f"connections.{name}.learn.error",
+                    "this layer is not shaped like the post layer",
+                    found=f"{against} {list(network.layers[against].shape)}",
+                    expected=f"{connection.post} {list(network.layers[connection.post].shape)}",
+                )
+            )
+
+
+def _check_observers(network: Network, problems: list[Problem]) -> None:
+    for name, probe in network.probes.items():
+        problems += [
+            unknown(f"probes.{name}", "layer", layer, network.layers)
+            for layer in probe.layers()
+            if layer not in network.layers
+        ]
+    for name, output in network.output.layers.items():
+        if name not in network.layers:
+            problems.append(unknown(f"output.layers.{name}", "layer", name, network.layers))
+            continue
+        known = ["A", *(variable.name for variable in network.layers[name].variables())]
+        problems += [
+            unknown(f"output.layers.{name}.variables", "variable", variable, known)
+            for variable in output.variables
+            if variable not in known
+        ]
+    weighted = [name for name, c in network.connections.items() if isinstance(c, Conv)]
+    problems += [
+        unknown(f"output.connections.{name}", "connection with weights", name, weighted)
+        for name in network.output.connections
+        if name not in weighted
+    ]
+
+
+def _delivers(connection: Connection) -> bool:
+    return connection.channel != "none"
+
+
+def _levels(network: Network, problems: list[Problem]) -> dict[str, int]:
+    """Return the depth of each layer over connections that are not feedback; a given `phase` pins it."""
+    layers = network.layers
+    before: dict[str, list[str]] = {name: [] for name in layers}
+    for connection in network.connections.values():
+        if connection.pre not in layers or connection.post not in layers or not _delivers(connection):
+            continue
+        pinned = _phase(layers, connection.pre) is not None and _phase(layers, connection.post) is not None
+        if not connection.feedback and not pinned:
+            before[connection.post].append(connection.pre)
+    levels: dict[str, int] = {}
+    path: list[str] = []
+
+    def level(name: str) -> int:
+        if name in levels:
+            return levels[name]
+        if name in path:
+            cycle = [*path[path.index(name) :], name]
+            raise _Cycle(cycle)
+        path.append(name)
+        depth = max((level(pre) + 1 for pre in before[name]), default=0)
+        path.pop()
+        phase = layers[name].phase
+        if phase is not None and before[name] and phase < depth:
+            problems.append(
+                Problem(
+                    f"layers.{name}.phase",
+                    "the phase is earlier than what this layer waits for",
+                    found=str(phase),
+                    expected=f"at least {depth}, or feedback = true on a connection into {name}",
+                )
+            )
+        levels[name] = depth if phase is None else phase
+        return levels[name]
+
+    try:
+        for name in layers:
+            level(name)
+    except _Cycle as found:
+        text = " -> ".join(found.cycle)
+        closing = [
+            name
+            for name, c in network.connections.items()
+            if (c.pre, c.post) == (found.cycle[-2], found.cycle[-1]) and not c.feedback
+        ]
+        problems.append(
+            Problem(
+                f"connections.{closing[0]}",
+                "the layers form a cycle in which nothing is marked as feedback",
+                found=text,
+                hint="set feedback = true on the connection that carries the activity of the step before",
+            )
+        )
+    return levels
+
+
+class _Cycle(Exception):
+    def __init__(self, cycle: list[str]) -> None:
+        self.cycle = cycle
+
+
+def _phase(layers: Mapping[str, Layer], name: str) -> int | None:
+    return layers[name].phase
+
+
+def _edges(
+    network: Network, post: str, wirings: Mapping[str, Wiring], levels: Mapping[str, int]
+) -> tuple[Edge, ...]:
+    found = []
+    for name, connection in network.connections.items():
+        if connection.post != post or not _delivers(connection):
+            continue
+        buffer, sign = network.layers[post].channels[connection.channel]
+        before = connection.feedback or levels[connection.pre] >= levels[post]
+        found.append(
+            Edge(
+                name,
+                connection,
+                wirings[name],
+                connection.delay + before,
+                buffer,
+                sign * connection.strength,
+            )
+        )
+    return tuple(found)
+
+
+def _depths(
+    network: Network, edges: Mapping[str, tuple[Edge, ...]], levels: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how many steps of activity each layer must keep so that every edge finds its own."""
+    depth = dict.fromkeys(network.layers, 1)
+    for post, incoming in edges.items():
+        for edge in incoming:
+            pre = edge.connection.pre
+            # A layer updated later in the step (or this very one) has not yet overwritten its last activity.
+            later = (levels[pre] > levels[post] or pre == post) and not isinstance(network.layers[pre], Input)
+            depth[pre] = max(depth[pre], edge.lookback + (0 if later else 1))
+    for connection in network.connections.values():
+        if isinstance(connection, Conv) and connection.learn is not None:
+            depth[connection.pre] = max(depth[connection.pre], connection.delay + 1)
+    return depth

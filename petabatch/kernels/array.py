@@ -1,0 +1,145 @@
+"""The patch operators in plain array code, for numpy or cupy: the readable reference of every other kernel.
+
+Shapes: L lanes, G kernel groups, M positions that share a kernel (G * M positions in all), K weights in a
+patch. One code path serves all weight modes, since they differ in leading lengths only:
+
+    extra_shared  patches [1, 1, nf, K]     one kernel for all slices
+    shared        patches [L, 1, nf, K]     one kernel per slice
+    non_shared    patches [L, G, nf, K]     one kernel per position of each slice
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from petabatch.geometry import Axis, Link, Patches, pre_perspective
+from petabatch.variable import Array, Border
+
+
+@dataclass(frozen=True)
+class ArrayKernels:
+    """Patch operators on arrays of module `xp`."""
+
+    xp: Any
+
+    def extend(self, layer: Array, y: tuple[int, int], x: tuple[int, int], border: Border) -> Array:
+        """Return `[L, ny, nx, nf]` grown by `y` rows and `x` columns (before, after) by the border rule.
+
+        Mirror repeats the edge unit (`BoundaryConditions.cpp:62-355`).
+        """
+        if not any((*y, *x)):
+            return layer
+        width = ((0, 0), y, x, (0, 0))
+        if border == "mirror":
+            return self.xp.pad(layer, width, mode="symmetric")
+        return self.xp.pad(layer, width, constant_values=0.0 if border == "zero" else float(border))
+
+    def windows(self, fine: Array, p: Patches, border: Border) -> Array:
+        """Return the patches of a fine layer `[L, NY, NX, C]` as `[L, G, M, K]`."""
+        padded = self.extend(fine, (p.y.before, p.y.after), (p.x.before, p.x.after), border)
+        view = self.xp.lib.stride_tricks.sliding_window_view(padded, (p.y.size, p.x.size), axis=(1, 2))
+        view = view[:, p.y.offset :: p.y.stride, p.x.offset :: p.x.stride]
+        view = view[:, : p.y.units, : p.x.units].transpose(0, 1, 2, 4, 5, 3)
+        return view.reshape(len(fine), p.groups, p.members, p.length)
+
+    def coarse(self, layer: Array, p: Patches, border: Border) -> Array:
+        """Return a coarse layer `[L, ny, nx, nf]` with its margins as `[L, G, M, nf]`."""
+        extended = self.extend(layer, (p.y.margin, p.y.margin), (p.x.margin, p.x.margin), border)
+        return extended.reshape(len(layer), p.groups, p.members, p.features)
+
+    def project(self, fine: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
+        """Return each coarse unit's scalar product with its patch of the fine layer, `[L, ny, nx, nf]`."""
+        out = self.xp.matmul(self.windows(fine, p, border), patches.swapaxes(-1, -2))
+        out = out.reshape(len(fine), p.y.units, p.x.units, p.features)
+        return out[:, p.y.margin : p.y.units - p.y.margin, p.x.margin : p.x.units - p.x.margin]
+
+    def synthesize(self, coarse: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
+        """Return the sum of all patches weighted by the coarse layer, `[L, NY, NX, C]`; cut at the edge."""
+        columns = self.xp.matmul(self.coarse(coarse, p, border), patches)
+        columns = columns.reshape(len(coarse), p.y.units, p.x.units, p.y.size, p.x.size, p.channels)
+        # Room beyond the last patch, so that every strided slice below has the same length.
+        rows = max(p.y.padded, p.y.offset + p.y.size + p.y.stride * p.y.units)
+        cols = max(p.x.padded, p.x.offset + p.x.size + p.x.stride * p.x.units)
+        padded = self.xp.zeros((len(coarse), rows, cols, p.channels), columns.dtype)
+        for dy in range(p.y.size):
+            y = p.y.offset + dy
+            for dx in range(p.x.size):
+                x = p.x.offset + dx
+                padded[
+                    :,
+                    y : y + p.y.stride * p.y.units : p.y.stride,
+                    x : x + p.x.stride * p.x.units : p.x.stride,
+                ] += columns[:, :, :, dy, dx]
+        return padded[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
+
+    def outer(
+        self,
+        coarse: Array,
+        fine: Array,
+        p: Patches,
+        coarse_border: Border = "zero",
+        fine_border: Border = "zero",
+    ) -> Array:
+        """Return the Hebbian product: coarse unit times fine patch summed over positions, `[L, G, nf, K]`."""
+        units = self.coarse(coarse, p, coarse_border)
+        return self.xp.matmul(units.swapaxes(-1, -2), self.windows(fine, p, fine_border))
+
+    def to_patches(self, weights: Array, way: Link) -> Array:
+        """Return weights `[Lw, ky, kx, nf_pre, nyp, nxp, nf_post]` as coarse patches `[Lw, G, nf, K]`.
+
+        A view where the pre layer is the coarse one; otherwise a copy, to be made anew when weights change.
+        """
+        p = way.patches
+        if way.scatter:
+            return weights.reshape(len(weights), p.groups, p.features, p.length)
+        (ky, iy), (kx, ix) = self._fine_index(p.y, p.shared), self._fine_index(p.x, p.shared)
+        # Axes of the gather: unit y, unit x, row in patch, column in patch.
+        picked = self._with_edge(weights, p)[
+            :,
+            ky[:, None, :, None],
+            kx[None, :, None, :],
+            :,
+            iy[None, None, :, None],
+            ix[None, None, None, :],
+            :,
+        ]
+        # numpy puts the gathered axes first: [y, x, py, px, Lw, nf_pre, nf_post]
+        picked = picked.transpose(4, 0, 1, 6, 2, 3, 5)
+        return self.xp.ascontiguousarray(picked).reshape(len(weights), p.groups, p.features, p.length)
+
+    def from_patches(self, patches: Array, way: Link, shape: tuple[int, ...]) -> Array:
+        """Return the inverse of `to_patches`: `[Lw, *shape]`, where weights that reach no unit are zero."""
+        p = way.patches
+        if way.scatter:
+            return patches.reshape(len(patches), *shape)
+        (ky, iy), (kx, ix) = self._fine_index(p.y, p.shared), self._fine_index(p.x, p.shared)
+        units = (1, 1) if p.shared else (p.y.coarse, p.x.coarse)
+        spread = patches.reshape(len(patches), *units, p.features, p.y.size, p.x.size, p.channels)
+        weights = self.xp.zeros(
+            (len(patches), *(n + (not p.shared) for n in shape[:2]), *shape[2:]), patches.dtype
+        )
+        weights[
+            :,
+            ky[:, None, :, None],
+            kx[None, :, None, :],
+            :,
+            iy[None, None, :, None],
+            ix[None, None, None, :],
+            :,
+        ] = spread.transpose(1, 2, 4, 5, 0, 6, 3)
+        return weights if p.shared else weights[:, :-1, :-1]
+
+    def _fine_index(self, axis: Axis, shared: bool) -> tuple[Array, Array]:
+        """Return the kernel (`[units, size]`) and the item (`[size]`) of each index of each unit's patch."""
+        kernel, item = pre_perspective(axis)
+        if shared:
+            return self.xp.asarray(kernel[None]), self.xp.asarray(item)
+        fine = self.xp.asarray([[axis.start(j) + q for q in range(axis.size)] for j in range(axis.coarse)])
+        # Fine units that do not exist point at an extra kernel, always zero.
+        return self.xp.where((fine >= 0) & (fine < axis.fine), fine, axis.fine), self.xp.asarray(item)
+
+    def _with_edge(self, weights: Array, p: Patches) -> Array:
+        if p.shared:
+            return weights
+        return self.xp.pad(weights, ((0, 0), (0, 1), (0, 1), *(((0, 0),) * 4)))

@@ -1,0 +1,203 @@
+"""A lane: a range of slices that runs from one sync event to the next on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from petabatch.errors import NonFiniteError
+from petabatch.graph import Edge
+from petabatch.kernels.array import ArrayKernels
+from petabatch.plan import Lesson, Plan
+from petabatch.recorder import Recorder
+from petabatch.spec.parts import Moment
+from petabatch.state import State, owned, refresh
+from petabatch.variable import Array
+
+Operation = Callable[[Moment], None]
+
+
+class Ring:
+    """The last activities of a layer: step t stands in place t modulo the length."""
+
+    def __init__(self, activity: Array) -> None:
+        self._places = [activity[:, place] for place in range(activity.shape[1])]
+
+    def at(self, step: int) -> Array:
+        """Return the activity of `step`, `[lanes, ny, nx, nf]`."""
+        return self._places[step % len(self._places)]
+
+
+class Lane:
+    """Binds a plan to the arrays of local slices `lanes`; `run` advances them."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        state: State,
+        lanes: slice,
+        recorder: Recorder,
+        readers: Mapping[str, Callable[[int, int], np.ndarray]],
+    ) -> None:
+        network = plan.graph.network
+        self.plan, self.lanes, self.recorder, self.readers = plan, lanes, recorder, readers
+        self.kernels = ArrayKernels(state.xp)
+        self.arrays = state.lane(lanes)
+        self.rings = {name: Ring(self.arrays[f"layers/{name}/A"]) for name in network.layers}
+        slices = range(state.lo + lanes.start, state.lo + lanes.stop)
+        self.now = Moment(0, network.run.dt, slices, network.run.seed, state.xp)
+        self.operations = [self._layer(name) for level in plan.graph.order for name in level]
+
+    def run(self, first: int, last: int) -> None:
+        """Make steps first+1 .. last, with everything that happens in them."""
+        step = first
+        while step < last:
+            self._show(step + 1)
+            stop = self.plan.next_event(step, last)
+            self._steps(step, stop)
+            step = stop
+            for lesson in self.plan.lessons:
+                if lesson.due(step):
+                    self._learn(lesson, step)
+            self.record(step)
+        self._check(step)
+
+    def record(self, step: int) -> None:
+        """Write what is due at the end of `step` to the recorder."""
+        measured: dict[str, Mapping[str, Array]] = {}
+        for index, recording in enumerate(self.plan.recordings):
+            if not recording.due(step) or not recording.stream.batched:
+                continue
+            kind, name, quantity = recording.stream.path.split("/")
+            row = self.recorder.row(index, step)[self.lanes]
+            if kind == "probes":
+                if name not in measured:
+                    measured[name] = self._measure(name, step)
+                row[...] = _host(measured[name][quantity])
+            else:
+                values = (
+                    self._activity(name, quantity, step) if kind == "layers" else self.arrays[recording.key]
+                )
+                row[...] = _host(values).reshape(row.shape)
+
+    def _layer(self, name: str) -> Operation:
+        """Return the operation that gathers a layer's input and updates it."""
+        layer = self.plan.graph.network.layers[name]
+        edges = self.plan.graph.edges[name]
+        state = owned(self.arrays, f"layers/{name}")
+        ring = self.rings[name]
+        size = ring.at(0).shape
+        buffers = 1 + max((buffer for buffer, _ in layer.channels.values()), default=0)
+        drive = [self.kernels.xp.zeros(size, ring.at(0).dtype) for _ in range(buffers)]
+        incoming = [(edge, self._arrival(edge)) for edge in edges]
+
+        def operate(now: Moment) -> None:
+            for buffer in drive:
+                buffer[...] = 0
+            for edge, arrival in incoming:
+                drive[edge.buffer] += edge.factor * arrival(now.step)
+            layer.update(now, state, drive, ring.at(now.step - 1), ring.at(now.step))
+
+        return operate
+
+    def _arrival(self, edge: Edge) -> Callable[[int], Array]:
+        """Return the function of the step that gives what an edge delivers."""
+        connection, wiring = edge.connection, edge.wiring
+        ring, border = self.rings[connection.pre], self.plan.graph.border(connection.pre)
+        patches = self._patches(wiring.weights)
+
+        def arrival(step: int) -> Array:
+            return connection.deliver(self.kernels, wiring, ring.at(step - edge.lookback), border, patches)
+
+        return arrival
+
+    def _patches(self, owner: str | None) -> Array | None:
+        if owner is None:
+            return None
+        derived = self.arrays.get(f"connections/{owner}/patches")
+        if derived is not None:
+            return derived
+        way = self.plan.graph.wirings[owner].link
+        assert way is not None
+        return self.kernels.to_patches(self.arrays[f"connections/{owner}/weights"], way)
+
+    def _show(self, step: int) -> None:
+        """Read the images that are new at the beginning of `step`."""
+        display = self.plan.graph.network.run.display
+        for name, layer in self.plan.inputs.items():
+            item = layer.item(step, display)
+            if item is None:
+                continue
+            activity = self.rings[name].at(step)
+            for index, number in enumerate(self.now.slices):
+                activity[index] = self.kernels.xp.asarray(self.readers[name](number, item))
+
+    def _steps(self, first: int, last: int) -> None:
+        for step in range(first + 1, last + 1):
+            now = replace(self.now, step=step)
+            for operate in self.operations:
+                operate(now)
+
+    def _learn(self, lesson: Lesson, step: int) -> None:
+        """Compute the Hebbian product; apply it at once where nothing crosses slices."""
+        graph = self.plan.graph
+        conv, wiring = graph.plastic[lesson.name], graph.wirings[lesson.name]
+        rule, way = conv.learn, wiring.link
+        assert rule is not None
+        assert way is not None
+        pre = self.rings[conv.pre].at(step - conv.delay)
+        post = self.rings[rule.against or conv.post].at(step)
+        mine = owned(self.arrays, f"connections/{lesson.name}")
+        borders = (graph.border(conv.pre), "zero") if way.scatter else ("zero", graph.border(conv.pre))
+
+        def product(a: Array, b: Array) -> Array:
+            ends = (a, b) if way.scatter else (b, a)
+            full = self.kernels.outer(*ends, way.patches, *borders)
+            return self.kernels.from_patches(full, way, mine["weights"].shape[1:])
+
+        mine["product"][...] = product(pre, post)
+        if rule.counted:
+            ones = self.kernels.xp.ones_like(post)
+            mine["counts"][...] = product((pre != 0).astype(pre.dtype), ones)
+        if not lesson.reduced:
+            rule.change(
+                mine["weights"],
+                mine["product"],
+                mine.get("counts"),
+                mine,
+                lesson.update(step),
+                1,
+                self.kernels.xp,
+            )
+            if conv.normalize is not None:
+                conv.normalize.apply(mine["weights"], self.kernels.xp)
+            refresh(graph, self.arrays, self.kernels, lesson.name)
+
+    def _activity(self, layer: str, variable: str, step: int) -> Array:
+        if variable == "A":
+            return self.rings[layer].at(step)
+        return self.arrays[f"layers/{layer}/{variable}"]
+
+    def _measure(self, probe: str, step: int) -> Mapping[str, Array]:
+        return self.plan.graph.network.probes[probe].measure(
+            lambda layer, variable: self._activity(layer, variable, step), self.kernels.xp
+        )
+
+    def _check(self, step: int) -> None:
+        """Raise NonFiniteError when a layer holds a NaN or an infinity."""
+        for name, ring in self.rings.items():
+            activity = ring.at(step)
+            # One sum is finite exactly when all terms are, short of an overflow that deserves the same error.
+            if not np.isfinite(float(activity.sum(dtype=np.float64))):
+                index = next(i for i in range(len(activity)) if not np.isfinite(_host(activity[i])).all())
+                raise NonFiniteError(
+                    f"layer {name} of slice {self.now.slices[index]} is no longer finite at step {step}; "
+                    "the step may be too large for these weights (lower run.dt or raise tau)"
+                )
+
+
+def _host(array: Array) -> Any:
+    return array.get() if hasattr(array, "get") else np.asarray(array)

@@ -1,0 +1,48 @@
+"""A layer that shows images: one item of its source after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from petabatch.spec.model import OneOf
+from petabatch.spec.parts import DISPLAY, Layer, Moment, Source
+from petabatch.spec.schedule import Schedule
+from petabatch.variable import Array
+
+
+class Input(Layer):
+    """Shows item p of its source in steps p*D+1 .. (p+1)*D, each slice its own; at step 0 already item 0.
+
+    (`InputLayerUpdateController.cpp:42-47` of the original.) The engine reads items as they fall due.
+    """
+
+    type: Literal["input"] = "input"
+    source: Annotated[Source, OneOf(Source)]
+    """Where the images come from."""
+    every: Schedule = DISPLAY
+    """How long one item is shown; `never` shows the first one for the whole run."""
+
+    def item(self, step: int, display: int) -> int | None:
+        """Return the number of the item to be read before `step`, None when the last one stays."""
+        period = self.every.steps(display)
+        if step == 0:
+            return 0
+        return (step - 1) // period if period and (step - 1) % period == 0 else None
+
+    def next_change(self, step: int, display: int) -> int | None:
+        """Return the first step after `step` that begins with a new item; None is never."""
+        period = self.every.steps(display)
+        return step + period - (step - 1) % period if period else None
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Carry the image over to the activity of this step."""
+        if activity is not previous:
+            activity[...] = previous

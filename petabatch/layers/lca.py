@@ -1,0 +1,79 @@
+"""The locally competitive algorithm: leaky integration, a threshold, competition through the residual."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from petabatch.layers.transfer import Transfer
+from petabatch.spec.model import Finite, NonNegative, Positive
+from petabatch.spec.parts import Layer, Moment
+from petabatch.variable import Array, Variable
+
+
+class LCA(Layer):
+    """Rozell's LCA as PetaVision integrates it: V = e V + (1 - e)(drive + A), e = exp(-dt / tau), A = T(V).
+
+    With the soft threshold and drive = dictionary^T (image - dictionary A), the rest state solves the LASSO
+    0.5 |image - dictionary A|^2 + threshold |A|_1 (Rozell et al. 2008;
+    `HyPerLCAInternalStateBuffer.kpp:48-60` of the original).
+    """
+
+    type: Literal["lca"] = "lca"
+    tau: Positive = 100.0
+    """Time constant, in the unit of `run.dt`."""
+    threshold: NonNegative = 0.5
+    """Lambda: potentials below it are silent."""
+    transfer: Literal["soft", "hard", "firm"] = "soft"
+    """soft: A = V - threshold; hard: A = V; firm: a line from 0 at threshold to V at threshold + width."""
+    width: NonNegative = 0.0
+    """Width of the line of the firm threshold."""
+    signed: bool = False
+    """Allow negative activity: the transfer function is mirrored."""
+    minimum: Finite = 0.0
+    """Activity below threshold."""
+    maximum: float = math.inf
+    """Activity is cut here."""
+    self_interact: bool = True
+    """Add the layer's own activity back, so that a unit does not inhibit itself."""
+    initial: Finite = 0.0
+    """Membrane potential at step 0."""
+
+    def variables(self) -> Sequence[Variable]:
+        """Declare the membrane potential."""
+        return (Variable("V", self.shape, ("y", "x", "feature"), "membrane potential", initial=self.initial),)
+
+    @property
+    def curve(self) -> Transfer:
+        """The transfer function."""
+        shift = self.threshold if self.transfer == "soft" else 0.0
+        width = self.width if self.transfer == "firm" else 0.0
+        return Transfer(self.threshold, shift, width, self.minimum, self.maximum, self.signed)
+
+    def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:
+        """Return (e, 1 - e) in the given precision; in float32 both are rounded as the original does."""
+        e = precision.type(math.exp(-dt / self.tau))
+        return e, precision.type(1) - e
+
+    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+        """Set the activity that belongs to the initial potential."""
+        self.curve(state["V"], activity, np)
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Integrate the potential and apply the transfer function."""
+        potential = state["V"]
+        e, rest = self.decay(now.dt, potential.dtype)
+        pull = drive[0] + previous if self.self_interact else drive[0]
+        potential *= e
+        potential += rest * pull
+        self.curve(potential, activity, now.xp)

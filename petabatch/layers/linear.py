@@ -1,0 +1,29 @@
+"""A layer that is the sum of its input: error and reconstruction layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from petabatch.spec.model import Finite
+from petabatch.spec.parts import Layer, Moment
+from petabatch.variable import Array
+
+
+class Linear(Layer):
+    """A = scale * (excitatory - inhibitory input) (`ErrScaleInternalStateBuffer.cpp` of the original)."""
+
+    type: Literal["linear"] = "linear"
+    scale: Finite = 1.0
+    """Factor on the summed input."""
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Publish the input."""
+        now.xp.multiply(drive[0], self.scale, out=activity)

@@ -1,0 +1,40 @@
+"""The transfer function of the threshold family: from membrane potential to activity."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from petabatch.variable import Array
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """A(V), as `components/ANNActivityBuffer.cpp:432-556` of the original has it:
+
+    - V < threshold: `minimum`
+    - threshold <= V < threshold + width: a straight line from `minimum` to threshold + width - shift
+    - else V - shift; and never above `maximum`
+
+    `signed` mirrors it, A(-V) = -A(V) with `minimum` = 0, which the original does not have.
+    """
+
+    threshold: float
+    shift: float
+    width: float = 0.0
+    minimum: float = 0.0
+    maximum: float = math.inf
+    signed: bool = False
+
+    def __call__(self, potential: Array, out: Array, xp: Any) -> None:
+        """Write the activity of `potential` to `out`, an array of the same shape; they may be one array."""
+        size = xp.abs(potential) if self.signed else potential
+        above = xp.minimum(size - self.shift, self.maximum)
+        activity = xp.where(size < self.threshold, self.minimum, above)
+        if self.width > 0:
+            top = self.threshold + self.width
+            slope = (top - self.shift - self.minimum) / self.width
+            line = xp.minimum(self.minimum + slope * (size - self.threshold), self.maximum)
+            activity = xp.where((size >= self.threshold) & (size < top), line, activity)
+        out[...] = xp.copysign(activity, potential) * (activity != 0) if self.signed else activity

@@ -1,0 +1,206 @@
+"""From a graph to a plan: what happens in a step, what is recorded, and when slices must meet.
+
+Between two *sync events* nothing crosses slices, so every lane (a range of slices) runs on its own. New
+input, probes, samples and per-slice learning happen inside the lane; sync events are the updates of
+`extra_shared` weights, flushes, checkpoints, and the end of a block of steps, after which signals are heeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from petabatch.graph import Graph
+from petabatch.layers import Input
+from petabatch.spec.schedule import fires, next_fire
+from petabatch.variable import Stream
+
+BLOCK_OPERATIONS = 2e11
+"""Floating-point operations after which lanes meet at the latest: a few seconds of one core."""
+FLUSH_BYTES = 128 * 2**20
+"""What is recorded goes to disk before it takes more memory than this."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The weight updates of one plastic connection."""
+
+    name: str
+    period: int
+    offset: int
+    reduced: bool
+    """The change is summed over all slices: a sync event."""
+
+    def due(self, step: int) -> bool:
+        """Say whether the weights are updated at the end of `step`."""
+        return step > 0 and fires(self.period, step, self.offset)
+
+    def update(self, step: int) -> int:
+        """Return the number of the update made at `step`, from 0."""
+        first = next_fire(self.period, 0, self.offset)
+        return (step - first) // self.period if first else 0
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One stream of the run file and its period in steps."""
+
+    stream: Stream
+    period: int
+    key: str
+    """What is recorded: a variable (`layers/V1/A`) or a probe (`probes/energy`)."""
+
+    def due(self, step: int) -> bool:
+        """Say whether the stream is recorded at the end of `step`; weights also before the first step."""
+        return fires(self.period, step) and (step > 0 or self.key.startswith("connections/"))
+
+    def times(self, first: int, last: int) -> int:
+        """Return how often the stream is recorded in steps first+1 .. last."""
+        return last // self.period - first // self.period if self.period else 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything the engine needs to know; a value that can be printed."""
+
+    graph: Graph
+    lessons: tuple[Lesson, ...]
+    recordings: tuple[Recording, ...]
+    length: int
+    flush: int
+    checkpoint: int
+    block: int
+
+    @cached_property
+    def inputs(self) -> dict[str, Input]:
+        """The layers that show images."""
+        layers = self.graph.network.layers
+        return {name: layer for name, layer in layers.items() if isinstance(layer, Input)}
+
+    def next_sync(self, step: int) -> int:
+        """Return the first step after `step` at whose end slices meet."""
+        periods = [(self.flush, 0), (self.checkpoint, 0), (self.block, 0)]
+        periods += [(lesson.period, lesson.offset) for lesson in self.lessons if lesson.reduced]
+        steps = [next_fire(period, step, offset) for period, offset in periods]
+        return min(self.length, *(s for s in steps if s is not None))
+
+    def next_event(self, step: int, last: int) -> int:
+        """Return the last step that can be run from `step` in one go, up to `last`.
+
+        A lane must stop before new input, and after a step that is recorded or learned from.
+        """
+        display = self.graph.network.run.display
+        stops = [last]
+        for layer in self.inputs.values():
+            change = layer.next_change(step + 1, display)
+            if change is not None:
+                stops.append(change - 1)
+        for lesson in self.lessons:
+            due = next_fire(lesson.period, step, lesson.offset)
+            if due is not None:
+                stops.append(due)
+        for recording in self.recordings:
+            due = next_fire(recording.period, step)
+            if due is not None:
+                stops.append(due)
+        return min(stops)
+
+
+def schedule(graph: Graph) -> Plan:
+    """Derive the plan of a graph."""
+    network = graph.network
+    run, output = network.run, network.output
+    lessons = tuple(
+        Lesson(name, conv.learn.every.steps(run.display), conv.learn.offset, conv.mode == "extra_shared")
+        for name, conv in graph.plastic.items()
+        if conv.learn is not None
+    )
+    recordings = tuple(_recordings(graph))
+    flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
+    block = max(1, int(BLOCK_OPERATIONS / max(1, 2 * run.batch * multiply_adds(graph))))
+    return Plan(
+        graph,
+        lessons,
+        recordings,
+        run.length,
+        flush,
+        network.checkpoint.every.steps(run.display),
+        block,
+    )
+
+
+def multiply_adds(graph: Graph) -> int:
+    """Return the dense multiply-adds of one step of one slice."""
+    return sum(
+        edge.wiring.link.patches.multiply_adds
+        for edges in graph.edges.values()
+        for edge in edges
+        if edge.wiring.link is not None
+    )
+
+
+def _recordings(graph: Graph) -> Iterator[Recording]:
+    network = graph.network
+    batch, display = network.run.batch, network.run.display
+    for name, wanted in network.output.layers.items():
+        layer = network.layers[name]
+        declared = {variable.name: variable for variable in layer.variables()}
+        for variable in wanted.variables:
+            described = declared.get(variable)
+            shape = described.shape if described else layer.shape
+            dims = described.dims if described else ("y", "x", "feature")
+            yield Recording(
+                Stream(
+                    f"layers/{name}/{variable}",
+                    (batch, *shape),
+                    ("batch", *dims),
+                    network.run.precision,
+                    batched=True,
+                    description=described.description if described else "activity",
+                    units=described.units if described else "1",
+                    sparse=variable == "A" and hasattr(layer, "threshold"),
+                ),
+                wanted.every.steps(display),
+                f"layers/{name}/{variable}",
+            )
+    for name, conv in graph.weighted.items():
+        if name not in network.output.connections:
+            continue
+        weights = conv.weights(network.layers)
+        batched = weights.per == "slice"
+        # Kernel axes of length one say nothing: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
+        plain = weights.shape[:2] == (1, 1)
+        shape, dims = (weights.shape[2:], weights.dims[2:]) if plain else (weights.shape, weights.dims)
+        yield Recording(
+            Stream(
+                f"connections/{name}/weights",
+                (batch, *shape) if batched else shape,
+                ("batch", *dims) if batched else dims,
+                network.run.precision,
+                batched=batched,
+                description=weights.description,
+            ),
+            network.output.connections[name].every.steps(display),
+            f"connections/{name}/weights",
+        )
+    for name, probe in network.probes.items():
+        for quantity, description in probe.quantities().items():
+            yield Recording(
+                Stream(f"probes/{name}/{quantity}", (batch,), ("batch",), "float64", True, description),
+                probe.every.steps(display),
+                f"probes/{name}",
+            )
+
+
+def _flush(recordings: tuple[Recording, ...], display: int) -> int:
+    """Return a period of ten displays, or what fits in memory; derived from the description alone."""
+    per_step = 0.0
+    for recording in recordings:
+        size = 8 if recording.stream.dtype == "float64" else 4
+        for length in recording.stream.shape:
+            size *= length
+        per_step += size / recording.period if recording.period else 0
+    fits = int(FLUSH_BYTES / per_step) if per_step else 10 * display
+    steps = min(fits, 10 * display)
+    return max(1, steps - steps % display if steps >= display else steps)

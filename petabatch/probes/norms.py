@@ -1,0 +1,65 @@
+"""Norms of one layer's activity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from petabatch.probes.energy import sums
+from petabatch.spec.model import NonNegative
+from petabatch.spec.parts import Probe
+from petabatch.variable import Array
+
+
+class _LayerProbe(Probe):
+    layer: str
+    """Layer that is measured."""
+
+    def layers(self) -> Sequence[str]:
+        return (self.layer,)
+
+
+class L2(_LayerProbe):
+    """Sum of squares (`L2NormProbeAggregator.cpp:16-30` of the original, with exponent 2)."""
+
+    type: Literal["l2"] = "l2"
+
+    def quantities(self) -> Mapping[str, str]:
+        """Name the sum of squares."""
+        return {"squares": "sum of squares of the activity"}
+
+    def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
+        """Return it, `[lanes]`."""
+        return {"squares": sums(xp.square(read(self.layer, "A"), dtype=float))}
+
+
+class L1(_LayerProbe):
+    """Sum of absolute values."""
+
+    type: Literal["l1"] = "l1"
+
+    def quantities(self) -> Mapping[str, str]:
+        """Name the sum."""
+        return {"sum": "sum of absolute activity"}
+
+    def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
+        """Return it, `[lanes]`."""
+        return {"sum": sums(xp.abs(read(self.layer, "A")))}
+
+
+class L0(_LayerProbe):
+    """Number and fraction of active units."""
+
+    type: Literal["l0"] = "l0"
+    above: NonNegative = 0.0
+    """A unit is active when its absolute activity is larger than this."""
+
+    def quantities(self) -> Mapping[str, str]:
+        """Name the count and the fraction."""
+        return {"active": "number of active units", "fraction": "active units over all units"}
+
+    def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
+        """Return both, `[lanes]`."""
+        activity = read(self.layer, "A")
+        active = sums(xp.abs(activity) > self.above)
+        return {"active": active, "fraction": active * (len(activity) / activity.size)}

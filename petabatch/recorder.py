@@ -1,0 +1,64 @@
+"""Buffers for what is recorded between two flushes, filled by the lanes, each its own columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from petabatch.plan import Recording
+from petabatch.variable import Stream
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one stream holds when it is flushed."""
+
+    stream: Stream
+    steps: np.ndarray
+    """int64 `[n]`."""
+    values: np.ndarray
+    """`[n, local slices, ...]` for batched streams, else `[n, ...]`."""
+
+
+class Recorder:
+    """Rows for steps first < step <= last, of the local slices; nothing grows while lanes run."""
+
+    def __init__(self, recordings: Sequence[Recording], slices: int) -> None:
+        self.recordings = recordings
+        self.slices = slices
+        self.first = 0
+        self._buffers: list[np.ndarray] = []
+        self._steps: list[np.ndarray] = []
+
+    def open(self, first: int, last: int, initial: bool = False) -> None:
+        """Make room for steps first+1 .. last, and for step `first` itself if `initial`."""
+        self.first = first - 1 if initial else first
+        self._buffers, self._steps = [], []
+        for recording in self.recordings:
+            steps = self._due(recording, last)
+            shape = recording.stream.shape
+            local = (self.slices, *shape[1:]) if recording.stream.batched else shape
+            self._steps.append(np.asarray(steps, np.int64))
+            self._buffers.append(np.zeros((len(steps), *local), recording.stream.dtype))
+
+    def _due(self, recording: Recording, last: int) -> list[int]:
+        if not recording.period:
+            return []
+        first_multiple = (self.first // recording.period + 1) * recording.period
+        return [s for s in range(first_multiple, last + 1, recording.period) if recording.due(s)]
+
+    def row(self, index: int, step: int) -> np.ndarray:
+        """Return the row of recording number `index` at `step`, to be written by slice."""
+        steps = self._steps[index]
+        return self._buffers[index][int(np.searchsorted(steps, step))]
+
+    def take(self, last: int) -> list[Record]:
+        """Return what was recorded up to `last`."""
+        records = []
+        for recording, steps, buffer in zip(self.recordings, self._steps, self._buffers, strict=True):
+            rows = int(np.searchsorted(steps, last, side="right"))
+            if rows:
+                records.append(Record(recording.stream, steps[:rows], buffer[:rows]))
+        return records

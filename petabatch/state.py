@@ -1,0 +1,93 @@
+"""The arrays of a rank: allocated from their declarations, filled for step 0, seen lane by lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from petabatch.graph import Graph
+from petabatch.kernels.array import ArrayKernels
+from petabatch.random import stream
+from petabatch.variable import Array, Variable
+
+
+class State:
+    """Every array of slices lo <= slice < hi, by key; the leading axis is the local batch, or 1."""
+
+    def __init__(self, graph: Graph, lo: int, hi: int, xp: Any = np) -> None:
+        self.graph = graph
+        self.lo, self.hi = lo, hi
+        self.xp = xp
+        self.variables: Mapping[str, Variable] = graph.variables
+        precision = graph.network.run.precision
+        self.arrays: dict[str, Array] = {}
+        for key, variable in self.variables.items():
+            lead = hi - lo if variable.per == "slice" else 1
+            dtype = precision if variable.dtype == "float" else variable.dtype
+            self.arrays[key] = xp.full((lead, *variable.shape), variable.initial, dtype)
+
+    def lane(self, lanes: slice) -> dict[str, Array]:
+        """Return views on the given local slices; arrays of the whole network are seen whole."""
+        return {
+            key: array[lanes] if self.variables[key].per == "slice" else array
+            for key, array in self.arrays.items()
+        }
+
+    def owned(self, prefix: str) -> dict[str, Array]:
+        """Return the arrays whose key is `prefix/<name>`, by that name."""
+        return owned(self.arrays, prefix)
+
+    def start(self, readers: Mapping[str, Callable[[int, int], np.ndarray]]) -> None:
+        """Fill the state of step 0: weights, first images, membrane potentials and their activity."""
+        network = self.graph.network
+        for name, conv in self.graph.weighted.items():
+            weights = self.arrays[f"connections/{name}/weights"]
+            # The same start in every slice, so that slices differ by what they see alone.
+            weights[...] = self.xp.asarray(
+                conv.init.weights(weights.shape[1:], stream(network.run.seed, f"weights/{name}"))
+            )
+            if conv.normalize is not None:
+                conv.normalize.apply(weights, self.xp)
+        self.refresh()
+        for name, layer in network.layers.items():
+            activity = self.arrays[f"layers/{name}/A"][:, 0]
+            layer.prepare(self.owned(f"layers/{name}"), activity)
+            if name in readers:
+                for index in range(self.hi - self.lo):
+                    activity[index] = self.xp.asarray(readers[name](self.lo + index, 0))
+
+    def refresh(self) -> None:
+        """Bring weights seen from the post layer up to date."""
+        refresh(self.graph, self.arrays, ArrayKernels(self.xp))
+
+    def saved(self) -> dict[str, Array]:
+        """Return the arrays a checkpoint holds."""
+        return {key: array for key, array in self.arrays.items() if self.variables[key].checkpoint}
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take over the arrays of a checkpoint."""
+        for key, array in self.saved().items():
+            array[...] = self.xp.asarray(arrays[key])
+        self.refresh()
+
+
+def owned(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """Return the arrays whose key is `prefix/<name>`, by that name."""
+    return {
+        key[len(prefix) + 1 :]: array
+        for key, array in arrays.items()
+        if key.startswith(prefix + "/") and "/" not in key[len(prefix) + 1 :]
+    }
+
+
+def refresh(
+    graph: Graph, arrays: Mapping[str, Array], kernels: ArrayKernels, only: str | None = None
+) -> None:
+    """Recompute `patches` from `weights` where they are not the same memory seen differently."""
+    for name in graph.weighted if only is None else (only,):
+        key = f"connections/{name}/patches"
+        way = graph.wirings[name].link
+        if key in arrays and way is not None:
+            arrays[key][...] = kernels.to_patches(arrays[f"connections/{name}/weights"], way)
