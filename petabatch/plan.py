@@ -16,8 +16,8 @@ from petabatch.layers import Input
 from petabatch.spec.schedule import fires, next_fire
 from petabatch.variable import Stream
 
-BLOCK_OPERATIONS = 2e11
-"""Floating-point operations after which lanes meet at the latest: a few seconds of one core."""
+BLOCK_OPERATIONS = 4e10
+"""Floating-point operations after which lanes meet at the latest, to heed signals: seconds of one core."""
 FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
@@ -118,7 +118,7 @@ def schedule(graph: Graph) -> Plan:
     )
     recordings = tuple(_recordings(graph))
     flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
-    block = max(1, int(BLOCK_OPERATIONS / max(1, 2 * run.batch * multiply_adds(graph))))
+    block = max(1, min(run.display, int(BLOCK_OPERATIONS / max(1, 2 * run.batch * multiply_adds(graph)))))
     return Plan(
         graph,
         lessons,

@@ -1,0 +1,154 @@
+"""The command line: thin verbs over the public functions."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from petabatch.errors import PetabatchError
+from petabatch.version import __version__
+
+app = typer.Typer(
+    name="petabatch",
+    help="Simulate batches of dynamical networks described by a params file.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+File = Annotated[Path, typer.Argument(help="Params file (.toml or .py).")]
+Folder = Annotated[Path, typer.Argument(help="Run directory.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override a key, as layers.V1.threshold=0.3."),
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads of each rank; never changes a result.")]
+Mpi = Annotated[bool | None, typer.Option("--mpi/--no-mpi", help="Use MPI, or not; by default as launched.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+
+
+@app.command()
+def run(
+    file: File,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory; runs/<name of the file> by default.")
+    ] = None,
+    overrides: Set = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing run directory.")] = False,
+    threads: Threads = None,
+    mpi: Mpi = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run a params file."""
+    from petabatch import simulation
+
+    _log(quiet)
+    simulation.run(
+        simulation.read(file, overrides or ()),
+        out or Path("runs") / file.stem,
+        force=force,
+        threads=threads,
+        mpi=mpi,
+        quiet=quiet,
+    )
+
+
+@app.command()
+def resume(folder: Folder, threads: Threads = None, mpi: Mpi = None, quiet: Quiet = False) -> None:
+    """Continue a run from its newest checkpoint."""
+    from petabatch import simulation
+
+    _log(quiet)
+    simulation.resume(folder, threads=threads, mpi=mpi, quiet=quiet)
+
+
+@app.command()
+def check(
+    file: File,
+    overrides: Set = None,
+    whole: Annotated[bool, typer.Option("--explain", help="Print the whole plan.")] = False,
+) -> None:
+    """Validate a params file; print shapes, levels, feedback, memory and arithmetic."""
+    from petabatch import simulation
+    from petabatch.explain import explain, summary
+
+    plan = simulation.plan(simulation.read(file, overrides or ()))
+    typer.echo(explain(plan) if whole else summary(plan))
+
+
+@app.command()
+def draw(
+    file: File,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help=".svg, .png, .pdf, .mmd or .md")
+    ] = None,
+    overrides: Set = None,
+) -> None:
+    """Draw the network; without --output print Mermaid text."""
+    from petabatch import draw as drawing
+    from petabatch import simulation
+
+    graph = simulation.plan(simulation.read(file, overrides or ())).graph
+    if output is None:
+        typer.echo(drawing.mermaid(graph), nl=False)
+    else:
+        drawing.draw(graph, output)
+
+
+@app.command()
+def info(folder: Annotated[Path | None, typer.Argument(help="Run directory.")] = None) -> None:
+    """Tell what a run is and how far it got; without a directory, what this installation has."""
+    from petabatch import information
+
+    typer.echo(information.installation() if folder is None else information.describe(folder))
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of params files, for editors."""
+    from petabatch import catalog  # noqa: F401
+    from petabatch.spec.schema import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=2))
+
+
+@app.command()
+def merge(
+    folder: Folder, output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+) -> None:
+    """Write one plain HDF5 file that needs no segments."""
+    from petabatch.storage.merge import merge as merge_run
+
+    merge_run(folder, output)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"petabatch {__version__}")
+        raise typer.Exit
+
+
+def _log(quiet: bool) -> None:
+    logging.basicConfig(
+        level=logging.WARNING if quiet else logging.INFO, format="%(message)s", stream=sys.stderr
+    )
+
+
+def main() -> NoReturn:
+    """Run the command line; every error of ours is a message and an exit code, never a traceback."""
+    try:
+        app(standalone_mode=True)
+    except PetabatchError as error:
+        sys.stdout.flush()
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)
+    sys.exit(0)

@@ -1,0 +1,108 @@
+"""A plan in words: shapes, levels, feedback, delays, what happens when, memory and arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from petabatch.plan import Plan, multiply_adds
+
+
+def summary(plan: Plan) -> str:
+    """Return the layers, connections and costs as text."""
+    return "\n".join([*_layers(plan), "", *_connections(plan), "", *_costs(plan)])
+
+
+def explain(plan: Plan) -> str:
+    """Return the summary and the whole plan: each step's operations and every schedule."""
+    return "\n".join([summary(plan), "", *_operations(plan), "", *_schedules(plan)])
+
+
+def _layers(plan: Plan) -> Iterator[str]:
+    graph = plan.graph
+    yield "layers             type      level  shape [ny, nx, nf]"
+    for level in graph.order:
+        for name in level:
+            layer = graph.network.layers[name]
+            kept = f"  keeps {graph.depth[name]} steps" if graph.depth[name] > 1 else ""
+            yield f"  {name:16} {layer.type:9} {graph.levels[name]:5}  {list(layer.shape)}{kept}"
+
+
+def _connections(plan: Plan) -> Iterator[str]:
+    graph = plan.graph
+    yield "connections        type      from -> to (channel)"
+    lookback = {edge.name: edge.lookback for edges in graph.edges.values() for edge in edges}
+    for name, connection in graph.network.connections.items():
+        notes = []
+        if connection.feedback:
+            notes.append("feedback")
+        if lookback.get(name):
+            notes.append(f"activity of {lookback[name]} step{'s' * (lookback[name] > 1)} before")
+        if name in graph.weighted:
+            conv = graph.weighted[name]
+            notes.append(f"{conv.mode} weights {list(graph.variables[f'connections/{name}/weights'].shape)}")
+            if conv.learn is not None:
+                notes.append(f"learns ({conv.learn.type}) every {conv.learn.every}")
+        arrow = f"{connection.pre} -> {connection.post} ({connection.channel})"
+        yield f"  {name:16} {connection.type:9} {arrow}{'; ' if notes else ''}{', '.join(notes)}"
+
+
+def _costs(plan: Plan) -> Iterator[str]:
+    run = plan.graph.network.run
+    word = np.dtype(run.precision).itemsize
+    per_slice = sum(_size(v.shape) * word for v in plan.graph.variables.values() if v.per == "slice")
+    common = sum(_size(v.shape) * word for v in plan.graph.variables.values() if v.per == "network")
+    macs = multiply_adds(plan.graph)
+    yield f"run                {plan.length} steps, batch {run.batch}"
+    yield f"memory             {_bytes(per_slice)} a slice, {_bytes(per_slice * run.batch)} the batch, "
+    yield f"                   {_bytes(common)} once on each rank"
+    yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP a step and slice, done densely; "
+    yield f"                   {2 * macs * run.batch * plan.length / 1e12:.2f} TFLOP the run"
+
+
+def _operations(plan: Plan) -> Iterator[str]:
+    graph = plan.graph
+    yield "each step, each slice"
+    for name, layer in plan.inputs.items():
+        yield f"  show       {name}: a new item of its {layer.source.type} every {layer.every}"
+    for number, level in enumerate(graph.order):
+        for name in level:
+            terms = [
+                f"{'-' if edge.factor < 0 else '+'} {edge.name}({edge.connection.pre}"
+                f"{f' of {edge.lookback} before' if edge.lookback else ''})"
+                for edge in graph.edges[name]
+            ]
+            yield f"  level {number}    {name} <- {' '.join(terms) or 'itself'}"
+
+
+def _schedules(plan: Plan) -> Iterator[str]:
+    yield "inside a lane"
+    for recording in plan.recordings:
+        yield f"  record     {recording.stream.path} every {recording.period} steps"
+    for lesson in plan.lessons:
+        where = "sum over slices" if lesson.reduced else "at once, slice by slice"
+        yield f"  learn      {lesson.name} every {lesson.period} steps ({where})"
+    yield "sync events"
+    for lesson in plan.lessons:
+        if lesson.reduced:
+            yield f"  update     {lesson.name} every {lesson.period} steps"
+    yield f"  flush      every {plan.flush} steps"
+    yield (
+        f"  checkpoint every {plan.checkpoint} steps and at the end"
+        if plan.checkpoint
+        else "  checkpoint at the end"
+    )
+    yield f"  signals    heeded at least every {plan.block} steps"
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError

@@ -1,0 +1,74 @@
+"""What a user sees while a run goes on: a bar at a terminal, a line per display elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+log = logging.getLogger("petabatch")
+
+
+class Progress:
+    """Reports displays done, energy, active fraction, speed and time left, relative to this process."""
+
+    def __init__(self, first: int, length: int, display: int, slices: int, quiet: bool = False) -> None:
+        self.first, self.length, self.display, self.slices, self.quiet = first, length, display, slices, quiet
+        self.started = time.monotonic()
+        self.last_display = first // display
+        self.bar: Bar | None = None
+
+    def __enter__(self) -> Progress:
+        if not self.quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+            self.bar = Progress(
+                TextColumn("display {task.fields[display]}"),
+                BarColumn(),
+                TextColumn("{task.fields[numbers]}"),
+                TimeRemainingColumn(compact=True),
+                console=Console(stderr=True),
+            )
+            self.bar.start()
+            self.task = self.bar.add_task(
+                "", total=self.length - self.first, display=self._display(self.first), numbers=""
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def update(self, step: int, energy: float | None, active: float | None) -> None:
+        """Report the state at the end of `step`; the numbers are means over slices, None if not measured."""
+        elapsed = max(time.monotonic() - self.started, 1e-9)
+        speed = (step - self.first) * self.slices / elapsed
+        left = (self.length - step) * self.slices / speed if speed else 0.0
+        parts = [f"energy {energy:.2f}"] if energy is not None else []
+        parts += [f"active {active:.2%}"] if active is not None else []
+        parts += [f"{speed:,.0f} slice·steps/s"]
+        if self.bar is not None:
+            self.bar.update(
+                self.task, completed=step - self.first, display=self._display(step), numbers="  ".join(parts)
+            )
+        if step // self.display > self.last_display or step == self.length:
+            self.last_display = step // self.display
+            line = f"display {self._display(step)}  {'  '.join(parts)}  {_clock(left)} left"
+            log.log(logging.DEBUG if self.bar is not None or self.quiet else logging.INFO, line)
+
+    def _display(self, step: int) -> str:
+        return f"{-(-step // self.display)} of {-(-self.length // self.display)}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
