@@ -9,7 +9,7 @@ from functools import cached_property
 
 from petabatch.connections import Conv
 from petabatch.errors import ParamsError, Problem
-from petabatch.layers import Input
+from petabatch.layers import LCA, Input
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
 from petabatch.variable import Variable
@@ -212,6 +212,12 @@ def _check_observers(network: Network, problems: list[Problem]) -> None:
             for variable in output.variables
             if variable not in known
         ]
+    for name, layer in network.layers.items():
+        if isinstance(layer, LCA) and layer.time_scale is not None:
+            energies = [n for n, probe in network.probes.items() if "total" in probe.quantities()]
+            if layer.time_scale.energy not in energies:
+                key = f"layers.{name}.time_scale.energy"
+                problems.append(unknown(key, "energy probe", layer.time_scale.energy, energies))
     weighted = [name for name, c in network.connections.items() if isinstance(c, Conv)]
     problems += [
         unknown(f"output.connections.{name}", "connection with weights", name, weighted)

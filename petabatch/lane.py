@@ -11,6 +11,7 @@ import numpy as np
 from petabatch.errors import NonFiniteError
 from petabatch.graph import Edge
 from petabatch.kernels.array import ArrayKernels
+from petabatch.layers import LCA
 from petabatch.plan import Lesson, Plan
 from petabatch.recorder import Recorder
 from petabatch.spec.parts import Moment
@@ -49,6 +50,12 @@ class Lane:
         self.rings = {name: Ring(self.arrays[f"layers/{name}/A"]) for name in network.layers}
         slices = range(state.lo + lanes.start, state.lo + lanes.stop)
         self.now = Moment(0, network.run.dt, slices, network.run.seed, state.xp)
+        self.layer_state = {name: owned(self.arrays, f"layers/{name}") for name in network.layers}
+        self.controllers = {
+            name: layer.time_scale
+            for name, layer in network.layers.items()
+            if isinstance(layer, LCA) and layer.time_scale is not None
+        }
         self.operations = [self._layer(name) for level in plan.graph.order for name in level]
 
     def run(self, first: int, last: int) -> None:
@@ -87,7 +94,7 @@ class Lane:
         """Return the operation that gathers a layer's input and updates it."""
         layer = self.plan.graph.network.layers[name]
         edges = self.plan.graph.edges[name]
-        state = owned(self.arrays, f"layers/{name}")
+        state = self.layer_state[name]
         ring = self.rings[name]
         size = ring.at(0).shape
         buffers = 1 + max((buffer for buffer, _ in layer.channels.values()), default=0)
@@ -138,8 +145,19 @@ class Lane:
     def _steps(self, first: int, last: int) -> None:
         for step in range(first + 1, last + 1):
             now = replace(self.now, step=step)
+            self._control(step)
             for operate in self.operations:
                 operate(now)
+
+    def _control(self, step: int) -> None:
+        """Let adaptive time scales see the energy of the step before, or -1 when an image is new."""
+        for name, controller in self.controllers.items():
+            display = self.plan.graph.network.run.display
+            if any(layer.item(step, display) is not None for layer in self.plan.inputs.values()):
+                energy = np.full(len(self.now.slices), -1.0)
+            else:
+                energy = _host(self._measure(controller.energy, step - 1)["total"])
+            controller.control(self.layer_state[name], energy)
 
     def _learn(self, lesson: Lesson, step: int) -> None:
         """Compute the Hebbian product; apply it at once where nothing crosses slices."""

@@ -4,5 +4,6 @@ from petabatch.layers.constant import Constant
 from petabatch.layers.input import Input
 from petabatch.layers.lca import LCA
 from petabatch.layers.linear import Linear
+from petabatch.layers.timescale import BaseTimeScale, KneeTimeScale, LogTimeScale
 
-__all__ = ["LCA", "Constant", "Input", "Linear"]
+__all__ = ["LCA", "BaseTimeScale", "Constant", "Input", "KneeTimeScale", "Linear", "LogTimeScale"]

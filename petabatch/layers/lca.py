@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from petabatch.layers.timescale import TimeScale
 from petabatch.layers.transfer import Transfer
-from petabatch.spec.model import Finite, NonNegative, Positive
+from petabatch.spec.model import Finite, NonNegative, OneOf, Positive
 from petabatch.spec.parts import Layer, Moment
 from petabatch.variable import Array, Variable
 
@@ -42,9 +43,15 @@ class LCA(Layer):
     initial: Finite = 0.0
     """Membrane potential at step 0."""
 
+    time_scale: Annotated[TimeScale, OneOf(TimeScale)] | None = None
+    """Adapt the step of each slice to how its energy falls; `run.dt` is multiplied by the time scale."""
+
     def variables(self) -> Sequence[Variable]:
-        """Declare the membrane potential."""
-        return (Variable("V", self.shape, ("y", "x", "feature"), "membrane potential", initial=self.initial),)
+        """Declare the membrane potential, and the state of the time-scale controller."""
+        potential = Variable(
+            "V", self.shape, ("y", "x", "feature"), "membrane potential", initial=self.initial
+        )
+        return (potential, *(self.time_scale.variables() if self.time_scale else ()))
 
     @property
     def curve(self) -> Transfer:
@@ -57,6 +64,14 @@ class LCA(Layer):
         """Return (e, 1 - e) in the given precision; in float32 both are rounded as the original does."""
         e = precision.type(math.exp(-dt / self.tau))
         return e, precision.type(1) - e
+
+    def decays(self, dt: float, state: Mapping[str, Array], xp: Any) -> tuple[Any, Any]:
+        """Return (e, 1 - e) of each lane, `[lanes, 1, 1, 1]`, or two numbers when all lanes share them."""
+        precision = state["V"].dtype
+        if self.time_scale is None:
+            return self.decay(dt, precision)
+        both = [self.decay(dt * float(scale), precision) for scale in state["time_scale"]]
+        return tuple(xp.asarray(column).reshape(-1, 1, 1, 1) for column in zip(*both, strict=True))
 
     def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
         """Set the activity that belongs to the initial potential."""
@@ -72,7 +87,7 @@ class LCA(Layer):
     ) -> None:
         """Integrate the potential and apply the transfer function."""
         potential = state["V"]
-        e, rest = self.decay(now.dt, potential.dtype)
+        e, rest = self.decays(now.dt, state, now.xp)
         pull = drive[0] + previous if self.self_interact else drive[0]
         potential *= e
         potential += rest * pull

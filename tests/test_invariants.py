@@ -1,0 +1,108 @@
+"""What must hold for every network: slices, threads, weight modes, observation, resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import collect, images, lca_network, simulate
+
+from petabatch.engine import Engine
+from petabatch.graph import build
+from petabatch.parallel.comm import Serial
+from petabatch.plan import schedule
+from petabatch.spec.schedule import Every
+
+
+def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert found.keys() == expected.keys()
+    for path in expected:
+        np.testing.assert_array_equal(found[path], expected[path], err_msg=path)
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared"])
+def test_a_batch_of_four_equals_four_single_runs(mode: str) -> None:
+    data = images(4)
+    learn = mode != "extra_shared"  # one dictionary for all slices ties them together on purpose
+    _, together = simulate(lca_network(data, mode=mode, learn=learn))
+    for number in range(4):
+        _, alone = simulate(lca_network(data[number : number + 1], mode=mode, learn=learn))
+        for path, values in alone.items():
+            mine = together[path][:, number : number + 1] if values.ndim > 1 and "batch" else together[path]
+            if path == "connections/dictionary/weights" and mode == "extra_shared":
+                mine = together[path]
+            np.testing.assert_array_equal(values, mine, err_msg=path)
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared"])
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_threads_change_no_bit(mode: str, kernel: str) -> None:
+    network = lca_network(images(5), mode=mode, kernel=kernel)
+    _, one = simulate(network, threads=1)
+    _, three = simulate(network, threads=3)
+    assert_same(three, one)
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared"])
+@pytest.mark.parametrize("stop", [20, 40])
+def test_resumed_run_equals_uninterrupted_one(mode: str, stop: int) -> None:
+    network = lca_network(images(3), mode=mode)
+    whole, recorded = simulate(network)
+    first = Engine(schedule(build(network)), Serial(), 1)
+    first.start()
+    for step in first.run():
+        if step == stop:
+            break
+    saved = {key: array.copy() for key, array in first.state.saved().items()}
+    second = Engine(schedule(build(network)), Serial(), 1)
+    second.resume(stop, saved)
+    later = collect(second)
+    for key, array in whole.state.saved().items():
+        np.testing.assert_array_equal(second.state.arrays[key], array, err_msg=key)
+    for path, values in later.items():
+        np.testing.assert_array_equal(values, recorded[path][-len(values) :], err_msg=path)
+
+
+def test_observing_changes_no_bit() -> None:
+    data = images(2)
+    seen, _ = simulate(lca_network(data, record=Every(1)))
+    unseen, _ = simulate(lca_network(data).model_copy(update={"probes": {}}))
+    for key, array in unseen.state.saved().items():
+        np.testing.assert_array_equal(seen.state.arrays[key], array, err_msg=key)
+
+
+def test_non_shared_weights_that_are_equal_act_as_shared_ones() -> None:
+    _, shared = simulate(lca_network(images(2), mode="shared", learn=False))
+    _, own = simulate(lca_network(images(2), mode="non_shared", learn=False))
+    np.testing.assert_allclose(own["layers/V1/V"], shared["layers/V1/V"], atol=2e-6)
+
+
+def test_shared_with_equal_slices_learns_as_extra_shared() -> None:
+    data = np.repeat(images(1), 3, axis=0)
+    _, shared = simulate(lca_network(data, mode="shared"))
+    _, extra = simulate(lca_network(data, mode="extra_shared"))
+    for number in range(3):
+        np.testing.assert_allclose(
+            shared["connections/dictionary/weights"][:, number],
+            extra["connections/dictionary/weights"],
+            atol=1e-6,
+        )
+
+
+def test_learning_lowers_the_energy() -> None:
+    data = images(4, items=1)
+    _, found = simulate(lca_network(data, displays=12, momentum=0.0))
+    ends = found["probes/energy/total"][19::20].mean(axis=1)
+    assert ends[-1] < 0.9 * ends[0]
+
+
+def test_probes_measure_what_numpy_finds_in_the_recorded_layers() -> None:
+    _, found = simulate(lca_network(images(2)))
+    code: Any = found["layers/V1/A"]
+    np.testing.assert_allclose(
+        found["probes/energy/sparsity"][19::20],
+        0.4 * np.abs(code).sum(axis=(2, 3, 4), dtype=float),
+        rtol=1e-12,
+    )
+    np.testing.assert_array_equal(found["probes/active/active"], (code != 0).sum(axis=(2, 3, 4)))
