@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from petabatch.lane import Lane
-from petabatch.parallel.comm import Comm
+from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.reduce import exact_sum
 from petabatch.plan import Lesson, Plan
 from petabatch.recorder import Recorder
@@ -31,7 +31,7 @@ class Engine:
     def __init__(self, plan: Plan, comm: Comm, threads: int | None = None) -> None:
         network = plan.graph.network
         self.plan, self.comm = plan, comm
-        lo, hi = comm.share(network.run.batch)
+        lo, hi = share(network.run.batch, comm.rank, comm.size)
         self.state = State(plan.graph, lo, hi)
         self.recorder = Recorder(plan.recordings, hi - lo)
         self.step = 0

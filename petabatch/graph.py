@@ -247,8 +247,8 @@ def _levels(network: Network, problems: list[Problem]) -> dict[str, int]:
         if name in levels:
             return levels[name]
         if name in path:
-            cycle = [*path[path.index(name) :], name]
-            raise _Cycle(cycle)
+            # The path leads from post to pre; read it the way activity flows.
+            raise _Cycle([name, *reversed(path[path.index(name) :])])
         path.append(name)
         depth = max((level(pre) + 1 for pre in before[name]), default=0)
         path.pop()

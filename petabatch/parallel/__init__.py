@@ -1,1 +1,1 @@
-"""TBD."""
+"""Who owns which slices, and how what they learn is summed."""
