@@ -1,0 +1,100 @@
+"""One rank's part of a checkpoint: writing it, showing it, and telling whether it is whole."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from petabatch.errors import StorageError
+from petabatch.storage.atomic import new_hdf5, replace
+from petabatch.storage.directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class Part:
+    """The file one rank wrote, and how to tell that it is whole."""
+
+    name: str
+    size: int
+    """Bytes."""
+    crc32: int
+    """CRC-32 of the whole file."""
+    lo: int
+    hi: int
+    """Slices `lo` to `hi - 1`."""
+
+
+def write_part(
+    directory: RunDirectory,
+    step: int,
+    arrays: Mapping[str, np.ndarray],
+    batched: set[str],
+    lo: int,
+    hi: int,
+    rank: int,
+) -> Part:
+    """Write the slices `lo` to `hi - 1` of the arrays named in `batched`, and on rank 0 all others."""
+    if missing := batched - set(arrays):
+        raise StorageError(f"there is no array {', '.join(sorted(missing))} to save in a checkpoint")
+    stem = f"step_{step:09d}_rank_{rank:05d}"
+    unnamed = directory.checkpoints / f"{stem}.h5"
+    with new_hdf5(unnamed) as (file, _):
+        file.attrs["kind"] = "checkpoint part"
+        for name, array in arrays.items():
+            if name in batched and len(array) != hi - lo:
+                raise StorageError(f"{name}: holds {len(array)} slices, expected {hi - lo}")
+            if name in batched or rank == 0:
+                file.create_dataset(name, data=array)
+    # the checksum in the name keeps a part of an earlier attempt at the same step from being overwritten
+    crc, size = _checksum(unnamed)
+    part = Part(f"{stem}_{crc:08x}.h5", size, crc, lo, hi)
+    try:
+        replace(unnamed, directory.checkpoints / part.name)
+    except OSError as error:
+        raise StorageError(f"{unnamed}: cannot be renamed: {error.strerror}") from error
+    return part
+
+
+def show(file: Any, name: str, array: np.ndarray, parts: Sequence[Part], batch: int) -> None:
+    """Show an array of all parts as one, in global order."""
+    shape = (batch, *array.shape[1:])
+    if 0 in shape:
+        file.create_dataset(name, shape=shape, dtype=array.dtype)
+        return
+    layout = h5py.VirtualLayout(shape, array.dtype)
+    for part in parts:
+        if part.lo < part.hi:
+            source = h5py.VirtualSource(part.name, name, (part.hi - part.lo, *shape[1:]), array.dtype)
+            layout[part.lo : part.hi] = source
+    file.create_virtual_dataset(name, layout)
+
+
+def verify(head: Path, part: Part) -> None:
+    """Raise StorageError unless every byte of the part is as it was written."""
+    path = head.parent / part.name
+    try:
+        size = path.stat().st_size
+        crc = _checksum(path)[0] if size == part.size else None
+    except OSError as error:
+        raise StorageError(f"{path}: this part of {head.name} cannot be read: {error.strerror}") from error
+    if crc != part.crc32:
+        what = "its bytes have changed" if size == part.size else f"it has {size} bytes, expected {part.size}"
+        raise StorageError(
+            f"{path}: this part of {head.name} is damaged: {what}\n"
+            f"    hint:     resume from another checkpoint"
+        )
+
+
+def _checksum(path: Path) -> tuple[int, int]:
+    """Return (CRC-32, size) of a file."""
+    crc = size = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 22):
+            crc, size = zlib.crc32(block, crc), size + len(block)
+    return crc, size

@@ -1,0 +1,153 @@
+"""The directory of one run: where its files are, making a new one, and recognising one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from petabatch.errors import RunDirectoryError, StorageError
+
+RUN_FILE, PARTS, CHECKPOINTS, LOG = "run.h5", "parts", "checkpoints", "log.txt"
+_PARAMS = ("params.toml", "params.py")
+_OURS = {
+    PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp)?"),
+    CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
+}
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """`run.h5`, `parts/`, `checkpoints/`, the params file as given, and `log.txt`."""
+
+    path: Path
+    summaries: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What is known of the segments, which never change, by file name."""
+
+    @property
+    def run_file(self) -> Path:
+        """The one file people open."""
+        return self.path / RUN_FILE
+
+    @property
+    def parts(self) -> Path:
+        """Where the segments are that `run.h5` refers to."""
+        return self.path / PARTS
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where the states are from which the run can be resumed."""
+        return self.path / CHECKPOINTS
+
+    @property
+    def log(self) -> Path:
+        """What the run said."""
+        return self.path / LOG
+
+    @property
+    def params(self) -> Path:
+        """The params file as it was given."""
+        return next(
+            (self.path / name for name in _PARAMS if (self.path / name).exists()), self.path / _PARAMS[0]
+        )
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], params_text: str, params_suffix: str = ".toml", force: bool = False
+    ) -> RunDirectory:
+        """Make a new run directory; `force` replaces an existing one. Rank 0 alone calls this.
+
+        Raises RunDirectoryError when `path` exists (without `force`), is not recognisably a run directory
+        (with `force`), or cannot be written. After an error everything is as it was before.
+        """
+        target = Path(path).absolute()
+        exists = os.path.lexists(target)
+        if exists:
+            _may_replace(target, force)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        except OSError as error:
+            raise _unwritable(target, error) from error
+        try:
+            fresh, old = work / "new", work / "old"
+            for folder in (fresh, fresh / PARTS, fresh / CHECKPOINTS):
+                folder.mkdir()
+            (fresh / f"params{params_suffix}").write_text(params_text, encoding="utf-8")
+            (fresh / LOG).touch()
+            if exists:
+                os.rename(target, old)
+            try:
+                os.rename(fresh, target)
+            except OSError:
+                if exists:
+                    os.rename(old, target)
+                raise
+        except OSError as error:
+            raise _unwritable(target, error) from error
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return cls(target)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
+        """Return the run directory at `path`; raises RunDirectoryError when there is none."""
+        target = Path(path).absolute()
+        if not target.is_dir():
+            raise RunDirectoryError(f"{target}: there is no run directory here")
+        if lacking := _lacking(target):
+            raise RunDirectoryError(
+                f"{target}: this is not a run directory: it has no {', no '.join(lacking)}"
+            )
+        return cls(target)
+
+    def clean(self) -> None:
+        """Remove what a killed run left unfinished; rank 0 calls this before a resumed run writes."""
+        for folder in (self.path, self.parts, self.checkpoints):
+            for leftover in folder.glob(".*.tmp"):
+                try:
+                    leftover.unlink()
+                except OSError as error:
+                    raise StorageError(f"{leftover}: cannot be removed: {error.strerror}") from error
+
+
+def _lacking(path: Path) -> list[str]:
+    lacking = [f"{name}/" for name in (PARTS, CHECKPOINTS) if not (path / name).is_dir()]
+    if not any((path / name).is_file() for name in _PARAMS):
+        lacking.append("params.toml or params.py")
+    return lacking
+
+
+def _may_replace(path: Path, force: bool) -> None:
+    if not force:
+        raise RunDirectoryError(
+            f"{path}: exists already\n    hint:     resume it, choose another place, or replace it: --force"
+        )
+    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and _lacking(path)):
+        raise RunDirectoryError(f"{path}: exists and is not a run directory; it is left alone")
+    foreign = [entry.name for entry in path.iterdir() if entry.name not in {*_OURS, *_PARAMS, RUN_FILE, LOG}]
+    foreign = [name for name in foreign if name != f".{RUN_FILE}.tmp"]
+    for folder, pattern in _OURS.items():
+        if not (path / folder).is_dir():
+            continue
+        names = (entry.name for entry in (path / folder).iterdir())
+        foreign += [f"{folder}/{name}" for name in names if not pattern.fullmatch(name)]
+    if foreign:
+        listed = ", ".join(sorted(foreign)[:5])
+        raise RunDirectoryError(
+            f"{path}: holds files that no run wrote, so it is left alone\n    found:    {listed}\n"
+            f"    hint:     move them elsewhere, or choose another place for the run"
+        )
+
+
+def _unwritable(path: Path, error: OSError) -> RunDirectoryError:
+    free = ""
+    with suppress(OSError):
+        stat = os.statvfs(path.parent)
+        free = f" ({stat.f_bavail * stat.f_frsize:,} bytes free)"
+    return RunDirectoryError(f"{path}: a run directory cannot be made here: {error.strerror}{free}")

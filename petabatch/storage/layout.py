@@ -1,0 +1,91 @@
+"""The layout of `run.h5`: groups, datasets, coordinates and attributes, whatever holds the values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from petabatch.storage.rows import Row
+from petabatch.variable import Stream
+
+Place = Callable[[Any, str, Stream, int], Any]
+"""`place(group, name, stream, times)` creates the dataset of a stream's values or steps."""
+
+
+def lay_out(
+    file: Any, rows: Sequence[Row], streams: Sequence[Stream], batch: int, values: Place, steps: Place
+) -> None:
+    """Create all datasets of a run file with their coordinates.
+
+    `values` and `steps` create what grows with time. Every dimension is an HDF5 dimension scale: `batch` in
+    the root group, the others beside the dataset. Streams of one group that were recorded at the same steps
+    share one time coordinate.
+    """
+    scale = file.create_dataset("batch", data=np.arange(batch))
+    scale.make_scale("batch")
+    scale.attrs["description"] = "slice of the batch"
+    for folder, members in groupby(sorted(streams, key=_folder), key=_folder):
+        group = file.require_group(folder)
+        together = list(members)
+        scales: dict[str, tuple[object, Any]] = {"batch": (batch, scale)}
+        for stream in together:
+            _stream(group, rows, stream, [_leaf(s) for s in together], scales, values, steps)
+
+
+def _stream(
+    group: Any,
+    rows: Sequence[Row],
+    stream: Stream,
+    leaves: Sequence[str],
+    scales: dict[str, tuple[object, Any]],
+    values: Place,
+    steps: Place,
+) -> None:
+    times = tuple(row.times(stream) for row in rows)
+    length = sum(n for n, _ in times)
+    dataset = values(group, _leaf(stream), stream, length)
+    dataset.attrs["units"] = stream.units
+    dataset.attrs["sparse"] = int(stream.sparse)
+    if stream.description:
+        dataset.attrs["description"] = stream.description
+    dims: list[tuple[str, object]] = [("step" if stream.path.startswith("probes/") else "time", times)]
+    dims += zip(stream.dims, stream.shape, strict=True)
+    for axis, (dim, extent) in enumerate(dims):
+        name = dim
+        if name in leaves or scales.get(name, (extent, None))[0] != extent:
+            name = f"{dim}_{_leaf(stream)}"
+        if name not in scales:
+            scales[name] = extent, _coordinate(group, name, stream, axis, length, steps)
+        dataset.dims[axis].label = name
+        dataset.dims[axis].attach_scale(scales[name][1])
+
+
+def _coordinate(group: Any, name: str, stream: Stream, axis: int, length: int, steps: Place) -> Any:
+    if axis == 0:
+        scale = steps(group, name, stream, length)
+        scale.attrs["units"] = "step"
+        scale.attrs["description"] = "step at whose end the values were taken"
+    else:
+        scale = group.create_dataset(name, data=np.arange(stream.shape[axis - 1]))
+    scale.make_scale(name)
+    return scale
+
+
+def write_attributes(file: Any, attributes: Mapping[str, object]) -> None:
+    """Write root attributes: texts and numbers as they are, lists and tables as JSON; None is left out."""
+    for name, value in attributes.items():
+        if value is not None:
+            plain = isinstance(value, str | int | float)
+            file.attrs[name] = value if plain else json.dumps(value)
+
+
+def _folder(stream: Stream) -> str:
+    return stream.path.rpartition("/")[0]
+
+
+def _leaf(stream: Stream) -> str:
+    return stream.path.rpartition("/")[2]

@@ -1,0 +1,108 @@
+"""Where a run file comes from: everything needed to understand it, and to make it again."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from threadpoolctl import threadpool_info
+
+from petabatch.version import __version__
+
+_LIBRARIES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "llvmlite",
+    "h5py",
+    "pydantic",
+    "mpi4py",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+)
+
+
+def collect(
+    *,
+    params_text: str,
+    params: Mapping[str, object],
+    seed: int,
+    hosts: Sequence[str] = (),
+    ranks: int = 1,
+    devices: Sequence[str] = (),
+    command: Sequence[str] | None = None,
+    started: str | None = None,
+) -> dict[str, object]:
+    """Return the root attributes of a run file.
+
+    `params_text` is the params file as given, `params` the same with every default filled in, ready for JSON.
+    `hosts` and `devices` have one entry for each rank. `started` (UTC, ISO 8601) is that of the first start
+    if the run is resumed; by default it is now.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return {
+        "petabatch_version": __version__,
+        "git": git_hash(Path(__file__).parent),
+        "command": shlex.join(sys.argv if command is None else command),
+        "params_given": params_text,
+        "params": dict(params),
+        "seed": seed,
+        "ranks": ranks,
+        "hosts": list(hosts) or [platform.node()],
+        "devices": list(devices),
+        "libraries": library_versions(),
+        "blas": blas_libraries(),
+        "started": started or now,
+        "resumed": now if started else None,
+    }
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of Python, HDF5 and the installed packages that shape results."""
+    from h5py.version import hdf5_version
+
+    versions = {"python": platform.python_version(), "hdf5": hdf5_version}
+    for name in _LIBRARIES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def blas_libraries() -> list[str]:
+    """Return each BLAS this process has loaded, its version, and the kernels it chose here."""
+    loaded = (entry for entry in threadpool_info() if entry["user_api"] == "blas")
+    return sorted(
+        f"{entry['internal_api']} {entry['version']} {entry.get('architecture', 'unknown kernels')}"
+        for entry in loaded
+    )
+
+
+def git_hash(folder: Path) -> str | None:
+    """Return the commit of the checkout `folder` belongs to, with `+` if it was changed since; else None."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(folder), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    # an installed package may lie inside some other checkout, which says nothing about it
+    if not git("ls-files", "--", "."):
+        return None
+    commit = git("rev-parse", "HEAD")
+    return commit if not commit or git("diff", "--quiet", "HEAD", "--", ".") is not None else f"{commit}+"

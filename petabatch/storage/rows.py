@@ -1,0 +1,101 @@
+"""Which segments make up a run: rows of files that together hold all slices over a range of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from petabatch.errors import StorageError
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.segment import Segment, Summary, read_summary
+from petabatch.variable import Stream
+
+
+@dataclass(frozen=True)
+class Row:
+    """The segments over the steps `first` to `last`, in the order of their slices."""
+
+    first: int
+    last: int
+    segments: tuple[Segment, ...]
+    summaries: tuple[Summary, ...]
+
+    @property
+    def flushes(self) -> int:
+        """Flushes merged into these files."""
+        return self.summaries[0].flushes
+
+    def holding(self, stream: Stream) -> list[Segment]:
+        """Return the segments in which the stream has values."""
+        pairs = zip(self.segments, self.summaries, strict=True)
+        held = [segment for segment, summary in pairs if summary.times.get(stream.path, (0, 0))[0]]
+        return [
+            segment for segment in held if segment.merged or segment.lo < segment.hi or not stream.batched
+        ]
+
+    def times(self, stream: Stream) -> tuple[int, int]:
+        """Return (number of times, checksum of the steps) of a stream, the same on all ranks."""
+        held = self.holding(stream)
+        found = {
+            summary.times.get(stream.path, (0, 0))
+            for segment, summary in zip(self.segments, self.summaries, strict=True)
+            if segment in held or (stream.batched and (segment.merged or segment.lo < segment.hi))
+        }
+        if len(found) > 1:
+            names = ", ".join(segment.name for segment in self.segments)
+            raise StorageError(f"{stream.path}: the ranks recorded it at different steps in {names}")
+        return found.pop() if found else (0, 0)
+
+
+def all_segments(directory: RunDirectory) -> list[Segment]:
+    """Return every segment in `parts/`, in the order of time."""
+    found = (Segment.parse(entry.name) for entry in directory.parts.iterdir())
+    return sorted(segment for segment in found if segment is not None)
+
+
+def find_rows(directory: RunDirectory, batch: int) -> tuple[list[Row], list[Segment]]:
+    """Return (rows, superseded): the complete rows of a run in order, and segments merged into others.
+
+    Rows at the end that some rank has not finished are left out. Raises StorageError when a segment in
+    between is missing.
+    """
+    segments = all_segments(directory)
+    merged = [segment for segment in segments if segment.merged]
+    superseded = [
+        segment
+        for segment in segments
+        if any(m != segment and m.first <= segment.first and segment.last <= m.last for m in merged)
+    ]
+    live = [segment for segment in segments if segment not in set(superseded)]
+    spans = [(span, tuple(row)) for span, row in groupby(live, key=lambda s: (s.first, s.last))]
+    while spans and not _tiles(spans[-1][1], batch):
+        spans.pop()
+    for (first, last), row in spans:
+        if not _tiles(row, batch):
+            raise StorageError(
+                f"{directory.parts}: a rank's segment of the steps {first} to {last} is missing"
+            )
+    for ((_, last), _), ((first, _), _) in pairwise(spans):
+        if first != last + 1:
+            raise StorageError(
+                f"{directory.parts}: the segments do not follow one another: one ends at step {last}, "
+                f"the next starts at step {first}"
+            )
+    return [Row(*span, row, _summaries(directory, row)) for span, row in spans], superseded
+
+
+def _summaries(directory: RunDirectory, row: Sequence[Segment]) -> tuple[Summary, ...]:
+    known = directory.summaries
+    for segment in row:
+        if segment.name not in known:
+            known[segment.name] = read_summary(directory.parts / segment.name)
+    return tuple(known[segment.name] for segment in row)
+
+
+def _tiles(row: Sequence[Segment], batch: int) -> bool:
+    """Say whether the segments cover every slice of the batch once."""
+    if len(row) == 1 and row[0].merged:
+        return True
+    ends = [0, *(segment.hi for segment in row)]
+    return all(s.lo == end for s, end in zip(row, ends, strict=False)) and ends[-1] == batch

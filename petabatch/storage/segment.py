@@ -1,0 +1,168 @@
+"""Segments: what one rank recorded between two flushes, as one immutable file in `parts/`."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from petabatch.errors import FormatError, StorageError
+from petabatch.storage import FORMAT
+from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.directory import RunDirectory
+from petabatch.variable import Stream
+
+if TYPE_CHECKING:
+    from petabatch.recorder import Record
+
+_NAME = re.compile(r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
+_CHUNKED = 4096
+"""Bytes at one time (of one slice) from which an array is compressed."""
+_CHUNK_LIMIT = 1 << 24
+"""Bytes of the largest chunk."""
+
+
+@dataclass(frozen=True, order=True)
+class Segment:
+    """A file of `parts/`, as its name describes it."""
+
+    first: int
+    last: int
+    """Steps `first` to `last`, both included."""
+    lo: int = -1
+    hi: int = -1
+    """Slices `lo` to `hi - 1` as one rank wrote them; negative when merged from the files of all ranks."""
+
+    @property
+    def merged(self) -> bool:
+        """True when the file holds what all ranks recorded."""
+        return self.hi < 0
+
+    @property
+    def name(self) -> str:
+        """File name."""
+        slices = "" if self.merged else f"_slices_{self.lo:06d}-{self.hi:06d}"
+        return f"steps_{self.first:012d}-{self.last:012d}{slices}.h5"
+
+    @classmethod
+    def parse(cls, name: str) -> Segment | None:
+        """Return the segment with this file name; None when it is no segment's."""
+        match = _NAME.fullmatch(name)
+        return cls(*(int(part) for part in match.groups() if part is not None)) if match else None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a segment holds, without its data."""
+
+    flushes: int
+    """Flushes merged into the file."""
+    times: dict[str, tuple[int, int]]
+    """Stream path to (number of times, checksum of the steps)."""
+
+
+def write_segment(
+    directory: RunDirectory,
+    records: Sequence[Record],
+    rank: int,
+    first_step: int,
+    last_step: int,
+    lo: int,
+    hi: int,
+) -> Path | None:
+    """Write what `rank` recorded in steps `first_step` to `last_step` of slices `lo` to `hi - 1`.
+
+    Both steps are included, and the next segment starts at `last_step + 1`. Every rank with slices writes a
+    segment at every flush, even if there is nothing in it; a rank without slices writes one (and gets a path
+    back) only if it is rank 0. Streams without a batch axis are the same on all ranks, so rank 0 writes them.
+    Raises StorageError when a record does not fit its stream or the file cannot be written.
+    """
+    if lo == hi and rank != 0:
+        return None
+    records = [record for record in records if record.stream.batched or rank == 0]
+    for record in records:
+        _check(record, first_step, last_step, hi - lo)
+    path = directory.parts / Segment(first_step, last_step, lo, hi).name
+    with new_hdf5(path) as (file, _):
+        for record in records:
+            shape = (len(record.steps), *record.values.shape[1:])
+            group = file.create_group(record.stream.path)
+            group.create_dataset("step", data=record.steps)
+            create_dataset(group, "values", record.stream, shape)[...] = record.values
+        summary = {r.stream.path: (len(r.steps), checksum(r.steps)) for r in records}
+        describe(file, Segment(first_step, last_step, lo, hi), Summary(1, summary))
+        file.attrs["rank"] = rank
+    return path
+
+
+def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]) -> Any:
+    """Create the dataset of a stream: chunks of one slice at one time, or contiguous where that is small.
+
+    All datasets of a stream have the same chunks and filters, so that they can be joined without unpacking.
+    """
+    lead = 2 if stream.batched else 1
+    rest = list(stream.shape[lead - 1 :])
+    size = np.dtype(stream.dtype).itemsize
+    if 0 in shape or not rest or (not stream.sparse and int(np.prod(rest)) * size < _CHUNKED):
+        return group.create_dataset(name, shape=shape, dtype=stream.dtype)
+    for axis in range(len(rest)):
+        while int(np.prod(rest)) * size > _CHUNK_LIMIT and rest[axis] > 1:
+            rest[axis] = -(-rest[axis] // 2)
+    # a code is mostly zeros: a byte shuffle makes it larger and slower, and a higher level gains little
+    filters = {"compression_opts": 1} if stream.sparse else {"compression_opts": 4, "shuffle": True}
+    chunks = (*(1,) * lead, *rest)
+    return group.create_dataset(
+        name, shape=shape, dtype=stream.dtype, chunks=chunks, compression="gzip", fillvalue=0, **filters
+    )
+
+
+def describe(file: Any, segment: Segment, summary: Summary) -> None:
+    """Write the root attributes of a segment."""
+    file.attrs["kind"] = "segment"
+    file.attrs["first_step"], file.attrs["last_step"] = segment.first, segment.last
+    if not segment.merged:
+        file.attrs["first_slice"], file.attrs["end_slice"] = segment.lo, segment.hi
+    file.attrs["flushes"] = summary.flushes
+    file.attrs["times"] = json.dumps(summary.times)
+
+
+def read_summary(path: Path) -> Summary:
+    """Return what a segment holds; raises StorageError, or FormatError when it is not a segment."""
+    try:
+        with h5py.File(path, "r") as file:
+            if file.attrs.get("petabatch_format") != FORMAT or file.attrs.get("kind") != "segment":
+                raise FormatError(f"{path}: this is not a segment of format {FORMAT}")
+            times = {name: (n, crc) for name, (n, crc) in json.loads(file.attrs["times"]).items()}
+            return Summary(int(file.attrs["flushes"]), times)
+    except (OSError, KeyError) as error:
+        raise StorageError(f"{path}: this segment cannot be read: {error}") from error
+
+
+def checksum(steps: Any, block: int = 1 << 19) -> int:
+    """Return the CRC-32 of an array or dataset of steps; streams with the same steps share one coordinate."""
+    crc = 0
+    for start in range(0, len(steps), block):
+        crc = zlib.crc32(steps[start : start + block].astype("<i8").tobytes(), crc)
+    return crc
+
+
+def _check(record: Record, first: int, last: int, slices: int) -> None:
+    stream, steps, values = record.stream, record.steps, record.values
+    lead = (len(steps), slices) if stream.batched else (len(steps),)
+    expected = (*lead, *stream.shape[1 if stream.batched else 0 :])
+    wrong = ""
+    if values.shape != expected or values.dtype != np.dtype(stream.dtype):
+        wrong = f"found {values.dtype} {list(values.shape)}, expected {stream.dtype} {list(expected)}"
+    elif steps.dtype != np.int64 or np.any(np.diff(steps) <= 0):
+        wrong = "its steps are not ascending int64 numbers"
+    elif len(steps) and (steps[0] < first or steps[-1] > last):
+        wrong = f"steps {steps[0]} to {steps[-1]} lie outside the segment's steps {first} to {last}"
+    if wrong:
+        raise StorageError(f"{stream.path}: {wrong}")
