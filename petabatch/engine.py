@@ -71,6 +71,7 @@ class Engine:
                     if lesson.reduced and lesson.due(stop):
                         pool.submit(self._apply, lesson, stop).result()
                 self._record_shared(stop)
+                self.recorder.reached = stop
                 yield stop
 
     def flushed(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import NonFiniteError
+from petabatch.fused import fuse
 from petabatch.graph import Edge
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import LCA
@@ -56,11 +57,16 @@ class Lane:
             for name, layer in network.layers.items()
             if isinstance(layer, LCA) and layer.time_scale is not None
         }
-        self.operations = [self._layer(name) for level in plan.graph.order for name in level]
+        self.fused = fuse(plan.graph, self.arrays) if state.xp is np and len(slices) == 1 else None
+        self.operations = [
+            self._layer(name) for level in plan.graph.order for name in level if self.fused is None
+        ]
 
     def run(self, first: int, last: int) -> None:
         """Make steps first+1 .. last, with everything that happens in them."""
         step = first
+        if self.fused is not None:
+            self.fused.load_weights()
         while step < last:
             self._show(step + 1)
             stop = self.plan.next_event(step, last)
@@ -143,9 +149,15 @@ class Lane:
                 activity[index] = self.kernels.xp.asarray(self.readers[name](number, item))
 
     def _steps(self, first: int, last: int) -> None:
+        if self.fused is not None and not self.controllers:
+            self.fused.run(last - first)
+            return
         for step in range(first + 1, last + 1):
             now = replace(self.now, step=step)
             self._control(step)
+            if self.fused is not None:
+                self.fused.run(1)
+                continue
             for operate in self.operations:
                 operate(now)
 
@@ -193,6 +205,8 @@ class Lane:
             if conv.normalize is not None:
                 conv.normalize.apply(mine["weights"], self.kernels.xp)
             refresh(graph, self.arrays, self.kernels, lesson.name)
+            if self.fused is not None:
+                self.fused.load_weights()
 
     def _activity(self, layer: str, variable: str, step: int) -> Array:
         if variable == "A":

@@ -31,6 +31,9 @@ class Recorder:
         self.first = 0
         self._buffers: list[np.ndarray] = []
         self._steps: list[np.ndarray] = []
+        self.reached = 0
+        """The last step whose rows are complete."""
+        self._seen: dict[str, float] = {}
 
     def open(self, first: int, last: int, initial: bool = False) -> None:
         """Make room for steps first+1 .. last, and for step `first` itself if `initial`."""
@@ -62,3 +65,13 @@ class Recorder:
             if rows:
                 records.append(Record(recording.stream, steps[:rows], buffer[:rows]))
         return records
+
+    def latest(self, quantity: str) -> float | None:
+        """Return the newest row of the first probe quantity of this name, the mean over local slices."""
+        for recording, steps, buffer in zip(self.recordings, self._steps, self._buffers, strict=True):
+            if recording.stream.path.startswith("probes/") and recording.stream.path.endswith(f"/{quantity}"):
+                row = int(np.searchsorted(steps, self.reached, side="right")) - 1
+                if row >= 0:
+                    self._seen[quantity] = float(buffer[row].mean())
+                return self._seen.get(quantity)
+        return None

@@ -1,0 +1,68 @@
+"""What a run directory holds and how far it got; what this installation can do."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+from pathlib import Path
+
+from petabatch import results
+from petabatch.storage.checkpoint import checkpoint_steps
+from petabatch.storage.directory import RunDirectory
+from petabatch.version import __version__
+
+
+def describe(path: Path) -> str:
+    """Return a run's progress, origin and content as text; raises RunDirectoryError when it is none."""
+    directory = RunDirectory.open(path)
+    steps = checkpoint_steps(directory)
+    lines = [f"run directory      {directory.path}"]
+    if not directory.run_file.exists():
+        lines.append("status             begun; nothing is recorded yet")
+    else:
+        with results.open(path) as run:
+            lines += _run(run)
+    kept = ", ".join(str(step) for step in steps) or "none"
+    lines.append(f"checkpoints        at steps {kept}")
+    return "\n".join(lines)
+
+
+def _run(run: results.Results) -> list[str]:
+    about, params = run.attributes, run.params
+    settings = params["run"]
+    length = settings["steps"] or settings["displays"] * settings["display"]
+    lines = [
+        f"title              {params['title'] or '-'}",
+        f"status             {run.status}: step {run.steps_reached} of {length}",
+        f"batch              {run.batch} slices on {about['ranks']} rank(s): {', '.join(about['hosts'])}",
+        f"started            {about['started']}, last written {about['updated']}",
+        f"command            {about['command']}",
+        f"petabatch          {about['petabatch_version']}",
+        "recorded",
+    ]
+    for name in run.names():
+        series = run.series(name)
+        lines.append(f"  {name:32} {' x '.join(map(str, series.shape))}  ({', '.join(series.dims)})")
+    return lines
+
+
+def installation() -> str:
+    """Return versions, cores, BLAS and which optional parts are installed."""
+    from petabatch.storage.provenance import blas_libraries, library_versions
+
+    optional = {"mpi": "mpi4py", "analysis": "xarray", "images": "skimage", "video": "av"}
+    parts = [
+        f"{extra} {'yes' if importlib.util.find_spec(module) else 'no'}" for extra, module in optional.items()
+    ]
+    lines = [
+        f"petabatch          {__version__}",
+        f"machine            {platform.node()}, {len(os.sched_getaffinity(0))} cores for this process",
+        f"libraries          {', '.join(f'{name} {version}' for name, version in library_versions().items())}",
+        *(f"BLAS               {library}" for library in blas_libraries()),
+        f"optional parts     {', '.join(parts)}",
+    ]
+    preset = os.environ.get("OPENBLAS_CORETYPE")
+    if preset:
+        lines.append(f"warning            OPENBLAS_CORETYPE={preset} is set: it may halve the speed of sgemm")
+    return "\n".join(lines)
