@@ -51,13 +51,27 @@ class Recording:
     key: str
     """What is recorded: a variable (`layers/V1/A`) or a probe (`probes/energy`)."""
 
-    def due(self, step: int) -> bool:
-        """Say whether the stream is recorded at the end of `step`; weights also before the first step."""
-        return fires(self.period, step) and (step > 0 or self.key.startswith("connections/"))
+    last: int
+    """The last step of the run."""
 
-    def times(self, first: int, last: int) -> int:
-        """Return how often the stream is recorded in steps first+1 .. last."""
-        return last // self.period - first // self.period if self.period else 0
+    @property
+    def weights(self) -> bool:
+        """Weights are recorded also before the first step and after the last."""
+        return self.key.startswith("connections/")
+
+    def due(self, step: int) -> bool:
+        """Say whether the stream is recorded at the end of `step`."""
+        if self.weights and self.period and step in (0, self.last):
+            return True
+        return step > 0 and fires(self.period, step)
+
+    def steps(self, first: int, last: int) -> list[int]:
+        """Return the steps first .. last at whose end the stream is recorded."""
+        if not self.period:
+            return []
+        multiples = range(-(-first // self.period) * self.period, last + 1, self.period)
+        ends = {0, self.last} & set(range(first, last + 1)) if self.weights else set()
+        return sorted({step for step in multiples if self.due(step)} | ends)
 
 
 @dataclass(frozen=True)
@@ -163,6 +177,7 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
                 ),
                 wanted.every.steps(display),
                 f"layers/{name}/{variable}",
+                network.run.length,
             )
     for name, conv in graph.weighted.items():
         if name not in network.output.connections:
@@ -183,6 +198,7 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
             ),
             network.output.connections[name].every.steps(display),
             f"connections/{name}/weights",
+            network.run.length,
         )
     for name, probe in network.probes.items():
         for quantity, description in probe.quantities().items():
@@ -190,6 +206,7 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
                 Stream(f"probes/{name}/{quantity}", (batch,), ("batch",), "float64", True, description),
                 probe.every.steps(display),
                 f"probes/{name}",
+                network.run.length,
             )
 
 

@@ -23,7 +23,7 @@ class Record:
 
 
 class Recorder:
-    """Rows for steps first < step <= last, of the local slices; nothing grows while lanes run."""
+    """Rows for a range of steps, of the local slices; nothing grows while lanes run."""
 
     def __init__(self, recordings: Sequence[Recording], slices: int) -> None:
         self.recordings = recordings
@@ -37,20 +37,14 @@ class Recorder:
 
     def open(self, first: int, last: int, initial: bool = False) -> None:
         """Make room for steps first+1 .. last, and for step `first` itself if `initial`."""
-        self.first = first - 1 if initial else first
+        self.first = first if initial else first + 1
         self._buffers, self._steps = [], []
         for recording in self.recordings:
-            steps = self._due(recording, last)
+            steps = recording.steps(self.first, last)
             shape = recording.stream.shape
             local = (self.slices, *shape[1:]) if recording.stream.batched else shape
             self._steps.append(np.asarray(steps, np.int64))
             self._buffers.append(np.zeros((len(steps), *local), recording.stream.dtype))
-
-    def _due(self, recording: Recording, last: int) -> list[int]:
-        if not recording.period:
-            return []
-        first_multiple = (self.first // recording.period + 1) * recording.period
-        return [s for s in range(first_multiple, last + 1, recording.period) if recording.due(s)]
 
     def row(self, index: int, step: int) -> np.ndarray:
         """Return the row of recording number `index` at `step`, to be written by slice."""

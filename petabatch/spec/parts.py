@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -206,6 +206,20 @@ class Connection(Part):
         """Return what arrives at the post layer, `[lanes, ny, nx, nf]`, before `strength` and sign."""
 
 
+class Reading(Protocol):
+    """What a probe sees of the network at the end of a step."""
+
+    def __call__(self, layer: str, variable: str) -> Array:
+        """Return a variable of a layer, `[lanes, ny, nx, nf]`; `A` is the activity."""
+
+    def through(self, connection: str, activity: Array) -> Array:
+        """Return what a connection would deliver of this activity, with its weights of now.
+
+        The activity is shaped like the pre layer, the result like the post layer; the sign of the channel is
+        not applied, the connection's strength is.
+        """
+
+
 class Probe(Part):
     """Measures one number or more per slice, and writes them to `/probes/<name>/`."""
 
@@ -218,10 +232,14 @@ class Probe(Part):
     def layers(self) -> Sequence[str]:
         """Name the layers it reads, so that a dangling name is found before the run."""
 
+    def connections(self) -> Sequence[str]:
+        """Name the connections it reads through; by default none."""
+        return ()
+
     @abstractmethod
     def quantities(self) -> Mapping[str, str]:
         """Name what it measures: quantity to a one-line description with units."""
 
     @abstractmethod
-    def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
+    def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:
         """Return each quantity as float64 `[lanes]`; `read(layer, variable)` gives `[lanes, ny, nx, nf]`."""

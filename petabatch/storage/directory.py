@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +16,9 @@ from typing import Any
 from petabatch.errors import RunDirectoryError, StorageError
 
 RUN_FILE, PARTS, CHECKPOINTS, LOG = "run.h5", "parts", "checkpoints", "log.txt"
+RESOLVED = "params.json"
 _PARAMS = ("params.toml", "params.py")
+_LOGS = re.compile(r"log(\.rank\d+)?\.txt")
 _OURS = {
     PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp)?"),
     CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
@@ -56,9 +60,19 @@ class RunDirectory:
             (self.path / name for name in _PARAMS if (self.path / name).exists()), self.path / _PARAMS[0]
         )
 
+    @property
+    def resolved(self) -> Path:
+        """The params with overrides and every default filled in, as JSON: what a resumed run goes by."""
+        return self.path / RESOLVED
+
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], params_text: str, params_suffix: str = ".toml", force: bool = False
+        cls,
+        path: str | os.PathLike[str],
+        params_text: str,
+        params_suffix: str = ".toml",
+        force: bool = False,
+        resolved: Mapping[str, object] | None = None,
     ) -> RunDirectory:
         """Make a new run directory; `force` replaces an existing one. Rank 0 alone calls this.
 
@@ -79,6 +93,7 @@ class RunDirectory:
             for folder in (fresh, fresh / PARTS, fresh / CHECKPOINTS):
                 folder.mkdir()
             (fresh / f"params{params_suffix}").write_text(params_text, encoding="utf-8")
+            (fresh / RESOLVED).write_text(json.dumps(resolved or {}, indent=1), encoding="utf-8")
             (fresh / LOG).touch()
             if exists:
                 os.rename(target, old)
@@ -130,8 +145,10 @@ def _may_replace(path: Path, force: bool) -> None:
         )
     if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and _lacking(path)):
         raise RunDirectoryError(f"{path}: exists and is not a run directory; it is left alone")
-    foreign = [entry.name for entry in path.iterdir() if entry.name not in {*_OURS, *_PARAMS, RUN_FILE, LOG}]
-    foreign = [name for name in foreign if name != f".{RUN_FILE}.tmp"]
+    foreign = [
+        entry.name for entry in path.iterdir() if entry.name not in {*_OURS, *_PARAMS, RESOLVED, RUN_FILE}
+    ]
+    foreign = [name for name in foreign if name != f".{RUN_FILE}.tmp" and not _LOGS.fullmatch(name)]
     for folder, pattern in _OURS.items():
         if not (path / folder).is_dir():
             continue

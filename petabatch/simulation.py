@@ -1,0 +1,221 @@
+"""A run from its params file to its directory: engine, files, progress, signals."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from petabatch import catalog  # noqa: F401  (makes every built-in type known)
+from petabatch.engine import Engine
+from petabatch.errors import ParamsError, RunDirectoryError, StoppedEarly
+from petabatch.graph import build
+from petabatch.parallel.comm import Comm
+from petabatch.parallel.launch import connect
+from petabatch.plan import Plan, schedule
+from petabatch.progress import Progress
+from petabatch.signals import StopFlag, watch
+from petabatch.spec.load import Loaded, load, resolved
+from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.index import drop_after, write_index
+from petabatch.storage.provenance import collect
+from petabatch.storage.segment import write_segment
+
+log = logging.getLogger("petabatch")
+
+
+def read(file: Path, overrides: Sequence[str] = ()) -> Loaded:
+    """Load a params file; raises ParamsError with every problem in it."""
+    return load(file, overrides)
+
+
+def plan(loaded: Loaded) -> Plan:
+    """Check the network of a params file and derive its plan; errors carry file and line."""
+    try:
+        return schedule(build(loaded.network))
+    except ParamsError as error:
+        raise loaded.error(error.problems) from None
+
+
+def run(
+    loaded: Loaded,
+    out: Path,
+    *,
+    force: bool = False,
+    threads: int | None = None,
+    mpi: bool | None = None,
+    quiet: bool = False,
+) -> None:
+    """Run a params file from step 0 into the new directory `out`.
+
+    Nothing is made on disk before the network is checked and its input opened. Raises StoppedEarly, with a
+    checkpoint to resume from, when a signal asks to stop.
+    """
+    comm = connect(mpi)
+    engine = Engine(plan(loaded), comm, threads)
+    engine.start()
+    directory = None
+    if comm.rank == 0:
+        suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
+        directory = RunDirectory.create(out, loaded.text, suffix, force, resolved(loaded.network))
+    session = _Session(comm.broadcast(directory), loaded, engine, comm)
+    session.checkpoint()
+    session.go(quiet)
+
+
+def resume(path: Path, *, threads: int | None = None, mpi: bool | None = None, quiet: bool = False) -> None:
+    """Continue the run in directory `path` from its newest complete checkpoint, on any number of ranks.
+
+    Raises RunDirectoryError when the run is already done, StoppedEarly when it is stopped again.
+    """
+    comm = connect(mpi)
+    directory = RunDirectory.open(path)
+    loaded = _reload(directory)
+    engine = Engine(plan(loaded), comm, threads)
+    head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
+    if head is None:
+        engine.start()
+    else:
+        arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
+        engine.resume(meta["step"], arrays)
+    if engine.step >= engine.plan.length:
+        raise RunDirectoryError(f"{path}: this run is done: all {engine.plan.length} steps are made")
+    session = _Session(directory, loaded, engine, comm)
+    if comm.rank == 0:
+        directory.clean()
+        session.index("running", until=engine.step)
+        drop_after(directory, engine.step)
+    comm.barrier()
+    if head is None:
+        session.checkpoint()
+    session.go(quiet)
+
+
+def _reload(directory: RunDirectory) -> Loaded:
+    """Return the network of an existing run: as resolved when it began, or its params file if in Python."""
+    if directory.params.suffix == ".py":
+        return load(directory.params)
+    return Loaded.from_json(directory.resolved.read_text(encoding="utf-8"), str(directory.resolved))
+
+
+class _Session:
+    """An engine with its files."""
+
+    def __init__(self, directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm) -> None:
+        self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
+        self.streams = [recording.stream for recording in engine.plan.recordings]
+        self.flushed = engine.step - 1 if engine.step == 0 else engine.step
+        hosts = comm.gather(_host())
+        self.provenance = collect(
+            params_text=loaded.text,
+            params=resolved(loaded.network),
+            seed=loaded.network.run.seed,
+            hosts=hosts or (),
+            ranks=comm.size,
+        )
+
+    def go(self, quiet: bool) -> None:
+        """Run to the end, or until a signal asks to stop."""
+        engine, network = self.engine, self.loaded.network
+        first = engine.step
+        with (
+            _log_to(self.directory.log, self.comm.rank),
+            watch() as flag,
+            Progress(
+                first, engine.plan.length, network.run.display, network.run.batch, quiet or self.comm.rank > 0
+            ) as progress,
+        ):
+            if self.comm.rank == 0:
+                log.info("%s in %s", "resumed" if first else "started", self.directory.path)
+            for step in engine.run():
+                progress.update(step, self._latest("total"), self._latest("fraction"))
+                self._meet(step, flag)
+            self._finish("done")
+            if self.comm.rank == 0:
+                log.info("done: %s", self.directory.run_file)
+
+    def checkpoint(self) -> None:
+        """Save the whole state at the present step."""
+        engine, state = self.engine, self.engine.state
+        save_checkpoint(
+            self.directory,
+            engine.step,
+            state.saved(),
+            {key for key in state.saved() if state.variables[key].per == "slice"},
+            {"step": engine.step},
+            lo=state.lo,
+            hi=state.hi,
+            batch=self.loaded.network.run.batch,
+            rank=self.comm.rank,
+            gather=self.comm.gather,
+            keep=self.loaded.network.checkpoint.keep,
+        )
+
+    def index(self, status: str, until: int | None = None) -> None:
+        """Rewrite run.h5; rank 0 alone calls this."""
+        write_index(
+            self.directory, self.streams, self.provenance, self.loaded.network.run.batch, status, until
+        )
+
+    def _meet(self, step: int, flag: StopFlag) -> None:
+        """Do what falls due at a sync event."""
+        plan = self.engine.plan
+        last = step == plan.length
+        stop = 0 if last else self.comm.any(flag.received)
+        save = bool(plan.checkpoint and step % plan.checkpoint == 0)
+        if stop:
+            self._finish("stopped")
+            raise StoppedEarly(
+                f"stopped at step {step} of {plan.length}; go on with: petabatch resume {self.directory.path}"
+            )
+        if not last and (save or step % plan.flush == 0):
+            self._flush("running")
+            if save:
+                self.checkpoint()
+
+    def _finish(self, status: str) -> None:
+        self._flush(status)
+        self.checkpoint()
+
+    def _flush(self, status: str) -> None:
+        """Put what was recorded on disk: segments of all ranks, then the index over them."""
+        engine, state = self.engine, self.engine.state
+        records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or self.comm.rank == 0]
+        first = self.flushed + 1
+        if first <= engine.step:
+            write_segment(self.directory, records, self.comm.rank, first, engine.step, state.lo, state.hi)
+        self.flushed = engine.step
+        engine.flushed()
+        self.comm.barrier()
+        if self.comm.rank == 0:
+            self.index(status)
+
+    def _latest(self, quantity: str) -> float | None:
+        """Return the newest recorded value of a probe's quantity, the mean over this rank's slices."""
+        return self.engine.recorder.latest(quantity)
+
+
+def _host() -> str:
+    import platform
+
+    return platform.node()
+
+
+@contextmanager
+def _log_to(path: Path, rank: int) -> Iterator[None]:
+    """Write the log to a file as well; every rank but the first to its own."""
+    target = path if rank == 0 else path.with_suffix(f".rank{rank}.txt")
+    handler = logging.FileHandler(target, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.addHandler(handler)
+    before, propagate = log.level, log.propagate
+    log.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
+        log.setLevel(before)
+        log.propagate = propagate
