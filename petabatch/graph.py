@@ -12,7 +12,7 @@ from petabatch.errors import ParamsError, Problem
 from petabatch.layers import LCA, Input
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
-from petabatch.variable import Variable
+from petabatch.variable import Border, Variable
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Graph:
                     found[f"connections/{name}/{variable.name}"] = variable
         return found
 
-    def border(self, layer: str) -> str | float:
+    def border(self, layer: str) -> Border:
         """Return the border rule of a layer."""
         return self.network.layers[layer].border
 
@@ -201,6 +201,11 @@ def _check_observers(network: Network, problems: list[Problem]) -> None:
             unknown(f"probes.{name}", "layer", layer, network.layers)
             for layer in probe.layers()
             if layer not in network.layers
+        ]
+        problems += [
+            unknown(f"probes.{name}", "connection", connection, network.connections)
+            for connection in probe.connections()
+            if connection not in network.connections
         ]
     for name, output in network.output.layers.items():
         if name not in network.layers:

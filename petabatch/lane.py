@@ -92,7 +92,7 @@ class Lane:
                 row[...] = _host(measured[name][quantity])
             else:
                 values = (
-                    self._activity(name, quantity, step) if kind == "layers" else self.arrays[recording.key]
+                    self.activity(name, quantity, step) if kind == "layers" else self.arrays[recording.key]
                 )
                 row[...] = _host(values).reshape(row.shape)
 
@@ -208,15 +208,21 @@ class Lane:
             if self.fused is not None:
                 self.fused.load_weights()
 
-    def _activity(self, layer: str, variable: str, step: int) -> Array:
+    def activity(self, layer: str, variable: str, step: int) -> Array:
+        """Return a variable of a layer; of the activity that of `step`."""
         if variable == "A":
             return self.rings[layer].at(step)
         return self.arrays[f"layers/{layer}/{variable}"]
 
     def _measure(self, probe: str, step: int) -> Mapping[str, Array]:
-        return self.plan.graph.network.probes[probe].measure(
-            lambda layer, variable: self._activity(layer, variable, step), self.kernels.xp
-        )
+        return self.plan.graph.network.probes[probe].measure(_View(self, step), self.kernels.xp)
+
+    def through(self, connection: str, activity: Array) -> Array:
+        """Return what a connection would deliver of this activity, with its weights of now."""
+        graph = self.plan.graph
+        via, wiring = graph.network.connections[connection], graph.wirings[connection]
+        patches = self._patches(wiring.weights)
+        return via.strength * via.deliver(self.kernels, wiring, activity, graph.border(via.pre), patches)
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError when a layer holds a NaN or an infinity."""
@@ -229,6 +235,17 @@ class Lane:
                     f"layer {name} of slice {self.now.slices[index]} is no longer finite at step {step}; "
                     "the step may be too large for these weights (lower run.dt or raise tau)"
                 )
+
+
+class _View:
+    """What a probe sees of a lane at the end of a step."""
+
+    def __init__(self, lane: Lane, step: int) -> None:
+        self.through = lane.through
+        self._lane, self._step = lane, step
+
+    def __call__(self, layer: str, variable: str) -> Array:
+        return self._lane.activity(layer, variable, self._step)
 
 
 def _host(array: Array) -> Any:
