@@ -2,6 +2,7 @@
 
 from petabatch.probes.energy import Energy
 from petabatch.probes.norms import L0, L1, L2
+from petabatch.probes.optimality import Optimality
 from petabatch.probes.psnr import PSNR
 
-__all__ = ["L0", "L1", "L2", "PSNR", "Energy"]
+__all__ = ["L0", "L1", "L2", "PSNR", "Energy", "Optimality"]

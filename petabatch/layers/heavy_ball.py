@@ -1,0 +1,54 @@
+"""LCA with a heavy ball: inertia of the membrane potential, the same rest state, fewer steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from petabatch.layers.lca import LCA
+from petabatch.spec.parts import Moment
+from petabatch.variable import Array, Variable
+
+
+class HeavyBall(LCA):
+    """V+ = V + k (drive + A - V) + beta (V - V before), k = 1 - exp(-dt / tau), A = T(V).
+
+    Polyak's inertia (1964) on the LCA. At rest V = drive + A whatever beta is, so the code is the LCA's: with
+    the soft threshold the LASSO's. Other momentum rules, as the original's, rest elsewhere. It is for whoever
+    wants the optimum rather than the dynamics: potentials overshoot on their way. Stable for
+    k < 2 (1 + beta) / L, L the largest eigenvalue of dictionary^T dictionary.
+    """
+
+    type: Literal["heavy_ball"] = "heavy_ball"  # type: ignore[assignment]
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    """Inertia: the fraction of the last change of the potential that is made again."""
+
+    def variables(self) -> Sequence[Variable]:
+        """Declare the potential of the step before beside the LCA's own state."""
+        before = Variable(
+            "V_before",
+            self.shape,
+            ("y", "x", "feature"),
+            "membrane potential of the step before",
+            initial=self.initial,
+        )
+        return (*super().variables(), before)
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Integrate the potential with its inertia and apply the transfer function."""
+        potential, before = state["V"], state["V_before"]
+        e, rest = self.decays(now.dt, state, now.xp)
+        pull = drive[0] + previous if self.self_interact else drive[0]
+        following = e * potential + rest * pull + self.beta * (potential - before)
+        before[...] = potential
+        potential[...] = following
+        self.curve(potential, activity, now.xp)
