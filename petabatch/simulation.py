@@ -16,7 +16,7 @@ from petabatch.parallel.launch import connect
 from petabatch.plan import Plan, schedule
 from petabatch.progress import Progress
 from petabatch.signals import StopFlag, watch
-from petabatch.spec.load import Loaded, load, resolved
+from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
@@ -27,8 +27,16 @@ log = logging.getLogger("petabatch")
 
 
 def read(file: Path, overrides: Sequence[str] = ()) -> Loaded:
-    """Load a params file; raises ParamsError with every problem in it."""
-    return load(file, overrides)
+    """Load a params file; raises ParamsError with every problem in it, of tables and of wiring."""
+    try:
+        return load(file, overrides)
+    except PartlyWrong as error:
+        try:
+            if error.sound is not None:
+                build(error.sound)
+        except ParamsError as wiring:
+            raise error.joined(wiring.problems) from None
+        raise
 
 
 def plan(loaded: Loaded) -> Plan:

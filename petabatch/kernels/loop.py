@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import scipy.linalg.cython_blas  # noqa: F401  (numba calls its BLAS: load it before threads are limited)
 from numba import njit
 
 from petabatch.geometry import Patches

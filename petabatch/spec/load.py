@@ -23,6 +23,8 @@ from petabatch.spec import toml
 from petabatch.spec.network import Network
 from petabatch.spec.problems import problems
 
+_NOTHING = Network.model_validate({"run": {"steps": 1}, "layers": {}})
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -200,8 +202,39 @@ def _validate(
     except ValidationError as error:
         found += problems(error, Network, data)
     if network is None or found:
-        raise ParamsError(_placed(found, lines, overrides), file)
+        raise PartlyWrong(found, _sound_part(data, found), data, Loaded(_NOTHING, "", file, lines, overrides))
     return network
+
+
+class PartlyWrong(ParamsError):
+    """Some tables are wrong; `sound` is the network of the others, whose wiring can still be checked."""
+
+    def __init__(
+        self, found: Sequence[Problem], sound: Network | None, data: Mapping[str, Any], place: Loaded
+    ) -> None:
+        super().__init__(_placed(found, place.lines, place.overrides), place.file)
+        self.found, self.sound, self.data, self.place = tuple(found), sound, data, place
+
+    def joined(self, wiring: Iterable[Problem]) -> ParamsError:
+        """Return the error with problems of the wiring added, but for names that wrong tables define."""
+        defined = {str(name) for kind in ("layers", "connections") for name in self.data.get(kind, {})}
+        return self.place.error([*self.found, *(p for p in wiring if p.found not in defined)])
+
+
+def _sound_part(data: Mapping[str, Any], found: Sequence[Problem]) -> Network | None:
+    """Return the network without the tables in which something was found, None if that is none."""
+    bad = {tuple(problem.key.split(".")[:2]) for problem in found}
+    kept: dict[str, Any] = {"run": {"steps": 1}}
+    for kind in ("layers", "connections", "probes"):
+        tables = data.get(kind, {})
+        if isinstance(tables, dict):
+            kept[kind] = {name: table for name, table in tables.items() if (kind, name) not in bad}
+    if isinstance(data.get("output"), dict) and not any(key[0] == "output" for key in bad):
+        kept["output"] = data["output"]
+    try:
+        return Network.model_validate(kept)
+    except ValidationError:
+        return None
 
 
 def _placed(

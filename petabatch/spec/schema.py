@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
+from petabatch.spec.model import Part
 from petabatch.spec.network import Network
 
 
 def json_schema() -> dict[str, Any]:
-    """Return JSON Schema 2020-12 of a network, with every type known now."""
+    """Return JSON Schema 2020-12 of a network, with every type known now.
+
+    A place that takes one part of a kind refers to all types of that kind; each type is a definition.
+    """
     schema = Network.model_json_schema()
-    definitions = schema.setdefault("$defs", {})
-    _hoist(schema, definitions, top=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    definitions: dict[str, Any] = schema.setdefault("$defs", {})
+    kinds: dict[str, list[dict[str, str]]] = {}
+    for base in Part.__subclasses__():
+        for part in base.choices().values():
+            one = part.model_json_schema()
+            definitions |= one.pop("$defs", {})
+            definitions[part.__name__] = one
+            kinds.setdefault(base.kind, []).append({"$ref": f"#/$defs/{part.__name__}"})
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_fill(schema, kinds)}
 
 
-def _hoist(node: Any, definitions: dict[str, Any], top: bool = False) -> None:
-    """Move the definitions of nested schemas to the root, where references look for them."""
-    if isinstance(node, dict):
-        if not top and "$defs" in node:
-            for name, definition in node.pop("$defs").items():
-                if definitions.setdefault(name, definition) is definition:
-                    _hoist(definition, definitions)
-        for value in list(node.values()):
-            _hoist(value, definitions)
-    elif isinstance(node, list):
-        for value in node:
-            _hoist(value, definitions)
+def _fill(node: Any, kinds: dict[str, list[dict[str, str]]]) -> Any:
+    """Replace every mark `{"part": kind}` by the choices of that kind."""
+    if isinstance(node, list):
+        return [_fill(item, kinds) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if isinstance(node.get("part"), str):
+        return {**{k: v for k, v in node.items() if k != "part"}, "anyOf": kinds.get(node["part"], [])}
+    return {key: _fill(value, kinds) for key, value in node.items()}
