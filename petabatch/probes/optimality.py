@@ -48,15 +48,16 @@ class Optimality(Probe):
         return (self.drive,)
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the certificates."""
+        """Name the energy and its certificates."""
         return {
+            "energy": "half the squared residual plus coefficient times the absolute activity, of one step",
             "kkt": "largest violation of the optimality conditions, in the unit of the coefficient",
             "gap": "duality gap: the energy is at most this much above its minimum",
             "relative_gap": "duality gap over the energy",
         }
 
     def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:
-        """Return the three, each `[lanes]`."""
+        """Return the energy and its certificates, each `[lanes]`."""
         code, image = read(self.code, "A"), read(self.image, "A")
         residual = image - read(self.reconstruction, "A")
         slope = read.through(self.drive, residual).astype(float)
@@ -71,7 +72,12 @@ class Optimality(Probe):
         possible = xp.full(len(code), True) if self.signed else ~(code < 0).reshape(len(code), -1).any(axis=1)
         gap = xp.where(possible, energy - dual, xp.inf)
         relative = gap / xp.maximum(energy, xp.finfo(float).tiny)
-        return {"kkt": xp.where(possible, kkt, xp.inf), "gap": gap, "relative_gap": relative}
+        return {
+            "energy": energy,
+            "kkt": xp.where(possible, kkt, xp.inf),
+            "gap": gap,
+            "relative_gap": relative,
+        }
 
 
 def _largest(values: Array) -> Array:
