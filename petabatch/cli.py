@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import logging
+import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
-from petabatch.errors import PetabatchError
+from petabatch.errors import PetabatchError, StoppedEarly
+from petabatch.logs import console
 from petabatch.version import __version__
 
 app = typer.Typer(
@@ -48,7 +50,7 @@ def run(
     """Run a params file."""
     from petabatch import simulation
 
-    _log(quiet)
+    console(quiet)
     simulation.run(
         simulation.read(file, overrides or ()),
         out or Path("runs") / file.stem,
@@ -64,7 +66,7 @@ def resume(folder: Folder, threads: Threads = None, mpi: Mpi = None, quiet: Quie
     """Continue a run from its newest checkpoint."""
     from petabatch import simulation
 
-    _log(quiet)
+    console(quiet)
     simulation.resume(folder, threads=threads, mpi=mpi, quiet=quiet)
 
 
@@ -137,18 +139,42 @@ def _root(
         raise typer.Exit
 
 
-def _log(quiet: bool) -> None:
-    logging.basicConfig(
-        level=logging.WARNING if quiet else logging.INFO, format="%(message)s", stream=sys.stderr
-    )
-
-
 def main() -> NoReturn:
-    """Run the command line; every error of ours is a message and an exit code, never a traceback."""
+    """Run the command line; every error of ours is a message and an exit code, never a traceback.
+
+    Under MPI an error on one rank ends all of them, with that rank's message.
+    """
+    from petabatch.parallel.launch import launched_ranks
+
+    ranks = launched_ranks(os.environ)
     try:
         app(standalone_mode=True)
-    except PetabatchError as error:
-        sys.stdout.flush()
-        sys.stderr.write(f"{error}\n")
+    except StoppedEarly as error:  # all ranks stop together
+        if _rank() == 0:
+            sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
+    except PetabatchError as error:
+        _fail(f"{error}", error.exit_code, ranks)
+    except Exception:
+        if ranks == 1:
+            raise
+        _fail(traceback.format_exc(), 1, ranks)
     sys.exit(0)
+
+
+def _rank() -> int:
+    """Return this process's rank if MPI is running, else 0."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi.COMM_WORLD.rank if mpi is not None else 0
+
+
+def _fail(message: str, code: int, ranks: int) -> NoReturn:
+    """Say what went wrong, and end the other ranks, which would wait for this one for ever."""
+    sys.stdout.flush()
+    prefix = f"rank {_rank()}: " if ranks > 1 else ""
+    sys.stderr.write(f"{prefix}{message.rstrip()}\n")
+    sys.stderr.flush()
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi is not None and mpi.COMM_WORLD.size > 1:
+        mpi.COMM_WORLD.Abort(code)
+    sys.exit(code)

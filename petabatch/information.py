@@ -58,7 +58,7 @@ def installation() -> str:
     lines = [
         f"petabatch          {__version__}",
         f"machine            {platform.node()}, {len(os.sched_getaffinity(0))} cores for this process",
-        f"libraries          {', '.join(f'{name} {version}' for name, version in library_versions().items())}",
+        f"libraries          {', '.join(map(' '.join, library_versions().items()))}",
         *(f"BLAS               {library}" for library in blas_libraries()),
         f"optional parts     {', '.join(parts)}",
     ]

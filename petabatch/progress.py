@@ -8,10 +8,10 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from petabatch.logs import log
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
-
-log = logging.getLogger("petabatch")
 
 
 class Progress:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 from petabatch import catalog  # noqa: F401  (makes every built-in type known)
 from petabatch.engine import Engine
 from petabatch.errors import ParamsError, RunDirectoryError, StoppedEarly
 from petabatch.graph import build
+from petabatch.logs import log, silence, to_file
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.launch import connect
 from petabatch.plan import Plan, schedule
@@ -22,8 +22,6 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
 from petabatch.storage.provenance import collect
 from petabatch.storage.segment import write_segment
-
-log = logging.getLogger("petabatch")
 
 
 def read(file: Path, overrides: Sequence[str] = ()) -> Loaded:
@@ -61,7 +59,7 @@ def run(
     Nothing is made on disk before the network is checked and its input opened. Raises StoppedEarly, with a
     checkpoint to resume from, when a signal asks to stop.
     """
-    comm = connect(mpi)
+    comm = _connect(mpi)
     engine = Engine(plan(loaded), comm, threads)
     engine.start()
     directory = None
@@ -78,7 +76,7 @@ def resume(path: Path, *, threads: int | None = None, mpi: bool | None = None, q
 
     Raises RunDirectoryError when the run is already done, StoppedEarly when it is stopped again.
     """
-    comm = connect(mpi)
+    comm = _connect(mpi)
     directory = RunDirectory.open(path)
     loaded = _reload(directory)
     engine = Engine(plan(loaded), comm, threads)
@@ -101,6 +99,13 @@ def resume(path: Path, *, threads: int | None = None, mpi: bool | None = None, q
     session.go(quiet)
 
 
+def _connect(mpi: bool | None) -> Comm:
+    comm = connect(mpi)
+    if comm.rank > 0:
+        silence()
+    return comm
+
+
 def _reload(directory: RunDirectory) -> Loaded:
     """Return the network of an existing run: as resolved when it began, or its params file if in Python."""
     if directory.params.suffix == ".py":
@@ -115,7 +120,7 @@ class _Session:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
         self.streams = [recording.stream for recording in engine.plan.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
-        hosts = comm.gather(_host())
+        hosts = comm.gather(platform.node())
         self.provenance = collect(
             params_text=loaded.text,
             params=resolved(loaded.network),
@@ -129,20 +134,18 @@ class _Session:
         engine, network = self.engine, self.loaded.network
         first = engine.step
         with (
-            _log_to(self.directory.log, self.comm.rank),
+            to_file(self.directory.log, self.comm.rank),
             watch() as flag,
             Progress(
                 first, engine.plan.length, network.run.display, network.run.batch, quiet or self.comm.rank > 0
             ) as progress,
         ):
-            if self.comm.rank == 0:
-                log.info("%s in %s", "resumed" if first else "started", self.directory.path)
+            log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
             for step in engine.run():
                 progress.update(step, self._latest("total"), self._latest("fraction"))
                 self._meet(step, flag)
             self._finish("done")
-            if self.comm.rank == 0:
-                log.info("done: %s", self.directory.run_file)
+            log.info("done: %s", self.directory.run_file)
 
     def checkpoint(self) -> None:
         """Save the whole state at the present step."""
@@ -203,27 +206,3 @@ class _Session:
     def _latest(self, quantity: str) -> float | None:
         """Return the newest recorded value of a probe's quantity, the mean over this rank's slices."""
         return self.engine.recorder.latest(quantity)
-
-
-def _host() -> str:
-    import platform
-
-    return platform.node()
-
-
-@contextmanager
-def _log_to(path: Path, rank: int) -> Iterator[None]:
-    """Write the log to a file as well; every rank but the first to its own."""
-    target = path if rank == 0 else path.with_suffix(f".rank{rank}.txt")
-    handler = logging.FileHandler(target, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    log.addHandler(handler)
-    before, propagate = log.level, log.propagate
-    log.setLevel(logging.DEBUG)
-    try:
-        yield
-    finally:
-        log.removeHandler(handler)
-        handler.close()
-        log.setLevel(before)
-        log.propagate = propagate
