@@ -126,7 +126,12 @@ def schedule(graph: Graph) -> Plan:
     network = graph.network
     run, output = network.run, network.output
     lessons = tuple(
-        Lesson(name, conv.learn.every.steps(run.display), conv.learn.offset, conv.mode == "extra_shared")
+        Lesson(
+            name,
+            conv.learn.every.steps(run.display),
+            conv.learn.offset,
+            conv.weights(network.layers).per == "network",
+        )
         for name, conv in graph.plastic.items()
         if conv.learn is not None
     )
@@ -164,12 +169,13 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
             described = declared.get(variable)
             shape = described.shape if described else layer.shape
             dims = described.dims if described else ("y", "x", "feature")
+            dtype = described.dtype if described else "float"
             yield Recording(
                 Stream(
                     f"layers/{name}/{variable}",
                     (batch, *shape),
                     ("batch", *dims),
-                    network.run.precision,
+                    network.run.precision if dtype == "float" else dtype,
                     batched=True,
                     description=described.description if described else "activity",
                     units=described.units if described else "1",

@@ -22,8 +22,9 @@ class Conv(Connection):
     type: Literal["conv"] = "conv"
     patch: tuple[Count, Count]
     """Patch in post units, `[nyp, nxp]`."""
-    mode: Literal["extra_shared", "shared", "non_shared"] = "extra_shared"
-    """One kernel for the whole batch, one kernel per slice, or one patch per pre unit per slice."""
+    mode: Literal["extra_shared", "shared", "non_shared", "extra_non_shared"] = "extra_shared"
+    """Two questions: one kernel for all positions (`shared`) or a patch for each pre unit (`non_shared`)?
+    One set of weights for each slice, or one for the whole batch (`extra_`)?"""
     init: Annotated[Initial, OneOf(Initial)]
     """How the weights start; the same in every slice."""
     normalize: Annotated[Normalize, OneOf(Normalize)] | None = None
@@ -34,8 +35,9 @@ class Conv(Connection):
     def link(self, layers: Mapping[str, Layer]) -> Link:
         """Return the link between the two layers; raises GeometryError when they do not go together."""
         pre, post = layers[self.pre], layers[self.post]
-        way = link(pre.shape, post.shape, self.patch, self.mode != "non_shared", pre.border != "zero")
-        if self.mode == "non_shared" and not way.scatter and pre.border != "zero":
+        shared = self.mode in ("extra_shared", "shared")
+        way = link(pre.shape, post.shape, self.patch, shared, pre.border != "zero")
+        if not shared and not way.scatter and pre.border != "zero":
             raise GeometryError(
                 "non-shared weights of a many-to-one connection need a pre layer with border zero"
             )
@@ -48,7 +50,7 @@ class Conv(Connection):
             weight_shape(self.link(layers)),
             ("ky", "kx", "pre_feature", "py", "px", "post_feature"),
             f"weights of mode {self.mode}",
-            per="network" if self.mode == "extra_shared" else "slice",
+            per="network" if self.mode.startswith("extra_") else "slice",
         )
 
     def wire(
