@@ -112,12 +112,15 @@ def info(folder: Annotated[Path | None, typer.Argument(help="Run directory.")] =
 
 
 @app.command()
-def schema() -> None:
+def schema(
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference of all keys.")] = False,
+) -> None:
     """Print the JSON Schema of params files, for editors."""
     from petabatch import catalog  # noqa: F401
+    from petabatch.spec.reference import markdown
     from petabatch.spec.schema import json_schema
 
-    typer.echo(json.dumps(json_schema(), indent=2))
+    typer.echo(markdown() if as_markdown else json.dumps(json_schema(), indent=2), nl=not as_markdown)
 
 
 @app.command()

@@ -39,6 +39,6 @@ def connect(mpi: bool | None) -> Comm:
     if comm.size < ranks and comm.size == 1:
         raise ResourceError(
             f"the launcher started {ranks} ranks, but MPI sees one\n"
-            "    hint:     use the mpirun of the MPI library that mpi4py loads, as the one in this environment"
+            "    hint:     use the mpirun of the MPI library that mpi4py loads, as this environment's"
         )
     return comm

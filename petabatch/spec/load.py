@@ -218,7 +218,14 @@ class PartlyWrong(ParamsError):
     def joined(self, wiring: Iterable[Problem]) -> ParamsError:
         """Return the error with problems of the wiring added, but for names that wrong tables define."""
         defined = {str(name) for kind in ("layers", "connections") for name in self.data.get(kind, {})}
-        return self.place.error([*self.found, *(p for p in wiring if p.found not in defined)])
+        missing = [_hinted(problem, defined) for problem in wiring if problem.found not in defined]
+        return self.place.error([*self.found, *missing])
+
+
+def _hinted(problem: Problem, names: Iterable[str]) -> Problem:
+    """Return the problem with the nearest name as a hint, if it has none and there is one."""
+    near = difflib.get_close_matches(problem.found, list(names), n=1)
+    return replace(problem, hint=f"did you mean {near[0]}?") if near and not problem.hint else problem
 
 
 def _sound_part(data: Mapping[str, Any], found: Sequence[Problem]) -> Network | None:

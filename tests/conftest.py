@@ -1,0 +1,133 @@
+"""Shared by all tests: running the command line as a user does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+BIN = Path(sys.executable).parent
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+SMALL = """
+[run]
+batch = 3
+display = 10
+displays = 6
+
+[layers.image]
+type = "input"
+shape = [12, 12, 3]
+source = { type = "array", file = "images.npy" }
+
+[layers.error]
+type = "linear"
+shape = [12, 12, 3]
+
+[layers.V1]
+type = "lca"
+shape = [6, 6, 8]
+tau = 10.0
+threshold = 0.3
+
+[layers.recon]
+type = "linear"
+shape = [12, 12, 3]
+
+[connections.image_to_error]
+type = "identity"
+pre = "image"
+post = "error"
+
+[connections.recon_to_error]
+type = "identity"
+pre = "recon"
+post = "error"
+channel = "inh"
+feedback = true
+
+[connections.dictionary]
+type = "conv"
+pre = "V1"
+post = "recon"
+patch = [4, 4]
+init = { type = "gaussian" }
+normalize = { type = "l2" }
+learn = { type = "hebbian", error = "error", rate = 0.5, momentum = 0.5 }
+
+[connections.drive]
+type = "transpose"
+of = "dictionary"
+pre = "error"
+post = "V1"
+
+[probes.energy]
+type = "energy"
+error = "error"
+code = "V1"
+coefficient = 0.3
+every = 5
+
+[output]
+flush = "2 displays"
+
+[output.layers]
+V1 = { variables = ["A", "V"] }
+recon = { every = "2 displays" }
+
+[output.connections]
+dictionary = {}
+
+[checkpoint]
+every = "1 display"
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A params file that learns a few features from random images in a second."""
+    rng = np.random.default_rng(3)
+    images = rng.normal(size=(7, 12, 12, 3))
+    np.save(tmp_path / "images.npy", (images + np.roll(images, 1, axis=2)).astype(np.float32))
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    return file
+
+
+@pytest.fixture
+def petabatch(tmp_path: Path) -> Command:
+    """Run `petabatch ...` in a fresh process, in the test's folder; `ranks` starts it under mpirun."""
+
+    def command(*arguments: object, ranks: int = 0, **keys: object) -> subprocess.CompletedProcess[str]:
+        launcher = [str(BIN / "mpirun"), "-n", str(ranks)] if ranks else []
+        return subprocess.run(
+            [*launcher, str(BIN / "petabatch"), *map(str, arguments)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, "COLUMNS": "200"},
+            **keys,  # type: ignore[call-overload]
+        )
+
+    return command
+
+
+def contents(path: Path) -> dict[str, bytes]:
+    """Return every dataset of an HDF5 file as bytes, by name."""
+    found: dict[str, bytes] = {}
+
+    def visit(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset):
+            found[name] = item[()].tobytes()
+
+    with h5py.File(path) as file:
+        file.visititems(visit)
+    return found

@@ -1,0 +1,245 @@
+"""The command line as a user meets it: runs, stops, resumes, refuses, explains."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import BIN, Command, contents
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def test_a_run_leaves_what_the_docs_promise(small: Path, petabatch: Command) -> None:
+    done = petabatch("run", small, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert "display 6 of 6" in done.stderr
+    out = small.parent / "out"
+    assert {entry.name for entry in out.iterdir()} == {
+        "run.h5", "parts", "checkpoints", "params.toml", "params.json", "log.txt",
+    }  # fmt: skip
+    assert (out / "params.toml").read_text() == small.read_text()
+    found = contents(out / "run.h5")
+    assert len(found["probes/energy/total"]) == 12 * 3 * 8
+    assert len(found["connections/dictionary/weights"]) == 7 * 8 * 4 * 4 * 3 * 4
+    told = petabatch("info", "out")
+    assert "done: step 60 of 60" in told.stdout
+
+
+def test_an_existing_directory_is_kept_unless_forced(small: Path, petabatch: Command) -> None:
+    assert petabatch("run", small, "--out", "out", "-q").returncode == 0
+    before = contents(small.parent / "out" / "run.h5")
+    refused = petabatch("run", small, "--out", "out", "-s", "run.seed=2")
+    assert refused.returncode == 1
+    assert "--force" in refused.stderr
+    assert contents(small.parent / "out" / "run.h5") == before
+    assert petabatch("run", small, "--out", "out", "-s", "run.seed=2", "--force").returncode == 0
+    assert contents(small.parent / "out" / "run.h5") != before
+
+
+def test_overrides_act_and_are_checked(small: Path, petabatch: Command) -> None:
+    assert petabatch("run", small, "--out", "out", "-s", "run.displays=2").returncode == 0
+    assert json.loads((small.parent / "out" / "params.json").read_text())["run"]["displays"] == 2
+    wrong = petabatch("run", small, "--out", "other", "-s", "layers.V1.treshold=0.1")
+    assert wrong.returncode == 2
+    assert "did you mean threshold?" in wrong.stderr
+    assert "-s layers.V1.treshold=0.1" in wrong.stderr
+    assert not (small.parent / "other").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
+    small: Path, petabatch: Command, number: signal.Signals
+) -> None:
+    assert petabatch("run", small, "--out", "whole", "-s", "run.displays=300", "-q").returncode == 0
+    process = start(small, "cut", "-s", "run.displays=300")
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000100.h5", process)
+    process.send_signal(number)
+    assert process.wait(30) == 3
+    assert "stopped" in petabatch("info", "cut").stdout
+    assert petabatch("resume", "cut", "-q").returncode == 0
+    assert contents(small.parent / "cut" / "run.h5") == contents(small.parent / "whole" / "run.h5")
+    again = petabatch("resume", "cut")
+    assert again.returncode == 1
+    assert "this run is done" in again.stderr
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_moments_it_resumes_with_the_same_bits(
+    small: Path, petabatch: Command
+) -> None:
+    assert petabatch("run", small, "--out", "whole", "-s", "run.displays=150", "-q").returncode == 0
+    rng = random.Random(1)
+    process = start(small, "cut", "-s", "run.displays=150")
+    kills = 0
+    for _ in range(60):
+        try:
+            wait = 1.2 + 0.8 * rng.random() if kills < 20 else 60
+            code = process.wait(wait)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+            assert petabatch("info", "cut").returncode == 0 or not (small.parent / "cut").exists()
+        else:
+            if kills >= 20:
+                assert code == 0
+                break
+            # finished early: begin anew, so that all twenty kills hit a run
+            assert contents(small.parent / "cut/run.h5") == contents(small.parent / "whole/run.h5")
+            process = start(small, "cut", "-s", "run.displays=150", "--force")
+            continue
+        process = (
+            subprocess.Popen([BIN / "petabatch", "resume", "cut", "-q"], cwd=small.parent)
+            if (small.parent / "cut").exists()
+            else start(small, "cut", "-s", "run.displays=150")
+        )
+    assert kills == 20
+    assert contents(small.parent / "cut" / "run.h5") == contents(small.parent / "whole" / "run.h5")
+
+
+def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:
+    checked = petabatch("check", small, "--explain")
+    assert checked.returncode == 0
+    for words in ("level 2    V1 <- + drive(error)", "feedback", "MFLOP", "every 10 steps", "KiB a slice"):
+        assert words in checked.stdout
+    assert "recon -.->" in petabatch("draw", small).stdout
+    for name in ("net.svg", "net.png", "net.mmd"):
+        assert petabatch("draw", small, "-o", name).returncode == 0
+        assert (small.parent / name).stat().st_size > 100
+    schema = json.loads(petabatch("schema").stdout)
+    references: list[str] = []
+
+    def walk(node: object) -> None:
+        if isinstance(node, dict):
+            references.extend(value for key, value in node.items() if key == "$ref")
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(schema)
+    assert references
+    assert {reference.removeprefix("#/$defs/") for reference in references} <= schema["$defs"].keys()
+
+
+def test_python_params_files_run_and_resume(small: Path, petabatch: Command) -> None:
+    script = small.with_suffix(".py")
+    script.write_text(
+        "import petabatch\n"
+        "from petabatch.layers import Constant, Linear\n"
+        "from petabatch.connections import Identity\n"
+        "from petabatch.spec.network import Run\n"
+        "network = petabatch.Network(run=Run(steps=5, batch=2), layers={'one': Constant(shape=(2, 2, 1), value=1),"
+        "'sum': Linear(shape=(2, 2, 1))}, connections={'c': Identity(pre='one', post='sum')})\n"
+    )
+    assert petabatch("run", script, "--out", "out").returncode == 0, petabatch("run", script).stderr
+    script.write_text("x = 1 / 0\n")
+    wrong = petabatch("run", script, "--out", "other")
+    assert wrong.returncode == 2
+    assert "small.py:1: ZeroDivisionError" in wrong.stderr
+
+
+def test_the_plug_in_demo_runs(petabatch: Command) -> None:
+    demo = REPOSITORY / "demos" / "integrate_and_fire" / "lif.toml"
+    done = petabatch("run", demo, "--out", "out", "-s", "run.displays=1", "-q")
+    assert done.returncode == 0, done.stderr
+
+
+def test_missing_and_broken_input_is_named(small: Path, petabatch: Command) -> None:
+    images = small.parent / "images.npy"
+    data = np.load(images)
+    whole = images.read_bytes()
+    for name, spoil in {
+        "missing": lambda: images.unlink(),
+        "truncated": lambda: images.write_bytes(whole[: len(whole) // 2]),
+        "not a number": lambda: np.save(
+            images, np.where(np.arange(data.size).reshape(data.shape) == 999, np.nan, data)
+        ),
+        "wrong shape": lambda: np.save(images, data[:, :5]),
+    }.items():
+        spoil()
+        failed = petabatch("run", small, "--out", "out")
+        assert failed.returncode == 1, name
+        assert "images.npy" in failed.stderr, name
+        assert "Traceback" not in failed.stderr, name
+        images.write_bytes(whole)
+    assert not (small.parent / "out").exists()
+
+
+def test_an_unwritable_place_is_named(small: Path, petabatch: Command) -> None:
+    (small.parent / "file").write_text("")
+    failed = petabatch("run", small, "--out", "file/out")
+    assert failed.returncode == 1
+    assert "a run directory cannot be made here" in failed.stderr
+
+
+def test_a_network_that_blows_up_says_which_layer_and_slice(small: Path, petabatch: Command) -> None:
+    failed = petabatch(
+        "run", small, "--out", "out", "-s", "layers.V1.tau=0.1", "-s", "connections.dictionary.strength=9"
+    )
+    assert failed.returncode == 1
+    assert "no longer finite" in failed.stderr
+    assert "slice 0" in failed.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_keeps_the_last_checkpoint(small: Path, petabatch: Command, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "none", disk], check=False).returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        more = ("-s", "run.displays=400", "-s", "output.layers.V1.every=1")
+        failed = petabatch("run", small, "--out", disk / "out", *more)
+        assert failed.returncode == 1
+        assert "No space left" in failed.stderr
+        assert "Traceback" not in failed.stderr
+        subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+        resumed = petabatch("resume", disk / "out", "-q")
+        assert resumed.returncode == 0, resumed.stderr
+        assert petabatch("run", small, "--out", "whole", "-q", *more).returncode == 0
+        assert contents(disk / "out" / "run.h5") == contents(tmp_path / "whole" / "run.h5")
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_length_of_a_run(small: Path) -> None:
+    def peak(displays: int) -> int:
+        code = (
+            "import resource, sys; from pathlib import Path; from petabatch import simulation;"
+            f"loaded = simulation.read(Path('small.toml'), ['run.displays={displays}']);"
+            f"simulation.run(loaded, Path('m{displays}'));"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        done = subprocess.run(
+            [BIN / "python", "-c", code], cwd=small.parent, capture_output=True, text=True, check=True
+        )
+        return int(done.stdout)
+
+    short, long = peak(60), peak(600)
+    assert long < 1.05 * short
+
+
+def start(small: Path, out: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [BIN / "petabatch", "run", small, "--out", out, "-q", *arguments], cwd=small.parent
+    )
+
+
+def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        if path.exists():
+            return
+        assert process.poll() is None, "the run ended before it could be stopped"
+        time.sleep(0.02)
+    raise AssertionError(f"{path} never appeared")
