@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 
@@ -75,3 +76,16 @@ class StoppedEarly(PetabatchError):
     """The run stopped before its end, on a signal or a limit, with a checkpoint to resume from."""
 
     exit_code = 3
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """Return the choice that `name` was most likely meant to be, None if none is near."""
+    known = {choice.lower(): choice for choice in choices}
+    found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    return known[found[0]] if found else None
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """Return "did you mean ...?" for the nearest choice, or nothing."""
+    near = nearest(name, choices)
+    return f"did you mean {near}?" if near else ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from petabatch.connections import Conv
-from petabatch.errors import ParamsError, Problem
+from petabatch.errors import ParamsError, Problem, did_you_mean
 from petabatch.layers import LCA, Input
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
@@ -119,13 +118,12 @@ def build(network: Network) -> Graph:
 def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:
     """Return the problem of a name that names nothing, with the nearest one as a hint."""
     known = list(choices)
-    near = difflib.get_close_matches(found, known, n=1)
     return Problem(
         key,
         f"there is no {what} of this name",
         found=found,
         expected=", ".join(known) or "none is defined",
-        hint=f"did you mean {near[0]}?" if near else "",
+        hint=did_you_mean(found, known),
     )
 
 
@@ -157,14 +155,13 @@ def _reporter(place: str, problems: list[Problem]) -> Callable[..., None]:
         hint: str = "",
         choices: Iterable[str] = (),
     ) -> None:
-        near = difflib.get_close_matches(str(found), list(choices), n=1)
         problems.append(
             Problem(
                 f"{place}.{key}" if key else place,
                 message,
                 str(found),
                 expected or ", ".join(choices),
-                hint or (f"did you mean {near[0]}?" if near else ""),
+                hint or did_you_mean(str(found), choices),
             )
         )
 

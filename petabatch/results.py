@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import FormatError, PetabatchError, ResourceError, StorageError
+from petabatch.errors import FormatError, PetabatchError, ResourceError, StorageError, did_you_mean
 from petabatch.storage import FORMAT
 
 _JSON = ("params", "hosts", "devices", "libraries", "blas")
@@ -251,6 +250,6 @@ def open(path: str | os.PathLike[str]) -> Results:
 def _unknown(message: str, name: str, known: Iterable[str]) -> UnknownName:
     names = sorted(known)
     lines = [message, f"    expected: {', '.join(names)}" if names else "    expected: nothing of this kind"]
-    if near := difflib.get_close_matches(name, names, n=1, cutoff=0.5):
-        lines.append(f"    hint:     did you mean {near[0]}?")
+    if hint := did_you_mean(name, names):
+        lines.append(f"    hint:     {hint}")
     return UnknownName("\n".join(lines))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import json
@@ -18,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from petabatch.errors import ParamsError, Problem
+from petabatch.errors import ParamsError, Problem, did_you_mean, nearest
 from petabatch.spec import toml
 from petabatch.spec.network import Network
 from petabatch.spec.problems import problems
@@ -82,8 +81,8 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, names, n=1)
-        hint = f"did you mean {path.parent / near[0]}?" if near else ""
+        near = nearest(path.name, names)
+        hint = f"did you mean {path.parent / near}?" if near else ""
         raise ParamsError([Problem("", "there is no such file", hint=hint)], str(path)) from None
     except UnicodeDecodeError as error:
         raise ParamsError([Problem("", f"this is not a text file in UTF-8: {error}")], str(path)) from None
@@ -224,8 +223,7 @@ class PartlyWrong(ParamsError):
 
 def _hinted(problem: Problem, names: Iterable[str]) -> Problem:
     """Return the problem with the nearest name as a hint, if it has none and there is one."""
-    near = difflib.get_close_matches(problem.found, list(names), n=1)
-    return replace(problem, hint=f"did you mean {near[0]}?") if near and not problem.hint else problem
+    return problem if problem.hint else replace(problem, hint=did_you_mean(problem.found, names))
 
 
 def _sound_part(data: Mapping[str, Any], found: Sequence[Problem]) -> Network | None:

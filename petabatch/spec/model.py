@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar
@@ -10,6 +9,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from petabatch.errors import did_you_mean
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -22,7 +23,9 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 class Model(BaseModel):
     """A frozen table of parameters: unknown keys, wrong types and values out of range are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, strict=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
+    )
 
 
 class Part(Model):
@@ -88,7 +91,6 @@ class OneOf:
             )
         part = choices.get(value["type"]) if isinstance(value["type"], str) else None
         if part is None:
-            near = difflib.get_close_matches(str(value["type"]), choices, n=1)
             raise PydanticCustomError(
                 "type_unknown",
                 "there is no {kind} of this type",
@@ -96,7 +98,7 @@ class OneOf:
                     "kind": self.base.kind,
                     "got": repr(value["type"]),
                     "expected": listed,
-                    "hint": f'did you mean "{near[0]}"?' if near else "",
+                    "hint": did_you_mean(str(value["type"]), choices),
                 },
             )
         return part.model_validate(value)

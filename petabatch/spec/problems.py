@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from petabatch.errors import Problem
+from petabatch.errors import Problem, did_you_mean
 from petabatch.spec.model import OneOf, Part
 
 _LIMITS = {
@@ -47,13 +46,12 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], data: Any) -> Problem
     key = ".".join(path)
     if kind == "extra_forbidden":
         known = list(_fields(model, path[:-1], data))
-        near = difflib.get_close_matches(path[-1], known, n=1)
         return Problem(
             key,
             "there is no such key",
             found=path[-1],
             expected=", ".join(known),
-            hint=f"did you mean {near[0]}?" if near else "",
+            hint=did_you_mean(path[-1], known),
         )
     if kind == "missing" and path[-1].isdigit():
         return Problem(".".join(path[:-1]), "the array is too short", expected=f"more than {path[-1]} values")
@@ -68,13 +66,12 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], data: Any) -> Problem
         return Problem(key, "the value is out of range", found, "a finite number")
     if kind == "literal_error":
         choices = [choice.strip(" '") for choice in str(context["expected"]).replace(" or ", ",").split(",")]
-        near = difflib.get_close_matches(str(detail["input"]), choices, n=1)
         return Problem(
             key,
             "this is not one of the choices",
             found,
             ", ".join(choices),
-            f"did you mean {near[0]}?" if near else "",
+            did_you_mean(str(detail["input"]), choices),
         )
     if kind in ("too_short", "too_long", "missing_positional_only_argument"):
         return Problem(

@@ -27,9 +27,9 @@ def markdown() -> str:
     lines = [
         "# All keys of a params file",
         "",
-        "Written from the models by `petabatch schema --markdown`; `petabatch schema` gives the same as JSON Schema.",
-        'A schedule is a number of steps, `"50 steps"`, `"display"`, `"10 displays"` or `"never"`. At the top',
-        "level stand `title` and `plugins`, an array of Python files (see [extending](extending.md)).",
+        "Written from the models by `petabatch schema --markdown`; `petabatch schema` prints JSON Schema.",
+        'A schedule is a number of steps, `"50 steps"`, `"display"`, `"10 displays"` or `"never"`.',
+        "At the top level: `title`, and `plugins`, an array of Python files ([extending](extending.md)).",
         "",
     ]
     for title, model in _TABLES:
