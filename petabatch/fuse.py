@@ -30,7 +30,7 @@ def find_loop(graph: Graph) -> Loop | None:
     """Return the loop if every other layer of the network is an input or a constant, else None."""
     layers = graph.network.layers
     moving = {name: layer for name, layer in layers.items() if not isinstance(layer, (Input, Constant))}
-    codes = [name for name, layer in moving.items() if type(layer) is LCA]
+    codes = [name for name, layer in moving.items() if type(layer) is LCA and layer.vertices is None]
     if len(moving) != 3 or len(codes) != 1 or any(depth > 1 for depth in graph.depth.values()):
         return None
     code = codes[0]

@@ -11,6 +11,7 @@ from petabatch.fuse import Loop, find_loop
 from petabatch.graph import Graph
 from petabatch.kernels.loop import Workspace, compile_loop
 from petabatch.layers import LCA
+from petabatch.layers.transfer import Transfer
 from petabatch.variable import Array
 
 _NO_SUMS = np.zeros((0, 3))
@@ -30,6 +31,7 @@ class FusedLoop:
         if layer.time_scale is not None:
             self.state["time_scale"] = arrays[f"layers/{loop.code}/time_scale"]
         curve = layer.curve
+        assert isinstance(curve, Transfer)
         self.compiled: Callable[..., None] = compile_loop(
             self.patches, curve.signed, curve.width > 0, layer.self_interact
         )

@@ -85,6 +85,8 @@ class Plan:
     flush: int
     checkpoint: int
     block: int
+    stops: tuple[int, ...] = ()
+    """Further steps at whose end slices meet, because somebody wants to look at their state."""
 
     @cached_property
     def inputs(self) -> dict[str, Input]:
@@ -97,6 +99,7 @@ class Plan:
         periods = [(self.flush, 0), (self.checkpoint, 0), (self.block, 0)]
         periods += [(lesson.period, lesson.offset) for lesson in self.lessons if lesson.reduced]
         steps = [next_fire(period, step, offset) for period, offset in periods]
+        steps += [stop for stop in self.stops if stop > step]
         return min(self.length, *(s for s in steps if s is not None))
 
     def next_event(self, step: int, last: int) -> int:

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
-from petabatch.layers.transfer import Transfer
 from petabatch.spec.model import Finite, NonNegative, OneOf, Positive
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Moment
 from petabatch.variable import Array, Variable
 
 
-class LCA(Layer):
+class LCA(Thresholded):
     """Rozell's LCA as PetaVision integrates it: V = e V + (1 - e)(drive + A), e = exp(-dt / tau), A = T(V).
 
     With the soft threshold and drive = dictionary^T (image - dictionary A), the rest state solves the LASSO
@@ -28,16 +28,6 @@ class LCA(Layer):
     """Time constant, in the unit of `run.dt`."""
     threshold: NonNegative = 0.5
     """Lambda: potentials below it are silent."""
-    transfer: Literal["soft", "hard", "firm"] = "soft"
-    """soft: A = V - threshold; hard: A = V; firm: a line from 0 at threshold to V at threshold + width."""
-    width: NonNegative = 0.0
-    """Width of the line of the firm threshold."""
-    signed: bool = False
-    """Allow negative activity: the transfer function is mirrored."""
-    minimum: Finite = 0.0
-    """Activity below threshold."""
-    maximum: float = math.inf
-    """Activity is cut here."""
     self_interact: bool = True
     """Add the layer's own activity back, so that a unit does not inhibit itself."""
     initial: Finite = 0.0
@@ -52,13 +42,6 @@ class LCA(Layer):
             "V", self.shape, ("y", "x", "feature"), "membrane potential", initial=self.initial
         )
         return (potential, *(self.time_scale.variables() if self.time_scale else ()))
-
-    @property
-    def curve(self) -> Transfer:
-        """The transfer function."""
-        shift = self.threshold if self.transfer == "soft" else 0.0
-        width = self.width if self.transfer == "firm" else 0.0
-        return Transfer(self.threshold, shift, width, self.minimum, self.maximum, self.signed)
 
     def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:
         """Return (e, 1 - e) in the given precision; in float32 both are rounded as the original does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from petabatch.variable import Array
@@ -38,3 +39,25 @@ class Transfer:
             line = xp.minimum(self.minimum + slope * (size - self.threshold), self.maximum)
             activity = xp.where((size >= self.threshold) & (size < top), line, activity)
         out[...] = xp.copysign(activity, potential) * (activity != 0) if self.signed else activity
+
+
+@dataclass(frozen=True)
+class Polyline:
+    """A(V) through corners (V, A) (`ANNActivityBuffer.kpp:46-75` of the original); at a jump the later one."""
+
+    vertices: tuple[tuple[float, float], ...]
+    below: float
+    """Slope before the first corner."""
+    above: float
+    """Slope after the last corner."""
+
+    def __call__(self, potential: Array, out: Array, xp: Any) -> None:
+        """Write the activity of `potential` to `out`, an array of the same shape; they may be one array."""
+        v, a = self.vertices[0]
+        activity = a + self.below * (potential - v)
+        for (v0, a0), (v1, a1) in pairwise(self.vertices):
+            if v1 > v0:
+                line = a0 + (a1 - a0) / (v1 - v0) * (potential - v0)
+                activity = xp.where(potential >= v0, line, activity)
+        v, a = self.vertices[-1]
+        out[...] = xp.where(potential >= v, a + self.above * (potential - v), activity)

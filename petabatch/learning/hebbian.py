@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from petabatch.spec.model import Count, Finite, Fraction, Index, Model, NonNegative, Positive
@@ -38,6 +39,10 @@ class Hebbian(Learning):
     """f in dW = (1 - f) dW + f dW_before."""
     decay: NonNegative = 0.0
     """g in dW = dW - g W."""
+    decay_follows_rate: bool = False
+    """g is multiplied by the learning rate of the update (momentumMethod alex of the original)."""
+    delayed: bool = False
+    """Apply the change one update late (immediateWeightUpdate = false of the original)."""
     clip: Positive | None = None
     """Largest change of one weight in one update."""
     rate_decay: RateDecay | None = None
@@ -53,12 +58,10 @@ class Hebbian(Learning):
         return self.average == "active"
 
     def variables(self, weights: Variable) -> Sequence[Variable]:
-        """Declare the change of the update before, if there is momentum."""
-        if self.momentum == 0:
-            return ()
-        return (
-            Variable("momentum", weights.shape, weights.dims, "change of the update before", per=weights.per),
-        )
+        """Declare the change of the update before, if there is momentum, and the change that waits."""
+        momentum = replace(weights, name="momentum", description="change of the update before")
+        waiting = replace(weights, name="waiting", description="change to be applied at the next update")
+        return (*([momentum] if self.momentum else []), *([waiting] if self.delayed else []))
 
     def rate_at(self, update: int) -> float:
         """Return the learning rate at update number `update`, from 0."""
@@ -86,10 +89,14 @@ class Hebbian(Learning):
             step = step / slices
         if self.clip is not None:
             step = xp.clip(step, -self.clip, self.clip)
+        if self.delayed:
+            fresh, step = step, state["waiting"].copy()
+            state["waiting"][...] = fresh
         if self.momentum:
             step = (1 - self.momentum) * step + self.momentum * state["momentum"]
         if self.decay:
-            step = step - self.decay * weights
+            g = self.decay * self.rate_at(update) if self.decay_follows_rate else self.decay
+            step = step - g * weights
         if self.momentum:
             state["momentum"][...] = step
         weights += step.astype(weights.dtype)

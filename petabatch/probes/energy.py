@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from petabatch.spec.model import Finite
-from petabatch.spec.parts import Probe
+from pydantic import model_validator
+
+from petabatch.probes.cost import check_corner, cost, sums
+from petabatch.spec.model import Finite, NonNegative, Positive
+from petabatch.spec.parts import Probe, Reading
 from petabatch.variable import Array
 
 
 class Energy(Probe):
-    """0.5 |residual|^2 + coefficient * sum |A| (`ColumnEnergyProbe.cpp:60-71`, `L1NormLCAProbe`)."""
+    """0.5 |residual|^2 + coefficient * cost(A) (`ColumnEnergyProbe.cpp:60-71` of the original).
+
+    The cost and coefficient that a threshold t minimises (Rozell et al. 2008): soft `l1` and t; hard `l0` and
+    t^2 / 2; firm `firm` and t, with `corner` = t + width.
+    """
 
     type: Literal["energy"] = "energy"
     error: str
@@ -20,6 +27,15 @@ class Energy(Probe):
     """Layer whose activity is penalised."""
     coefficient: Finite
     """Lambda: the threshold of a soft-threshold LCA."""
+    cost: Literal["l1", "l0", "firm"] = "l1"
+    """Cost of one unit: |a|, 1 where |a| > `above`, or |a| (1 - |a| / 2T) up to T = `corner`."""
+    above: NonNegative = 0.0
+    corner: Positive | None = None
+
+    @model_validator(mode="after")
+    def _corner(self) -> Energy:
+        check_corner(self.cost, self.corner)
+        return self
 
     def layers(self) -> Sequence[str]:
         """Name the two layers."""
@@ -30,16 +46,12 @@ class Energy(Probe):
         return {
             "total": "residual + sparsity",
             "residual": "half the sum of squares of the error layer",
-            "sparsity": "coefficient times the sum of absolute activity",
+            "sparsity": "coefficient times the summed cost of the activity",
         }
 
-    def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
+    def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:
         """Return the three energies, each `[lanes]`."""
+        each = cost(read(self.code, "A"), self.cost, self.above, self.corner, xp)
         residual = 0.5 * sums(xp.square(read(self.error, "A"), dtype=float))
-        sparsity = self.coefficient * sums(xp.abs(read(self.code, "A")))
+        sparsity = self.coefficient * sums(each)
         return {"total": residual + sparsity, "residual": residual, "sparsity": sparsity}
-
-
-def sums(values: Array) -> Array:
-    """Return the sum over each lane in float64."""
-    return values.reshape(len(values), -1).sum(axis=1, dtype=float)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from petabatch.probes.energy import sums
+from petabatch.probes.cost import sums
 from petabatch.spec.model import NonNegative
 from petabatch.spec.parts import Probe
 from petabatch.variable import Array

@@ -1,0 +1,37 @@
+"""ISTA as the original has it: gradient descent on the membrane potential."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from petabatch.layers.lca import LCA
+from petabatch.spec.parts import Moment
+from petabatch.variable import Array
+
+
+class ISTA(LCA):
+    """V = V + dt / tau (drive - threshold sign(A)), A = T(V) (`ISTAInternalStateBuffer.kpp:53-59`).
+
+    The sign makes potentials chatter around the threshold; `fista` is the proximal method that converges.
+    """
+
+    type: Literal["ista"] = "ista"  # type: ignore[assignment]
+    self_interact: Literal[True] = True  # type: ignore[assignment]
+    """The rule has no choice here."""
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Step along the gradient and apply the transfer function."""
+        potential = state["V"]
+        step = now.dt / self.tau
+        if self.time_scale is not None:
+            step = (step * state["time_scale"]).astype(potential.dtype).reshape(-1, 1, 1, 1)
+        potential += step * (drive[0] - self.threshold * now.xp.sign(previous))
+        self.curve(potential, activity, now.xp)

@@ -1,0 +1,71 @@
+"""Run a network in memory: no files, arrays in, arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from petabatch.engine import Engine
+from petabatch.graph import build
+from petabatch.parallel.comm import Serial
+from petabatch.plan import schedule
+from petabatch.spec.network import Network
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a run in memory leaves behind."""
+
+    steps: Mapping[str, np.ndarray]
+    """By path, as in the run file (`layers/V1/A`, `probes/energy/total`): int64 `[times]`."""
+    recorded: Mapping[str, np.ndarray]
+    """By path: what the network's probes and outputs recorded, `[times, ...]`."""
+    at: tuple[int, ...]
+    """Steps whose state was asked for."""
+    states: Mapping[str, np.ndarray]
+    """By key, as `layers/V1/V` or `connections/dictionary/weights`: every checkpointed array at those steps,
+    `[len(at), batch or 1, ...]`; `A` without its lags."""
+
+
+def run(network: Network, at: Sequence[int] = (), threads: int | None = None) -> Memory:
+    """Run a network from its first step to its last; return what it recorded, and its state at steps `at`.
+
+    Step 0 is the initial state. Raises ParamsError when the network is wrong.
+    """
+    wanted = tuple(at)
+    plan = replace(schedule(build(network)), stops=tuple(sorted(set(wanted))))
+    engine = Engine(plan, Serial(), threads)
+    engine.start()
+    found: dict[int, dict[str, np.ndarray]] = {}
+    steps: dict[str, list[np.ndarray]] = {}
+    values: dict[str, list[np.ndarray]] = {}
+    if 0 in wanted:
+        found[0] = _snapshot(engine, 0)
+    for step in engine.run():
+        if step in wanted:
+            found[step] = _snapshot(engine, step)
+        if step % plan.flush == 0 or step == plan.length:
+            for record in engine.recorder.take(step):
+                steps.setdefault(record.stream.path, []).append(record.steps)
+                values.setdefault(record.stream.path, []).append(record.values)
+            engine.flushed()
+    missing = sorted(set(wanted) - set(found))
+    if missing:
+        raise ValueError(f"steps {missing} lie outside the run, which ends at step {plan.length}")
+    keys = found[wanted[0]] if wanted else ()
+    return Memory(
+        {path: np.concatenate(parts) for path, parts in steps.items()},
+        {path: np.concatenate(parts) for path, parts in values.items()},
+        wanted,
+        {key: np.stack([found[step][key] for step in wanted]) for key in keys},
+    )
+
+
+def _snapshot(engine: Engine, step: int) -> dict[str, np.ndarray]:
+    """Copy the state; of the ring of activities only that of `step`."""
+    return {
+        key: (array[:, step % array.shape[1]] if key.endswith("/A") else array).copy()
+        for key, array in engine.state.saved().items()
+    }
