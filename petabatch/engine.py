@@ -11,7 +11,7 @@ for each block up to the next sync event:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from petabatch.lane import Lane
 from petabatch.parallel.comm import Comm, share
-from petabatch.parallel.reduce import exact_sum
+from petabatch.parallel.reduce import ExactSum
 from petabatch.plan import Lesson, Plan
 from petabatch.recorder import Recorder
 from petabatch.state import State, owned
@@ -67,9 +67,9 @@ class Engine:
                 for future in done:
                     future.result()
                 self.step = stop
-                for lesson in self.plan.lessons:
-                    if lesson.reduced and lesson.due(stop):
-                        pool.submit(self._apply, lesson, stop).result()
+                due = [lesson for lesson in self.plan.lessons if lesson.reduced and lesson.due(stop)]
+                if due:
+                    pool.submit(self._update, due, stop).result()
                 self._record_shared(stop)
                 self.recorder.reached = stop
                 yield stop
@@ -94,22 +94,29 @@ class Engine:
                 row = self.recorder.row(index, step)
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
 
-    def _apply(self, lesson: Lesson, step: int) -> None:
-        """Sum the products of all slices and change the one kernel."""
-        graph = self.plan.graph
-        conv = graph.plastic[lesson.name]
-        rule = conv.learn
-        assert rule is not None
-        mine = owned(self.state.arrays, f"connections/{lesson.name}")
-        batch = graph.network.run.batch
-        sums = {
-            name: exact_sum(mine[name], self.comm, batch, self.state.lo, f"connection {lesson.name}")
-            for name in ("product", "counts")
-            if name in mine
+    def _update(self, lessons: Sequence[Lesson], step: int) -> None:
+        """Sum the products of all slices, in one message for all connections, and change each one kernel."""
+        network, plastic = self.plan.graph.network, self.plan.graph.plastic
+        state = {lesson.name: owned(self.state.arrays, f"connections/{lesson.name}") for lesson in lessons}
+        parts = {
+            f"the {kind} of connection {name}": mine[kind]
+            for name, mine in state.items()
+            for kind in ("product", "counts")
+            if kind in mine
         }
-        rule.change(
-            mine["weights"], sums["product"], sums.get("counts"), mine, lesson.update(step), batch, np
-        )
-        if conv.normalize is not None:
-            conv.normalize.apply(mine["weights"], np)
+        sums = ExactSum(parts, self.comm, network.run.batch, self.state.lo).wait()
+        for lesson in lessons:
+            conv, mine = plastic[lesson.name], state[lesson.name]
+            assert conv.learn is not None
+            conv.learn.change(
+                mine["weights"],
+                sums[f"the product of connection {lesson.name}"],
+                sums.get(f"the counts of connection {lesson.name}"),
+                mine,
+                lesson.update(step),
+                network.run.batch,
+                np,
+            )
+            if conv.normalize is not None:
+                conv.normalize.apply(mine["weights"], np)
         self.state.refresh()
