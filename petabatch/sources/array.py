@@ -1,0 +1,72 @@
+"""Images stacked in one array: a `.npy` file, a dataset of an HDF5 file, or memory."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from petabatch.errors import InputError
+from petabatch.sources.files import dataset, open_hdf5, open_npy
+from petabatch.sources.gallery import Gallery
+from petabatch.sources.memory import Data
+from petabatch.sources.paths import FilePath
+from petabatch.sources.pixels import largest
+from petabatch.sources.view import View
+
+
+class ImageArray(View):
+    """Images `[n, ny, nx, nf]`, or `[n, ny, nx]` in grey; from a file, only what is shown is read."""
+
+    type: Literal["array"] = "array"
+    file: FilePath | None = None
+    """A `.npy` file, or an HDF5 file."""
+    dataset: str | None = None
+    """Where in the HDF5 file, as `train/images`."""
+    data: Data | None = None
+    """Instead of a file, in Python: a numpy array."""
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> ImageArray:
+        if (self.file is None) == (self.data is None):
+            raise PydanticCustomError(
+                "array_origin",
+                "the array is missing" if self.file is None else "the array is given twice",
+                {"expected": "`file` (or, in Python, `data`)"},
+            )
+        if self.dataset is None and self.file is not None and not self.file.endswith(".npy"):
+            raise PydanticCustomError(
+                "array_dataset", "the dataset of an HDF5 file is missing", {"expected": "`dataset`"}
+            )
+        return self
+
+    def gallery(self) -> Gallery:
+        """Open the array; raises InputError unless it is one of images."""
+        values, name = self._values()
+        if len(values.shape) not in (3, 4) or 0 in values.shape:
+            raise InputError(
+                f"{name}: this is not an array of images\n    found:    {list(values.shape)}\n"
+                f"    expected: [n, ny, nx, nf], or [n, ny, nx] in grey"
+            )
+        largest(values.dtype, name)
+        count, ny, nx, nf = (*values.shape, 1)[:4]
+
+        def read(number: int, rows: slice, columns: slice) -> np.ndarray:
+            try:
+                pixels = np.asarray(values[number, rows, columns])
+            except OSError as error:
+                raise InputError(f"{name}: image {number} cannot be read: {error}") from error
+            return pixels.reshape(*pixels.shape[:2], -1)
+
+        return Gallery([(ny, nx, nf)] * count, read, lambda number: f"{name}[{number}]")
+
+    def _values(self) -> tuple[Any, str]:
+        if self.data is not None:
+            return self.data.array, "data"
+        assert self.file is not None
+        if self.file.endswith(".npy"):
+            return open_npy(self.file), self.file
+        assert self.dataset is not None
+        return dataset(open_hdf5(self.file), self.dataset), f"{self.file}:{self.dataset}"

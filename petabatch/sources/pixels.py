@@ -1,0 +1,55 @@
+"""From stored pixels to what a layer shows: scale, colours, normalisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from petabatch.errors import InputError
+
+GREY = (0.30, 0.59, 0.11)
+"""Weights of red, green and blue in grey (`Image.cpp:165-190` of the original)."""
+
+
+def largest(dtype: np.dtype, name: str) -> float:
+    """Return the stored value that means 1: 255 and 65535 for 8 and 16 bit integers, 1 for the rest.
+
+    Raises InputError for a type that holds no pixels.
+    """
+    if dtype.kind in "fb":
+        return 1.0
+    if dtype.kind == "u" and dtype.itemsize in (1, 2):
+        return float(np.iinfo(dtype).max)
+    raise InputError(
+        f"{name}: these numbers are not pixels\n    found:    {dtype}\n"
+        f"    expected: uint8 (0 to 255), uint16 (0 to 65535), bool or floating point"
+    )
+
+
+def convertible(found: int, wanted: int) -> bool:
+    """Say whether an image of `found` channels can be shown with `wanted` channels."""
+    return found == wanted or {found, wanted} == {1, 3}
+
+
+def channels(pixels: np.ndarray, wanted: int) -> np.ndarray:
+    """Return `[ny, nx, wanted]`: grey repeated into three channels, or colours weighted into grey."""
+    found = pixels.shape[-1]
+    if found == wanted:
+        return pixels
+    if found == 1:
+        return np.repeat(pixels, wanted, axis=-1)
+    return np.asarray(np.sum(pixels * GREY, axis=-1, keepdims=True))
+
+
+def normalized(pixels: np.ndarray, how: str) -> np.ndarray:
+    """Return float64 pixels normalised over all positions and channels together; flat images become 0.
+
+    `standard`: zero mean and unit population deviation; `range`: from 0 to 1; `none`: as they are
+    (`InputActivityBuffer.cpp:757-870` of the original).
+    """
+    if how == "none":
+        return pixels
+    low, high = pixels.min(), pixels.max()
+    if low == high:
+        return np.zeros_like(pixels)
+    origin, unit = (pixels.mean(), pixels.std()) if how == "standard" else (low, high - low)
+    return np.asarray((pixels - origin) / unit)

@@ -1,0 +1,108 @@
+"""How still images are shown: which one, which part of it, and with which pixels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from petabatch.errors import InputError
+from petabatch.random import stream
+from petabatch.sources.gallery import Gallery
+from petabatch.sources.pixels import channels, convertible, largest, normalized
+from petabatch.spec.parts import Source
+
+
+class View(Source):
+    """The base of sources of still images: a subclass says where the images are.
+
+    Random choices depend on the seed of the run, the slice and the item alone, so that two sources with the
+    same settings show corresponding parts of corresponding images (a stereo pair, an image and its labels).
+    """
+
+    crop: Literal["random", "center", "top_left"] = "random"
+    """Which part of an image larger than the layer is shown; all random positions are equally likely."""
+    offset: tuple[int, int] = (0, 0)
+    """Rows and columns by which the crop `center` or `top_left` is moved down and right."""
+    order: Literal["sequential", "random"] = "sequential"
+    """Sequential: slice b of B shows image (item * B + b) modulo their number (the original's `byImage`).
+    Random: each time any of the images, all equally likely, whatever their size."""
+    normalize: Literal["none", "standard", "range"] = "none"
+    """Over all pixels and channels shown: as stored, mean 0 and deviation 1, or from 0 to 1. A flat image
+    becomes 0."""
+
+    @abstractmethod
+    def gallery(self) -> Gallery:
+        """Find the images; raises InputError when they are missing or unreadable."""
+
+    @model_validator(mode="after")
+    def _offset_has_an_origin(self) -> View:
+        if self.crop == "random" and self.offset != (0, 0):
+            raise PydanticCustomError(
+                "offset",
+                "a random crop cannot have an offset",
+                {"got": str(list(self.offset)), "expected": 'crop = "center" or "top_left" with an offset'},
+            )
+        return self
+
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
+        """Return the reader; raises InputError unless every image can fill the layer."""
+        gallery = self.gallery()
+        for number, found in enumerate(gallery.shapes):
+            self._check(gallery.name(number), found, shape)
+        ny, nx, nf = shape
+
+        def read(slice_: int, item: int) -> np.ndarray:
+            rng = stream(seed, "crop", slice_, item)
+            count = len(gallery.shapes)
+            in_turn = self.order == "sequential"
+            number = (item * batch + slice_) % count if in_turn else int(rng.integers(count))
+            height, width, _ = gallery.shapes[number]
+            y, x = self._corner(height - ny, width - nx, rng)
+            name = gallery.name(number)
+            stored = gallery.read(number, slice(y, y + ny), slice(x, x + nx))
+            pixels = stored.astype(float) / largest(stored.dtype, name)
+            if not np.isfinite(pixels).all():
+                raise InputError(
+                    f"{name}: there are pixels that are not finite\n"
+                    f"    found:    NaN or infinity in rows {y} to {y + ny - 1}, columns {x} to {x + nx - 1}"
+                )
+            return normalized(channels(pixels, nf), self.normalize).astype(np.float32)
+
+        return read
+
+    def _corner(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int]:
+        """Return the first row and column shown, when that many are left over."""
+        if self.crop == "random":
+            return int(rng.integers(rows + 1)), int(rng.integers(columns + 1))
+        y, x = (rows // 2, columns // 2) if self.crop == "center" else (0, 0)
+        return y + self.offset[0], x + self.offset[1]
+
+    def _check(self, name: str, found: tuple[int, int, int], wanted: tuple[int, int, int]) -> None:
+        rows, columns = found[0] - wanted[0], found[1] - wanted[1]
+        if not convertible(found[2], wanted[2]):
+            raise InputError(
+                f"{name}: the image has another number of channels than the layer\n"
+                f"    found:    {found[2]}\n    expected: {wanted[2]}\n"
+                f"    hint:     set the last number of the layer's `shape` to {found[2]}"
+            )
+        if rows < 0 or columns < 0:
+            raise InputError(
+                f"{name}: the image is smaller than the layer\n"
+                f"    found:    {found[0]} rows, {found[1]} columns\n"
+                f"    expected: at least {wanted[0]} rows, {wanted[1]} columns\n"
+                f"    hint:     make the layer smaller, or leave this image out"
+            )
+        if self.crop == "random":
+            return
+        y, x = self._corner(rows, columns, np.random.default_rng(0))
+        if not (0 <= y <= rows and 0 <= x <= columns):
+            raise InputError(
+                f"{name}: the offset moves the crop out of the image\n"
+                f"    found:    rows {y} to {y + wanted[0] - 1}, columns {x} to {x + wanted[1] - 1}\n"
+                f"    expected: inside {found[0]} rows, {found[1]} columns"
+            )

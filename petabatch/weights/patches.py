@@ -1,0 +1,44 @@
+"""Patches of images as weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Annotated, Literal
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.spec.model import OneOf
+from petabatch.spec.parts import Initial, Source
+
+_TRIES = 100
+
+
+class ImagePatches(Initial):
+    """Each pre feature starts as a patch of an image, so that a dictionary starts within what it will see."""
+
+    type: Literal["patches"] = "patches"
+    source: Annotated[Source, OneOf(Source)]
+    """Where the patches come from; its images have as many channels as the post layer has features."""
+    zero_mean: bool = True
+    """Subtract the mean of each patch."""
+
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Cut a patch for each kernel and pre feature, passing over flat ones, which nothing can learn from.
+
+        Raises InputError when the source has nothing but flat patches to offer.
+        """
+        count, patch = prod(shape[:-3]), (shape[-3], shape[-2], shape[-1])
+        read = self.source.open(patch, count, int(rng.integers(2**63)))
+        return np.stack([self._patch(read, number) for number in range(count)]).reshape(shape)
+
+    def _patch(self, read: Callable[[int, int], np.ndarray], number: int) -> np.ndarray:
+        for item in range(_TRIES):
+            patch = read(number, item).astype(float)
+            if patch.max() > patch.min():
+                return patch - patch.mean() if self.zero_mean else patch
+        raise InputError(
+            f"{_TRIES} patches in a row of {patch.shape[0]} x {patch.shape[1]} were flat\n"
+            f"    expected: images with structure at this size\n    hint:     leave out images that are empty"
+        )
