@@ -49,7 +49,8 @@ class Recorder:
     def row(self, index: int, step: int) -> np.ndarray:
         """Return the row of recording number `index` at `step`, to be written by slice."""
         steps = self._steps[index]
-        return self._buffers[index][int(np.searchsorted(steps, step))]
+        row: np.ndarray = self._buffers[index][int(np.searchsorted(steps, step))]
+        return row
 
     def take(self, last: int) -> list[Record]:
         """Return what was recorded up to `last`."""

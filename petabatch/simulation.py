@@ -19,7 +19,7 @@ from petabatch.signals import StopFlag, watch
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.index import drop_after, write_index
+from petabatch.storage.index import Status, drop_after, write_index
 from petabatch.storage.provenance import collect
 from petabatch.storage.segment import write_segment
 
@@ -164,7 +164,7 @@ class _Session:
             keep=self.loaded.network.checkpoint.keep,
         )
 
-    def index(self, status: str, until: int | None = None) -> None:
+    def index(self, status: Status, until: int | None = None) -> None:
         """Rewrite run.h5; rank 0 alone calls this."""
         write_index(
             self.directory, self.streams, self.provenance, self.loaded.network.run.batch, status, until
@@ -186,11 +186,11 @@ class _Session:
             if save:
                 self.checkpoint()
 
-    def _finish(self, status: str) -> None:
+    def _finish(self, status: Status) -> None:
         self._flush(status)
         self.checkpoint()
 
-    def _flush(self, status: str) -> None:
+    def _flush(self, status: Status) -> None:
         """Put what was recorded on disk: segments of all ranks, then the index over them."""
         engine, state = self.engine, self.engine.state
         records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or self.comm.rank == 0]
