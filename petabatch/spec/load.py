@@ -197,7 +197,8 @@ def _validate(
     found = list(before)
     network = None
     try:
-        network = Network.model_validate(data)
+        # Files named in the params are looked for beside the params file first.
+        network = Network.model_validate(data, context={"folder": Path(file).parent})
     except ValidationError as error:
         found += problems(error, Network, data)
     if network is None or found:

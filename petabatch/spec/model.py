@@ -61,7 +61,7 @@ class OneOf:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Validate through the choices known when a file is read, so that plug-ins count."""
-        return core_schema.no_info_plain_validator_function(
+        return core_schema.with_info_plain_validator_function(
             self._validate,
             serialization=core_schema.plain_serializer_function_ser_schema(lambda part: part.model_dump()),
         )
@@ -72,7 +72,7 @@ class OneOf:
         """Leave a mark that `petabatch.spec.schema` replaces by every choice."""
         return {"part": self.base.kind}
 
-    def _validate(self, value: Any) -> Part:
+    def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Part:
         if isinstance(value, self.base):
             return value
         choices = self.base.choices()
@@ -101,4 +101,4 @@ class OneOf:
                     "hint": did_you_mean(str(value["type"]), choices),
                 },
             )
-        return part.model_validate(value)
+        return part.model_validate(value, context=info.context)
