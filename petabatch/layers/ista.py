@@ -17,7 +17,7 @@ class ISTA(LCA):
     """
 
     type: Literal["ista"] = "ista"  # type: ignore[assignment]
-    self_interact: Literal[True] = True  # type: ignore[assignment]
+    self_interact: Literal[True] = True
     """The rule has no choice here."""
 
     def update(

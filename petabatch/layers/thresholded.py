@@ -31,7 +31,7 @@ class Thresholded(Layer):
     maximum: float = math.inf
     """Activity is cut here."""
     vertices: tuple[tuple[Finite, Finite], ...] | None = None
-    """Instead of all above: corners (V, A) of a polyline, V not falling; of two at one V the second counts."""
+    """Instead of all above: corners (V, A) of a polyline, V not falling; of two at one V the later counts."""
     slopes: tuple[Finite, Finite] = (0.0, 1.0)
     """Slopes of the polyline before its first corner and after its last."""
 

@@ -43,7 +43,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Polyline:
-    """A(V) through corners (V, A) (`ANNActivityBuffer.kpp:46-75` of the original); at a jump the later one."""
+    """A(V) through corners (V, A) (`ANNActivityBuffer.kpp:46-75` of the original); at a jump the later."""
 
     vertices: tuple[tuple[float, float], ...]
     below: float

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from petabatch.probes.cost import check_corner, cost, sums
+from petabatch.probes.cost import check_corner, cost
+from petabatch.probes.cost import sums as sums
 from petabatch.spec.model import Finite, NonNegative, Positive
 from petabatch.spec.parts import Probe, Reading
 from petabatch.variable import Array
