@@ -2,33 +2,50 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 from typing import Any
 
 import numpy as np
 
 from petabatch.errors import ResourceError
+from petabatch.parallel.comm import Comm, Pending
+
+
+class Request:
+    """A non-blocking collective of MPI."""
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
+
+    def test(self) -> bool:
+        """Push the operation on without waiting, and say whether it is done."""
+        return bool(self._request.Test())
+
+    def wait(self) -> None:
+        """Wait until it is done."""
+        self._request.Wait()
 
 
 class MPI:
-    """The communicator of all ranks, through mpi4py."""
+    """A group of ranks, through mpi4py; by default all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: Any = None) -> None:
         """Start MPI; raises ResourceError when mpi4py or the MPI library behind it is missing."""
-        try:
-            from mpi4py import MPI as mpi
-        # mpi4py without an MPI library raises RuntimeError, not ImportError.
-        except (ImportError, RuntimeError) as error:
-            raise ResourceError(
-                f"MPI cannot be used: {error}\n"
-                f"    expected: mpi4py, and a libmpi in {sys.prefix}/lib, on the loader's path, or named by "
-                "MPI4PY_LIBMPI\n"
-                "    hint:     pip install 'petabatch[mpi]', or load your cluster's MPI module"
-            ) from error
-        self._mpi = mpi
-        self._world = mpi.COMM_WORLD
+        self._mpi = _library()
+        self._world = self._mpi.COMM_WORLD if group is None else group
+        # MPI matches collectives of one communicator by their order. What is on its way has a communicator
+        # of its own, so that ranks may begin it before or after a barrier without being taken for it.
+        self._background = self._world.Dup()
         self.rank: int = self._world.rank
         self.size: int = self._world.size
+        self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
+        self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
+
+    @property
+    def library(self) -> str:
+        """Name and version of the MPI library."""
+        return str(self._mpi.Get_library_version()).splitlines()[0].strip("\0 ")
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -43,20 +60,47 @@ class MPI:
         found: list[Any] | None = self._world.gather(value)
         return found
 
-    def sum_int64(self, array: np.ndarray) -> None:
-        """Replace an int64 array by its sum over ranks."""
-        self._world.Allreduce(self._mpi.IN_PLACE, array, self._mpi.SUM)
-
-    def max_int32(self, array: np.ndarray) -> None:
-        """Replace an int32 array by its maximum over ranks."""
-        self._world.Allreduce(self._mpi.IN_PLACE, array, self._mpi.MAX)
-
     def any(self, flags: int) -> int:
         """Return the bitwise or of all ranks' flags."""
-        return int(self._world.allreduce(flags, self._mpi.BOR))
+        both = np.array([flags], np.int64)
+        self._world.Allreduce(self._mpi.IN_PLACE, both, self._mpi.BOR)
+        return int(both[0])
+
+    def sum(self, array: np.ndarray) -> None:
+        """Replace an array by its sum over ranks."""
+        self._world.Allreduce(self._mpi.IN_PLACE, array, self._mpi.SUM)
+
+    def start_sum(self, array: np.ndarray) -> Pending:
+        """Begin to replace an array by its sum over ranks."""
+        return Request(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.SUM))
+
+    def start_max(self, array: np.ndarray) -> Pending:
+        """Begin to replace an array by its maximum over ranks."""
+        return Request(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.MAX))
+
+    def split(self, group: int) -> Comm:
+        """Return the communicator of the ranks that gave the same group."""
+        return MPI(self._world.Split(group, self.rank))
 
     def abort(self, code: int) -> None:
         """End all ranks at once."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._world.Abort(code)
+        if self.size > 1:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self._mpi.COMM_WORLD.Abort(code)
+
+
+def _library() -> Any:
+    try:
+        from mpi4py import MPI as library
+    # mpi4py without an MPI library raises RuntimeError, not ImportError.
+    except (ImportError, RuntimeError) as error:
+        looked_for = " ".join(str(error).split())
+        raise ResourceError(
+            "MPI is asked for, and cannot be used\n"
+            f"    found:    {looked_for}\n"
+            f"    expected: mpi4py, and a libmpi in {sys.prefix}/lib, on the loader's path, or named by "
+            "MPI4PY_LIBMPI\n"
+            "    hint:     pip install 'petabatch[mpi]', or load your cluster's MPI module"
+        ) from error
+    return library

@@ -1,15 +1,23 @@
 """The exact sum over slices: in integers, so that no order, split or number of ranks changes a bit.
 
 Let N be the number of slices in the whole run, c = ceil(log2 N), and 2^e > |x| for every x of a feature in
-any slice (frexp gives e). Each x becomes the integer q = round(x 2^s) with s = 62 - e - c.
+any slice (frexp gives e). Each x becomes the integer q = round(x 2^s) with s = 63 - e - c, ties to even.
+Scaling by a power of two is exact in float64, so q depends on x and s alone.
 
-No overflow: |q| <= 2^(62 - c), so a sum of N terms is at most N 2^(62 - c) <= 2^62 < 2^63, and so is every
-partial sum. Small error: rounding costs at most 2^-(s+1) for each slice, N 2^-(s+1) <= 2^(2c - 63) 2^e in
-all, and 2^e is at most twice the largest |x|: the sum is exact to 2^(2c - 62) of the feature's largest
-element.
+No overflow: if |q| <= 2^(63 - c) - 1, then N terms or fewer make at most N 2^(63 - c) - N < 2^63. Now
+|x 2^s| < 2^(63 - c), and for c <= 10 the float64 numbers next below that power are integers, so rounding does
+not reach it. For c > 10 it may, and |q| is kept down to 2^(63 - c) - 1.
+
+Error: let M be the largest |x|; 2^e <= 2 M. Rounding costs at most half a unit of 2^-s for each slice, in all
+N 2^-(s+1) <= 2^(2c - 64) 2^e <= 2^(2c - 63) M. A q that was kept down, from x = 2^e - t 2^-s, costs 1 - t
+units, but then M >= 2^e - t 2^-s, and N (1 - t) 2^-s <= 2^(2c - 63) (2^e - t 2^-s) <= 2^(2c - 63) M as well.
+The sum is then rounded once to float64 and once to the dtype of the values.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -17,39 +25,144 @@ from petabatch.errors import NonFiniteError
 from petabatch.parallel.comm import Comm
 
 _NOT_FINITE = np.iinfo(np.int32).max
-_LARGEST_SHIFT = 1000
-"""Keeps 2^s a float64; only features below 2^-938 are rounded more coarsely for it."""
+"""Stands for the exponent of a value that is not finite, less the number of its slice: the maximum over ranks
+then names the first such slice to every rank."""
+_LARGEST_EXPONENT = 1024
+_NOTHING = -2000
+"""The exponent of a feature that is zero in a slice: below that of every number."""
+_LARGEST_SHIFT = 1023
+"""Keeps 2^s a float64. Only float64 features below 2^(-960 - c) are summed more coarsely, to N 2^-1024."""
 
 
-def exact_sum(values: np.ndarray, comm: Comm, slices: int, first: int, what: str) -> np.ndarray:
-    """Return the sum `[1, ...]` over all slices of all ranks of `values` `[local slices, ky, kx, nf, ...]`.
+class _Part:
+    """One array among those of a message."""
 
-    `slices` is the number of slices in the whole run, `first` the global number of the first local one. The
-    scale is one per kernel and feature (axes 1 to 3). Raises NonFiniteError, on all ranks together, when a
-    value is not finite; `what` names it.
+    def __init__(self, name: str, values: np.ndarray, top: np.ndarray, total: np.ndarray) -> None:
+        self.name, self.values, self.top = name, values, top
+        self.flat = values.reshape(len(values), len(top), -1)
+        self.total = total.reshape(self.flat.shape[1:])
+
+    def measure(self, first: int) -> None:
+        """Put in `top` int32 `[features]`: e with |x| < 2^e, or the mark of what is not finite."""
+        largest = np.maximum(self.flat.max(axis=2), -self.flat.min(axis=2)).astype(np.float64)
+        exponents = np.frexp(largest)[1].astype(np.int32)
+        exponents[largest == 0] = _NOTHING
+        slices, features = np.nonzero(~np.isfinite(largest))
+        exponents[slices, features] = _NOT_FINITE - (first + slices)
+        self.top[...] = exponents.max(axis=0)
+
+    def quantise(self, slices: int) -> None:
+        """Put in `total` the sum over this rank's slices, in units of 2^-s."""
+        bits = 63 - _log2(slices)
+        scale = self._scale(slices)
+        scaled = np.empty(self.total.shape)
+        for one in self.flat:
+            np.multiply(one, scale, out=scaled)
+            np.rint(scaled, out=scaled)
+            if bits < 53:
+                np.clip(scaled, 1 - 2.0**bits, 2.0**bits - 1, out=scaled)
+            self.total += scaled.astype(np.int64)
+
+    def result(self, slices: int) -> np.ndarray:
+        """Return `total` as numbers again, `[1, ...]`."""
+        return _cast(self.name, self.total / self._scale(slices), self.values)
+
+    def _scale(self, slices: int) -> np.ndarray:
+        shift = 63 - _log2(slices) - self.top.astype(np.int64)
+        return np.ldexp(1.0, np.minimum(shift, _LARGEST_SHIFT))[:, None]
+
+
+class ExactSum:
+    """The sums of several arrays over all slices of all ranks, on their way in one message.
+
+    `parts` maps what an array is called in errors to `[local slices, ky, kx, nf, ...]`, float32 or float64,
+    with one scale for each kernel and feature (axes 1 to 3). The arrays must not change until the sums are
+    done. `slices` is the number of slices in the whole run, `first` the global number of the first local one.
+    Names, and shapes but for the first axis, are the same on all ranks.
+
+    Blocking: `ExactSum(...).wait()`. While lanes go on: give it copies, `test` now and then, `wait` later.
     """
-    flat = values.reshape(len(values), int(np.prod(values.shape[1:4])), -1)
-    exponents = _exponents(flat)
-    top = exponents.max(axis=0)
-    comm.max_int32(top)
-    if np.any(top == _NOT_FINITE):
-        here = [first + int(i) for i in np.flatnonzero((exponents == _NOT_FINITE).any(axis=1))]
-        numbers = [n for part in comm.broadcast(comm.gather(here)) for n in part]
-        raise NonFiniteError(f"{what}: the weight change of slice {min(numbers)} is not finite")
-    shift = 62 - (slices - 1).bit_length() - top.astype(np.int64)
-    scale = np.ldexp(1.0, np.minimum(shift, _LARGEST_SHIFT))[:, None]
-    total = np.zeros(flat.shape[1:], np.int64)
-    scaled = np.empty(flat.shape[1:])
-    for one in flat:
-        np.multiply(one, scale, out=scaled)
-        total += np.rint(scaled, out=scaled).astype(np.int64)
-    comm.sum_int64(total)
-    return (total / scale).astype(values.dtype).reshape(1, *values.shape[1:])
+
+    def __init__(self, parts: Mapping[str, np.ndarray], comm: Comm, slices: int, first: int) -> None:
+        self._comm, self._slices = comm, slices
+        features = [math.prod(values.shape[1:4]) for values in parts.values()]
+        sizes = [math.prod(values.shape[1:]) for values in parts.values()]
+        self._top = np.empty(sum(features), np.int32)
+        self._total = np.zeros(sum(sizes), np.int64)
+        tops = np.split(self._top, np.cumsum(features)[:-1])
+        totals = np.split(self._total, np.cumsum(sizes)[:-1])
+        self._parts = [
+            _Part(name, values, top, total)
+            for (name, values), top, total in zip(parts.items(), tops, totals, strict=True)
+        ]
+        for part in self._parts:
+            part.measure(first)
+        self._summing = False
+        self._pending = comm.start_max(self._top)
+
+    def test(self) -> bool:
+        """Push the sums on without waiting, and say whether they are done."""
+        if not self._pending.test():
+            return False
+        if not self._summing and self._top.max() <= _LARGEST_EXPONENT:
+            self._sum()
+            return self._pending.test()
+        return True
+
+    def wait(self) -> dict[str, np.ndarray]:
+        """Return each sum, `[1, ky, kx, nf, ...]` in the dtype of its array; collective.
+
+        Raises NonFiniteError, on all ranks together, when a value or a sum is not finite.
+        """
+        self._pending.wait()
+        for part in self._parts:
+            _refuse(part.name, int(part.top.max()))
+        if not self._summing:
+            self._sum()
+        self._pending.wait()
+        return {part.name: part.result(self._slices) for part in self._parts}
+
+    def _sum(self) -> None:
+        for part in self._parts:
+            part.quantise(self._slices)
+        self._summing = True
+        self._pending = self._comm.start_sum(self._total)
 
 
-def _exponents(flat: np.ndarray) -> np.ndarray:
-    """Return int32 `[slices, features]`: e with |x| < 2^e for all x of a feature, or the sentinel."""
-    largest = np.maximum(flat.max(axis=2), -flat.min(axis=2)).astype(np.float64)
-    exponents = np.frexp(largest)[1].astype(np.int32)
-    exponents[~np.isfinite(largest)] = _NOT_FINITE
-    return exponents
+def fast_sums(parts: Mapping[str, np.ndarray], comm: Comm, first: int) -> dict[str, np.ndarray]:
+    """Return what `ExactSum` returns, summed in floating point, in the widest dtype among the parts.
+
+    The last bits depend on the number of ranks and on the MPI library. Raises NonFiniteError as `ExactSum`.
+    """
+    total = np.concatenate([values.sum(axis=0).reshape(-1) for values in parts.values()])
+    comm.sum(total)
+    if not np.isfinite(total).all():
+        bad = [np.flatnonzero(~np.isfinite(v).all(axis=tuple(range(1, v.ndim)))) for v in parts.values()]
+        marks = np.array([_NOT_FINITE - (first + b[0]) if len(b) else _NOTHING for b in bad], np.int32)
+        comm.start_max(marks).wait()
+        for name, mark in zip(parts, marks, strict=True):
+            _refuse(name, int(mark))
+    ends = np.cumsum([math.prod(values.shape[1:]) for values in parts.values()])[:-1]
+    return {
+        name: _cast(name, one, values)
+        for (name, values), one in zip(parts.items(), np.split(total, ends), strict=True)
+    }
+
+
+def _log2(slices: int) -> int:
+    """Return ceil(log2 slices)."""
+    return (slices - 1).bit_length()
+
+
+def _refuse(name: str, exponent: int) -> None:
+    if exponent > _LARGEST_EXPONENT:
+        raise NonFiniteError(f"{name}: the weight change of slice {_NOT_FINITE - exponent} is not finite")
+
+
+def _cast(name: str, total: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the sum in dtype and shape of the values."""
+    with np.errstate(over="ignore"):
+        found = total.astype(values.dtype).reshape(1, *values.shape[1:])
+    if not np.isfinite(found).all():
+        raise NonFiniteError(f"{name}: the weight change summed over slices is too large for {found.dtype}")
+    return found

@@ -1,0 +1,27 @@
+"""Start real ranks with the mpirun of this environment."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+MPIRUN = Path(sys.executable).parent / "mpirun"
+
+
+def mpirun(
+    ranks: int, *arguments: str | Path, timeout: float = 60, options: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run `python ARGUMENTS` on so many ranks and return what it printed and its exit code."""
+    if not MPIRUN.exists():
+        pytest.skip(f"there is no {MPIRUN}; pip install 'petabatch[mpi]'")
+    return subprocess.run(
+        [MPIRUN, "-n", str(ranks), *options, sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )

@@ -1,0 +1,123 @@
+"""What the ranks of test_comm.py do; the first argument names it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+
+from petabatch.parallel.agree import agree
+from petabatch.parallel.comm import Comm, share
+from petabatch.parallel.launch import connect
+from petabatch.parallel.reduce import ExactSum, fast_sums
+
+SLICES = 7
+
+
+def my_changes(comm: Comm) -> tuple[dict[str, np.ndarray], int]:
+    """Return this rank's part of weight changes of two connections, and its first slice."""
+    rng = np.random.default_rng(1)
+    everything = {
+        "connection d": rng.normal(size=(SLICES, 1, 1, 8, 5, 5, 3)).astype("f4"),
+        "connection e": rng.normal(size=(SLICES, 1, 1, 3, 4, 4, 2)) * 1e-6,
+    }
+    lo, hi = share(SLICES, comm.rank, comm.size)
+    return {name: values[lo:hi] for name, values in everything.items()}, lo
+
+
+def digest(sums: dict[str, np.ndarray]) -> str:
+    return hashlib.sha256(b"".join(one.tobytes() for one in sums.values())).hexdigest()
+
+
+def sums(comm: Comm) -> None:
+    """Print a hash of the exact sums, once blocking and once overlapped with other messages."""
+    parts, first = my_changes(comm)
+    blocking = ExactSum(parts, comm, SLICES, first).wait()
+    background = ExactSum(parts, comm, SLICES, first)
+    # Ranks push it on at different places between what all of them do in order.
+    for turn in range(comm.size):
+        if turn == comm.rank:
+            background.test()
+        comm.barrier()
+        comm.any(turn)
+    overlapped = background.wait()
+    agree(comm, blocking | {f"{name}, overlapped": one for name, one in overlapped.items()})
+    for name, one in fast_sums(parts, comm, first).items():
+        np.testing.assert_allclose(one, blocking[name], rtol=0, atol=1e-5 * np.abs(one).max())
+    if comm.rank == 0:
+        print(digest(blocking), digest(overlapped))
+
+
+def polled(comm: Comm) -> None:
+    """Finish an exact sum by polling alone."""
+    parts, first = my_changes(comm)
+    background = ExactSum(parts, comm, SLICES, first)
+    end = time.monotonic() + 20
+    while not background.test():
+        assert time.monotonic() < end, "polling does not move the sum"
+    if comm.rank == 0:
+        print(digest(background.wait()))
+
+
+def collectives(comm: Comm) -> None:
+    """Check every other method on real ranks."""
+    assert comm.broadcast(("from", comm.rank)) == ("from", 0)
+    assert comm.gather(comm.rank) == (list(range(comm.size)) if comm.rank == 0 else None)
+    assert comm.any(1 << comm.rank) == (1 << comm.size) - 1
+    values = np.array([comm.rank, 1.5])
+    comm.sum(values)
+    assert values.tolist() == [sum(range(comm.size)), 1.5 * comm.size]
+    assert comm.local_rank == comm.rank
+    assert len(comm.hosts) == comm.size
+    pair = comm.split(comm.rank // 2)
+    assert pair.gather(comm.rank) == ([0, 1, 2, 3][comm.rank : comm.rank + 2] if pair.rank == 0 else None)
+    comm.barrier()
+    if comm.rank == 0:
+        print("all well")
+
+
+def flipped(comm: Comm) -> None:
+    """Flip one bit of one connection's weights on rank 1."""
+    weights = {name: np.ones((1, 3), np.float32) for name in ("connection d", "connection e")}
+    agree(comm, weights)
+    if comm.rank == 1:
+        weights["connection e"].view(np.uint32)[0, 2] ^= 1
+    agree(comm, weights)
+
+
+def not_finite(comm: Comm) -> None:
+    """Let a NaN appear in global slice 5."""
+    parts, first = my_changes(comm)
+    if first <= 5 < first + len(parts["connection d"]):
+        parts["connection d"][5 - first, 0, 0, 2] = np.nan
+    ExactSum(parts, comm, SLICES, first).wait()
+
+
+def raising(comm: Comm) -> None:
+    """Raise on rank 1 while the others wait for it."""
+    if comm.rank == 1:
+        raise ValueError("the reader ran out of images")
+    comm.barrier()
+
+
+def killed(comm: Comm) -> None:
+    """Kill rank 1 while the others wait for it, deaf to requests to stop as in a run."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    if comm.rank == 1:
+        print("killed: pid", os.getpid(), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    comm.barrier()
+
+
+def silent(comm: Comm) -> None:
+    """Say whether MPI was loaded."""
+    print("ranks", comm.size, "mpi4py loaded:", "mpi4py" in sys.modules)
+
+
+if __name__ == "__main__":
+    wanted = {"mpi": True, "no-mpi": False}.get(sys.argv[2]) if len(sys.argv) > 2 else None
+    globals()[sys.argv[1]](connect(wanted))
