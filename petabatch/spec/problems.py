@@ -2,85 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from petabatch.errors import Problem, did_you_mean
-from petabatch.spec.model import OneOf, Part
+from petabatch.spec.words import child, item, model_of, words
 
 _LIMITS = {
     "greater_than": "a value larger than {gt}",
     "greater_than_equal": "a value of at least {ge}",
     "less_than": "a value smaller than {lt}",
     "less_than_equal": "a value of at most {le}",
+    "finite_number": "a finite number",
 }
-_TYPES = {
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "string": "a string",
-    "tuple": "an array",
-    "list": "an array",
-    "dict": "a table",
-    "model": "a table",
-}
+_Path = tuple[str | int, ...]
 
 
 def problems(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
-    """Return what `error` found in `data`, validated by `model`, in plain words."""
-    found: list[Problem] = []
+    """Return what `error` found in `data`, validated by `model`, in plain words.
+
+    `data` may be None where it is not known, as for a model built in Python.
+    """
+    groups: dict[_Path, list[ErrorDetails]] = {}
     for detail in error.errors():
-        problem = _problem(detail, model, data)
-        # One value that fits none of several types is one problem, not one for each type.
-        if not any(other.key == problem.key for other in found):
-            found.append(problem)
-    return found
+        # Places in an array that lack a value are one problem, of the array.
+        short = detail["type"] == "missing" and isinstance(detail["loc"][-1], int)
+        loc = detail["loc"][:-1] if short else detail["loc"]
+        groups.setdefault(_path(loc, model, data, detail["type"]), []).append(detail)
+    # What fits none of several types is told once: as deep inside the value as any of them got.
+    deepest = [path for path in groups if not any(_within(other, path) for other in groups)]
+    return [_problem(path, groups[path], model, data) for path in deepest]
 
 
-def _problem(detail: ErrorDetails, model: type[BaseModel], data: Any) -> Problem:
+def _within(path: _Path, table: _Path) -> bool:
+    return len(path) > len(table) and path[: len(table)] == table
+
+
+def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str) -> _Path:
+    """Return the part of pydantic's location that are keys of the file, without its own type tags."""
+    path: list[str | int] = []
+    annotation: Any = model
+    for number, part in enumerate(loc):
+        inner = child(annotation, data, part)
+        if inner is not None:
+            path.append(part)
+            annotation, data = inner, item(data, part)
+        elif kind == "extra_forbidden" and number == len(loc) - 1:
+            path.append(part)
+    return tuple(path)
+
+
+def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], data: Any) -> Problem:
+    detail = details[0]
     kind, context = detail["type"], detail.get("ctx", {})
-    path = _existing(detail["loc"], data, missing=kind == "missing")
-    key = ".".join(path)
-    if kind == "extra_forbidden":
-        known = list(_fields(model, path[:-1], data))
-        return Problem(
-            key,
-            "there is no such key",
-            found=path[-1],
-            expected=", ".join(known),
-            hint=did_you_mean(path[-1], known),
-        )
-    if kind == "missing" and path[-1].isdigit():
-        return Problem(".".join(path[:-1]), "the array is too short", expected=f"more than {path[-1]} values")
-    if kind == "missing":
-        field = _fields(model, path[:-1], data).get(path[-1])
-        return Problem(key, "this key is missing", expected=(field.description or "") if field else "")
+    table: Any = None
+    annotation: Any = model
+    table_data, value_data = data, data
+    for part in path:
+        table, table_data = annotation, value_data
+        annotation, value_data = child(table, table_data, part), item(table_data, part)
     value = repr(detail["input"])
     found = value if len(value) <= 80 else f"{value[:77]}..."
-    if kind in _LIMITS:
-        return Problem(key, "the value is out of range", found, _LIMITS[kind].format(**context))
-    if kind == "finite_number":
-        return Problem(key, "the value is out of range", found, "a finite number")
-    if kind == "literal_error":
-        choices = [choice.strip(" '") for choice in str(context["expected"]).replace(" or ", ",").split(",")]
-        return Problem(
-            key,
-            "this is not one of the choices",
-            found,
-            ", ".join(choices),
-            did_you_mean(str(detail["input"]), choices),
+    key, subject = ".".join(map(str, path)), "the value"
+    if path and isinstance(path[-1], int):
+        key, subject = ".".join(map(str, path[:-1])), f"value {path[-1] + 1} of the array"
+
+    if kind == "extra_forbidden":
+        owner = model_of(table, table_data)
+        known = list(owner.model_fields) if owner else []
+        name = str(path[-1])
+        return Problem(key, "there is no such key", name, ", ".join(known), did_you_mean(name, known))
+    if kind == "missing" and isinstance(detail["loc"][-1], int):
+        return Problem(key, "the array is too short", found="", expected=words(annotation))
+    if kind == "missing":
+        owner = model_of(table, table_data)
+        about = owner.model_fields[str(path[-1])].description if owner else None
+        return Problem(key, "this key is missing", expected=_joined(words(annotation), about))
+    if kind in ("too_short", "too_long"):
+        least = "min_length" in context
+        limit = (
+            f" of at {'least' if least else 'most'} {context['min_length' if least else 'max_length']} values"
         )
-    if kind in ("too_short", "too_long", "missing_positional_only_argument"):
-        return Problem(
-            key,
-            "the array has the wrong length",
-            found,
-            f"{context.get('max_length', context.get('min_length'))} values",
-        )
-    if "expected" in context or "hint" in context:  # errors of our own
+        wanted = words(annotation)
+        expected = wanted + limit if wanted == "an array" else wanted
+        return Problem(key, "the array has the wrong length", found, expected)
+    if kind != "literal_error" and ("expected" in context or "hint" in context):  # errors of our own
         return Problem(
             key,
             detail["msg"],
@@ -88,67 +97,22 @@ def _problem(detail: ErrorDetails, model: type[BaseModel], data: Any) -> Problem
             str(context.get("expected", "")),
             str(context.get("hint", "")),
         )
-    if kind == "int_from_float":
-        return Problem(key, "the value has the wrong type", found, "a whole number")
-    return Problem(key, "the value has the wrong type", found, _TYPES.get(kind.split("_")[0], detail["msg"]))
+    if kind in ("value_error", "assertion_error"):  # what a plug-in's own check raises
+        return Problem(key, str(context["error"]), "" if isinstance(detail["input"], dict) else found)
+    if len(details) == 1 and kind in _LIMITS:
+        return Problem(key, f"{subject} is out of range", found, _LIMITS[kind].format(**context))
+    if kind == "literal_error":
+        choices = [choice.strip(" '") for choice in str(context["expected"]).replace(" or ", ",").split(",")]
+        hint = did_you_mean(str(detail["input"]), choices)
+        return Problem(key, "this is not one of the choices", found, words(annotation), hint)
+    if kind.endswith(("_type", "_parsing", "_from_float")):
+        return Problem(key, f"{subject} has the wrong type", found, words(annotation))
+    return Problem(key, f"{subject} is not allowed", found, detail["msg"].partition(" should ")[2])
 
 
-def _existing(loc: Iterable[Any], data: Any, missing: bool) -> tuple[str, ...]:
-    """Return the part of pydantic's location that are keys of the file, without its own type tags."""
-    path: list[str] = []
-    parts = list(loc)
-    for index, part in enumerate(parts):
-        if isinstance(data, dict) and part in data:
-            data = data[part]
-        elif isinstance(data, (list, tuple)) and isinstance(part, int):
-            data = data[part] if part < len(data) else None
-        elif not (missing and index == len(parts) - 1):
-            continue
-        path.append(str(part))
-    return tuple(path)
-
-
-def _fields(model: type[BaseModel], path: tuple[str, ...], data: Any) -> dict[str, Any]:
-    """Return the fields of the table at `path`."""
-    fields: dict[str, Any] = dict(model.model_fields)
-    for key in path:
-        data = data.get(key) if isinstance(data, dict) else None
-        if fields is None:
-            return {}
-        if key in fields:
-            annotation, metadata = fields[key].annotation, fields[key].metadata
-            if _named_tables(annotation):
-                fields = {"": annotation}
-                continue
-            fields = _table(annotation, metadata, data)
-        elif "" in fields:
-            fields = _table(get_args(fields[""])[1], (), data)
-        else:
-            return {}
-    return fields if "" not in fields else {}
-
-
-def _named_tables(annotation: Any) -> bool:
-    return getattr(annotation, "__origin__", None) is dict
-
-
-def _table(annotation: Any, metadata: Iterable[Any], data: Any) -> dict[str, Any]:
-    """Return the fields of one table, whose class may depend on its `type` key."""
-    for candidate in (annotation, *metadata, *_flat(annotation)):
-        if isinstance(candidate, OneOf):
-            part = candidate.base.choices().get(data.get("type", "")) if isinstance(data, dict) else None
-            return dict(part.model_fields) if part else {}
-    for candidate in (annotation, *_flat(annotation)):
-        if (
-            isinstance(candidate, type)
-            and issubclass(candidate, BaseModel)
-            and not issubclass(candidate, Part)
-        ):
-            return dict(candidate.model_fields)
-    return {}
-
-
-def _flat(annotation: Any) -> Iterable[Any]:
-    for argument in (*get_args(annotation), *getattr(annotation, "__metadata__", ())):
-        yield argument
-        yield from _flat(argument)
+def _joined(expected: str, about: str | None) -> str:
+    """Return what is wanted with the first sentence of what it means."""
+    if not about:
+        return expected
+    sentence = " ".join(about.split()).rstrip(".")
+    return f"{expected}: {sentence[0].lower()}{sentence[1:]}"

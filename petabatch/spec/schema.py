@@ -17,11 +17,14 @@ def json_schema() -> dict[str, Any]:
     definitions: dict[str, Any] = schema.setdefault("$defs", {})
     kinds: dict[str, list[dict[str, str]]] = {}
     for base in Part.__subclasses__():
-        for part in base.choices().values():
+        for part_type, part in base.choices().items():
             one = part.model_json_schema()
             definitions |= one.pop("$defs", {})
-            definitions[part.__name__] = one
-            kinds.setdefault(base.kind, []).append({"$ref": f"#/$defs/{part.__name__}"})
+            # The type decides the choice, so it must be there although the models have a default for it.
+            one["required"] = ["type", *(key for key in one.get("required", ()) if key != "type")]
+            name = f"{base.__name__}.{part_type}"  # class names may be the same for two kinds
+            definitions[name] = one
+            kinds.setdefault(base.kind, []).append({"$ref": f"#/$defs/{name}"})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_fill(schema, kinds)}
 
 

@@ -9,11 +9,22 @@ import re
 import tomllib
 from collections.abc import Iterator
 
+from petabatch.errors import Problem
+
 Path = tuple[str, ...]
 
 _KEY = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*""")
 _STRING = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL)
-_LINE_OF_ERROR = re.compile(r"at line (\d+), column (\d+)")
+_PLACE_OF_ERROR = re.compile(r" \(at line (\d+), column \d+\)")
+_REASONS = {
+    "Cannot overwrite a value": "a key can be set only once",
+    "Cannot declare": "a table can be begun only once",
+    "Invalid value": 'a string stands in quotes: "text"',
+    "Illegal character": "a string in quotes ends on the line on which it begins",
+    "Invalid initial character for a key part": "a table in { } stands on one line, without a last comma",
+    "Unclosed array": "an array ends with ]",
+    "Unclosed inline table": "a table in { } stands on one line",
+}
 
 
 def positions(text: str) -> dict[Path, int]:
@@ -29,10 +40,14 @@ def positions(text: str) -> dict[Path, int]:
     return found
 
 
-def error_line(error: tomllib.TOMLDecodeError, text: str) -> int:
-    """Return the line of a syntax error."""
-    match = _LINE_OF_ERROR.search(str(error))
-    return int(match[1]) if match else text.count("\n") + 1
+def problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
+    """Return a syntax error with its line, what stands there, and the usual reason."""
+    match = _PLACE_OF_ERROR.search(str(error))
+    lines = text.rstrip("\n").split("\n")
+    line = int(match[1]) if match else len(lines)
+    reason = _PLACE_OF_ERROR.sub("", str(error)).removesuffix(" (at end of document)")
+    hint = next((hint for words, hint in _REASONS.items() if words in reason), "")
+    return Problem("", f"this is not valid TOML: {reason}", lines[line - 1].strip(), hint=hint, line=line)
 
 
 class _Scanner:
@@ -48,11 +63,12 @@ class _Scanner:
             if self.text[self.at] == "[":
                 array = self.text.startswith("[[", self.at)
                 self.at += 2 if array else 1
-                table = self._keys()
+                *outer, last = self._keys()
                 self.at += 2 if array else 1
+                table = (*self._numbered(tuple(outer)), last)
                 if array:
                     self.tables[table] = self.tables.get(table, -1) + 1
-                    table = (*table, str(self.tables[table]))
+                table = self._numbered(table)
                 yield table, start
             else:
                 yield from self._pair(table)
@@ -64,11 +80,21 @@ class _Scanner:
         self.at += 1  # the equals sign
         yield from self._value(path)
 
+    def _numbered(self, table: Path) -> Path:
+        """Return the path of a table with the number of the present entry of each array of tables in it."""
+        path: Path = ()
+        for key in table:
+            path = (*path, key)
+            if path in self.tables:
+                path = (*path, str(self.tables[path]))
+        return path
+
     def _keys(self) -> Path:
         keys = []
         while match := _KEY.match(self.text, self.at):
             self.at = match.end()
-            keys.append(next(part for part in match.groups() if part is not None))
+            name = next(part for part in match.groups() if part is not None)
+            keys.append(next(iter(tomllib.loads(f"{match[0]} = 0"))) if "\\" in name else name)
             if self.text[self.at : self.at + 1] != ".":
                 break
             self.at += 1

@@ -1,0 +1,79 @@
+"""Importing plug-ins, so that the parts they define are known before a params file is checked."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+import zlib
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from petabatch.errors import Problem, did_you_mean
+
+
+def plug_in(data: dict[str, Any], folder: Path) -> list[Problem]:
+    """Import installed plug-ins and those `data["plugins"]` names; returns what is wrong with them.
+
+    An entry that ends in `.py` is a file, relative to `folder`, and is replaced by its full path for later
+    runs; any other is the name of a module.
+    """
+    found = []
+    for point in entry_points(group="petabatch.plugins"):
+        found += _tried(point.load, point.value)
+    names = data.get("plugins")
+    for number, name in enumerate(names if isinstance(names, list) else ()):
+        if not isinstance(name, str):
+            continue  # told as a wrong type when the whole table is checked
+        if not name.endswith(".py"):
+            found += _tried(partial(importlib.import_module, name), name)
+            continue
+        path = (folder / name).resolve()
+        if path.is_file():
+            data["plugins"][number] = str(path)
+            found += _tried(partial(_import_file, path), name, str(path))
+        else:
+            files = [entry.name for entry in path.parent.glob("*.py")]
+            hint = did_you_mean(path.name, files)
+            found.append(Problem("plugins", "there is no such plug-in file", str(path), hint=hint))
+    return found
+
+
+def line_in(file: str, error: BaseException) -> int | None:
+    """Return the line of `file` at which an error arose, None if it has nothing to do with the file."""
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return lines[-1] if lines else None
+
+
+def _tried(imported: Callable[[], object], name: str, file: str = "") -> list[Problem]:
+    try:
+        imported()
+    except Exception as error:
+        line = line_in(file, error)
+        hint = f"it went wrong at {file}:{line}" if line else ""
+        message = f"a plug-in cannot be imported: {type(error).__name__}: {error}"
+        return [Problem("plugins", message, name, hint=hint)]
+    return []
+
+
+def _import_file(path: Path) -> None:
+    """Import a Python file once; a second network that names it gets the same classes."""
+    name = f"petabatch_plugin_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise

@@ -1,0 +1,58 @@
+"""Networks described by a Python file that defines `network`."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from petabatch.errors import ParamsError, Problem
+from petabatch.spec.model import Model
+from petabatch.spec.network import Network
+from petabatch.spec.place import Place
+from petabatch.spec.plugins import line_in
+from petabatch.spec.problems import problems
+
+
+def run_python(path: Path) -> Network:
+    """Run a Python file and return its `network`; raises ParamsError with the line of what is wrong."""
+    place = Place(str(path))
+    try:
+        network = runpy.run_path(str(path)).get("network")
+    except ValidationError as error:
+        model = next((m for m in _models(Model) if m.__name__ == error.title), Network)
+        line = line_in(str(path), error)
+        found = problems(error, model, None)
+        raise place.error(
+            Problem(f"{error.title}.{p.key}".rstrip("."), p.message, p.found, p.expected, p.hint, line)
+            for p in found
+        ) from None
+    except ParamsError:
+        raise
+    except Exception as error:
+        told = Problem("", f"{type(error).__name__}: {error}", line=line_in(str(path), error))
+        raise place.error([told]) from error
+    if not isinstance(network, Network):
+        hint = "network = petabatch.Network(run=..., layers=..., connections=...)"
+        raise place.error(
+            [Problem("", "this file defines no `network`", type(network).__name__, "a Network", hint)]
+        )
+    return network
+
+
+def tables(value: Any) -> Any:
+    """Return models as tables, leaving in-memory arrays and schedules as they are."""
+    if isinstance(value, BaseModel):
+        return {name: tables(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, dict):
+        return {key: tables(item) for key, item in value.items()}
+    return value
+
+
+def _models(base: type[Model]) -> Iterator[type[Model]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _models(model)

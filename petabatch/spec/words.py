@@ -1,0 +1,85 @@
+"""What a key takes, from the annotation of its field: in words, and the fields further inside."""
+
+from __future__ import annotations
+
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+from petabatch.spec.model import OneOf
+from petabatch.spec.schedule import Every
+
+_PLAIN = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a string",
+    Every: "a schedule",
+}
+
+
+def words(annotation: Any) -> str:
+    """Return in a few words what a value of this type is."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        part = _one_of(annotation)
+        return f"a {part.base.kind} table" if part else words(arguments[0])
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(words(one) for one in arguments if one is not NoneType))
+    if origin is Literal:
+        return ", ".join(map(str, arguments))
+    if origin is tuple and arguments[-1] is not ...:
+        return f"an array of {len(arguments)} values"
+    if origin in (tuple, list):
+        return "an array"
+    if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return "a table"
+    return _PLAIN.get(annotation, "another value")
+
+
+def model_of(annotation: Any, data: Any) -> type[BaseModel] | None:
+    """Return the model of a table, by the `type` in its `data` where that decides; None if not a table."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        part = _one_of(annotation)
+        if part is None:
+            return model_of(get_args(annotation)[0], data)
+        name = data.get("type") if isinstance(data, dict) else None
+        return part.base.choices().get(name, part.base) if isinstance(name, str) else part.base
+    if origin in (Union, UnionType):
+        return next((m for one in get_args(annotation) if (m := model_of(one, data))), None)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def child(annotation: Any, data: Any, part: str | int) -> Any | None:
+    """Return the annotation of key or index `part` of a value; None where there is none."""
+    model = model_of(annotation, data)
+    if model is not None:
+        field = model.model_fields.get(str(part))
+        if field is None:
+            return None
+        return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return child(arguments[0], data, part)
+    if origin in (Union, UnionType):
+        return next((c for one in arguments if (c := child(one, data, part)) is not None), None)
+    if origin is dict:
+        return arguments[1]
+    if origin in (tuple, list) and isinstance(part, int):
+        return arguments[part] if part < len(arguments) and arguments[-1] is not ... else arguments[0]
+    return None
+
+
+def item(data: Any, part: str | int) -> Any:
+    """Return what `data` holds at a key or index, None if nothing."""
+    if isinstance(data, dict):
+        return data.get(part)
+    if isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data):
+        return data[part]
+    return None
+
+
+def _one_of(annotation: Any) -> OneOf | None:
+    return next((mark for mark in annotation.__metadata__ if isinstance(mark, OneOf)), None)
