@@ -52,7 +52,7 @@ def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str
             annotation, data = inner, item(data, part)
         elif kind == "extra_forbidden" and number == len(loc) - 1:
             path.append(part)
-    return tuple(path)
+    return (*path, "type") if kind == "type_unknown" else tuple(path)
 
 
 def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], data: Any) -> Problem:

@@ -68,7 +68,7 @@ class _Scanner:
                 table = (*self._numbered(tuple(outer)), last)
                 if array:
                     self.tables[table] = self.tables.get(table, -1) + 1
-                table = self._numbered(table)
+                    table = (*table, str(self.tables[table]))
                 yield table, start
             else:
                 yield from self._pair(table)
