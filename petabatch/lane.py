@@ -50,7 +50,8 @@ class Lane:
         self.arrays = state.lane(lanes)
         self.rings = {name: Ring(self.arrays[f"layers/{name}/A"]) for name in network.layers}
         slices = range(state.lo + lanes.start, state.lo + lanes.stop)
-        self.now = Moment(0, network.run.dt, slices, network.run.seed, state.xp)
+        run = network.run
+        self.now = Moment(0, run.dt, slices, run.seed, state.xp, run.display)
         self.layer_state = {name: owned(self.arrays, f"layers/{name}") for name in network.layers}
         self.controllers = {
             name: layer.time_scale
@@ -64,6 +65,11 @@ class Lane:
 
     def run(self, first: int, last: int) -> None:
         """Make steps first+1 .. last, with everything that happens in them."""
+        # What overflows is reported by name at the end, not as a warning of numpy's.
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._run(first, last)
+
+    def _run(self, first: int, last: int) -> None:
         step = first
         if self.fused is not None:
             self.fused.load_weights()
@@ -112,7 +118,9 @@ class Lane:
                 buffer[...] = 0
             for edge, arrival in incoming:
                 drive[edge.buffer] += edge.factor * arrival(now.step)
-            layer.update(now, state, drive, ring.at(now.step - 1), ring.at(now.step))
+            layer.update(
+                replace(now, layer=name), state, drive, ring.at(now.step - 1), ring.at(now.step)
+            )
 
         return operate
 

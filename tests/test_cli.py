@@ -58,9 +58,9 @@ def test_overrides_act_and_are_checked(small: Path, petabatch: Command) -> None:
 def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
     small: Path, petabatch: Command, number: signal.Signals
 ) -> None:
-    assert petabatch("run", small, "--out", "whole", "-s", "run.displays=300", "-q").returncode == 0
-    process = start(small, "cut", "-s", "run.displays=300")
-    wait_for(small.parent / "cut" / "checkpoints" / "step_000000100.h5", process)
+    assert petabatch("run", small, "--out", "whole", "-s", "run.displays=80", "-q").returncode == 0
+    process = start(small, "cut", "-s", "run.displays=80")
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
     process.send_signal(number)
     assert process.wait(30) == 3
     assert "stopped" in petabatch("info", "cut").stdout
@@ -75,9 +75,9 @@ def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
 def test_killed_at_twenty_random_moments_it_resumes_with_the_same_bits(
     small: Path, petabatch: Command
 ) -> None:
-    assert petabatch("run", small, "--out", "whole", "-s", "run.displays=150", "-q").returncode == 0
+    assert petabatch("run", small, "--out", "whole", "-s", "run.displays=100", "-q").returncode == 0
     rng = random.Random(1)
-    process = start(small, "cut", "-s", "run.displays=150")
+    process = start(small, "cut", "-s", "run.displays=100")
     kills = 0
     for _ in range(60):
         try:
@@ -94,12 +94,12 @@ def test_killed_at_twenty_random_moments_it_resumes_with_the_same_bits(
                 break
             # finished early: begin anew, so that all twenty kills hit a run
             assert contents(small.parent / "cut/run.h5") == contents(small.parent / "whole/run.h5")
-            process = start(small, "cut", "-s", "run.displays=150", "--force")
+            process = start(small, "cut", "-s", "run.displays=100", "--force")
             continue
         process = (
             subprocess.Popen([BIN / "petabatch", "resume", "cut", "-q"], cwd=small.parent)
             if (small.parent / "cut").exists()
-            else start(small, "cut", "-s", "run.displays=150")
+            else start(small, "cut", "-s", "run.displays=100")
         )
     assert kills == 20
     assert contents(small.parent / "cut" / "run.h5") == contents(small.parent / "whole" / "run.h5")
@@ -182,13 +182,13 @@ def test_an_unwritable_place_is_named(small: Path, petabatch: Command) -> None:
     assert "a run directory cannot be made here" in failed.stderr
 
 
-def test_a_network_that_blows_up_says_which_layer_and_slice(small: Path, petabatch: Command) -> None:
+def test_a_network_that_blows_up_says_where(small: Path, petabatch: Command) -> None:
     failed = petabatch(
         "run", small, "--out", "out", "-s", "layers.V1.tau=0.1", "-s", "connections.dictionary.strength=9"
     )
     assert failed.returncode == 1
-    assert "no longer finite" in failed.stderr
-    assert "slice 0" in failed.stderr
+    assert "slice 0 is no" in failed.stderr
+    assert "Warning" not in failed.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
