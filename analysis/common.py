@@ -1,0 +1,60 @@
+"""What the plotting scripts share: their options, and names guessed from what a run has recorded."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from petabatch import plotting, results
+from petabatch.errors import InputError, PetabatchError
+from petabatch.results import Results
+
+
+def options(description: str) -> argparse.ArgumentParser:
+    """Return a parser with the options of every script."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("run", type=Path, metavar="DIR", help="run directory, or its run.h5")
+    parser.add_argument(
+        "-o", "--output", type=Path, help="write a .png, .svg or .pdf; without, show on screen"
+    )
+    parser.add_argument("--title", help="title of the picture")
+    return parser
+
+
+def main(parser: argparse.ArgumentParser, draw: Callable[[Results, Any], Any]) -> None:
+    """Parse, open the run, draw, and write or show; errors of ours are messages, not tracebacks."""
+    given = parser.parse_args()
+    try:
+        with results.open(given.run) as run:
+            figure = draw(run, given)
+        plotting.finish(figure, given.output)
+    except PetabatchError as error:
+        sys.exit(str(error))
+
+
+def recorded(run: Results, folder: str) -> list[str]:
+    """Return the names recorded under `layers`, `connections` or `probes`."""
+    names = [place.split("/")[1] for place in run.names() if place.startswith(f"{folder}/")]
+    return list(dict.fromkeys(names))
+
+
+def choose(run: Results, folder: str, wanted: Callable[[dict[str, Any]], object], option: str) -> str:
+    """Return the first recorded name whose params satisfy `wanted`; raises InputError when none does."""
+    names = recorded(run, folder)
+    params = run.params.get(folder, {})
+    for name in names:
+        if wanted(params.get(name, {})):
+            return name
+    raise InputError(
+        f"{run.path}: nothing to draw was found among the recorded {folder}\n"
+        f"    found:    {', '.join(names) or 'none'}\n    hint:     record more, or name one with {option}"
+    )
+
+
+def learned(run: Results) -> dict[str, Any]:
+    """Return the params of the connection that makes the reconstruction: the first that learns, if any."""
+    weighted: Sequence[dict[str, Any]] = [c for c in run.params["connections"].values() if "patch" in c]
+    return next((c for c in weighted if c.get("learn")), weighted[0] if weighted else {})

@@ -1,0 +1,46 @@
+"""Draw the dictionary of a run, the most used features first: plot_dictionary.py runs/natural_images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from common import choose, main, options, recorded
+
+from petabatch import plotting
+from petabatch.results import Results, Series
+
+parser = options("Draw a dictionary, the most used features first.")
+parser.add_argument("--connection", help="whose weights to draw; by default the first recorded")
+parser.add_argument(
+    "--code", help="layer whose activity tells the use; by default the connection's pre layer"
+)
+parser.add_argument("--time", type=int, default=-1, help="which recorded weights, from the end if negative")
+parser.add_argument("--slice", type=int, default=0, help="whose weights, where each slice has its own")
+parser.add_argument("--last", type=int, default=10, help="recorded codes to count the use over (default 10)")
+parser.add_argument("--columns", type=int, help="features in a row")
+
+
+def draw(run: Results, given: Any) -> Any:
+    """Return the figure."""
+    name = given.connection or choose(run, "connections", lambda params: True, "--connection")
+    series = run.weights(name)
+    weights = series[given.time, given.slice] if series.dims[1] == "batch" else series[given.time]
+    code = given.code or run.params["connections"].get(name, {}).get("pre")
+    use = None
+    if given.code or code in recorded(run, "layers"):
+        use = used(run.layer(code), given.last)
+    step = series.steps[given.time]
+    size = " × ".join(map(str, weights.shape[-3:-1]))
+    title = f"{name}: {weights.shape[-4]} features of {size} after step {step}"
+    return plotting.dictionary(weights, use, columns=given.columns, title=given.title or title)
+
+
+def used(code: Series, last: int) -> np.ndarray:
+    """Return the fraction of active units of each feature over the last recorded codes, `[feature]`."""
+    times = range(max(0, len(code) - last), len(code))
+    return np.asarray(np.mean([(code[time] != 0).mean(axis=(0, 1, 2)) for time in times], axis=0))
+
+
+if __name__ == "__main__":
+    main(parser, draw)

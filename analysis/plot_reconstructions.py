@@ -1,0 +1,48 @@
+"""Draw inputs beside their reconstructions: plot_reconstructions.py runs/natural_images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from common import choose, learned, main, options
+
+from petabatch import plotting
+from petabatch.errors import InputError
+from petabatch.results import Results
+
+parser = options("Draw input, reconstruction and error of some slices.")
+parser.add_argument("--image", help="layer that shows the images; by default the recorded input layer")
+parser.add_argument("--recon", help="layer that reproduces them; by default what the dictionary leads to")
+parser.add_argument("--step", type=int, help="step to draw; by default the last at which both were recorded")
+parser.add_argument("--slices", type=int, nargs="+", help="slices to draw; by default the first eight")
+parser.add_argument("--rows", type=int, help="images below one another (default 4)")
+
+
+def draw(run: Results, given: Any) -> Any:
+    """Return the figure."""
+    image = run.layer(given.image or choose(run, "layers", lambda p: p.get("type") == "input", "--image"))
+    recon = run.layer(given.recon or learned(run).get("post", "recon"))
+    both = np.intersect1d(image.steps, recon.steps)
+    step = given.step if given.step is not None else both.max(initial=-1)
+    if step not in both:
+        raise InputError(
+            f"{run.path}: {image.name} and {recon.name} were not both recorded at this step\n"
+            f"    found:    {'no step given' if step < 0 else step}\n"
+            f"    expected: one of {', '.join(map(str, both[-8:])) or '... there is none'}"
+        )
+    slices = given.slices or list(range(min(8, run.batch)))
+    if bad := [number for number in slices if not 0 <= number < run.batch]:
+        raise InputError(
+            f"{run.path}: there is no slice {bad[0]}\n    expected: slices from 0 to {run.batch - 1}"
+        )
+    inputs, recons = (
+        series[int(np.flatnonzero(series.steps == step)[0])][slices] for series in (image, recon)
+    )
+    labels = [f"slice {number}" for number in slices]
+    title = given.title or f"Reconstructions at step {step}"
+    return plotting.reconstructions(inputs, recons, labels=labels, rows=given.rows, title=title)
+
+
+if __name__ == "__main__":
+    main(parser, draw)
