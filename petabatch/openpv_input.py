@@ -70,7 +70,7 @@ def chosen(p: Mapping[str, Any], count: int, periods: int) -> np.ndarray:
             "openpv",
         )
     first, step = rules[p["batchMethod"]]
-    return (first[None] + np.arange(periods)[:, None] * step) % count
+    return np.asarray((first[None] + np.arange(periods)[:, None] * step) % count)
 
 
 def prepared(p: Mapping[str, Any], image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:

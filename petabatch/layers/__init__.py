@@ -6,8 +6,15 @@ from petabatch.layers.heavy_ball import HeavyBall
 from petabatch.layers.input import Input
 from petabatch.layers.ista import ISTA
 from petabatch.layers.lca import LCA
+from petabatch.layers.leaky_integrator import LeakyIntegrator
 from petabatch.layers.linear import Linear
+from petabatch.layers.mask import Mask
 from petabatch.layers.momentum_lca import MomentumLCA
+from petabatch.layers.noise import Dropout, GaussianNoise
+from petabatch.layers.pointwise import Product, Quotient, Squared
+from petabatch.layers.rectified import Rectified
+from petabatch.layers.rescale import Rescale
+from petabatch.layers.sigmoid import Sigmoid
 from petabatch.layers.timescale import BaseTimeScale, KneeTimeScale, LogTimeScale
 
 __all__ = [
@@ -16,10 +23,20 @@ __all__ = [
     "LCA",
     "BaseTimeScale",
     "Constant",
+    "Dropout",
+    "GaussianNoise",
     "HeavyBall",
     "Input",
     "KneeTimeScale",
+    "LeakyIntegrator",
     "Linear",
     "LogTimeScale",
+    "Mask",
     "MomentumLCA",
+    "Product",
+    "Quotient",
+    "Rectified",
+    "Rescale",
+    "Sigmoid",
+    "Squared",
 ]

@@ -38,6 +38,10 @@ class Moment:
     seed: int
     xp: Any = np
     """The array module of the lane's arrays: numpy or cupy."""
+    display: int = 1
+    """Steps of a display."""
+    layer: str = ""
+    """Name of the layer that is updated."""
 
 
 class Layer(Part):

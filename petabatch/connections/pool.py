@@ -1,0 +1,82 @@
+"""Pooling and un-pooling: the maximum, sum or average of a patch, feature by feature, without weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from petabatch.geometry import GeometryError, Patches, link
+from petabatch.kernels.array import ArrayKernels
+from petabatch.spec.model import Count
+from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.variable import Array, Border
+
+
+class Pool(Connection):
+    """Each post unit gets the `max`, `sum` or `average` of the pre units whose patch it lies in.
+
+    A larger pre layer is pooled: with `patch` = [1, 1] and a layer half as large, over blocks of 2 x 2. A
+    smaller one is spread over its patches (un-pooling). Both layers have the same features. The average
+    divides by the number of pre units that reach a unit far from the edge (PoolingConn of the original).
+    """
+
+    type: Literal["pool"] = "pool"
+    patch: tuple[Count, Count] = (1, 1)
+    """Patch in post units, `[nyp, nxp]`."""
+    method: Literal["max", "sum", "average"] = "max"
+    """What is made of several pre units."""
+
+    def wire(
+        self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
+    ) -> Wiring | None:
+        """Check the geometry."""
+        pre, post = layers[self.pre], layers[self.post]
+        found = f"pre {list(pre.shape)}, post {list(post.shape)}, patch {list(self.patch)}"
+        if pre.shape[2] != post.shape[2]:
+            report(
+                "", "pooling keeps features apart", found=found, expected="as many features in both layers"
+            )
+            return None
+        try:
+            return Wiring(link(pre.shape, post.shape, self.patch, True, pre.border != "zero"))
+        except GeometryError as error:
+            report("patch" if "patch" in str(error) else "", str(error), found=found)
+            return None
+
+    def deliver(
+        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
+    ) -> Array:
+        """Pool or spread."""
+        way = wiring.link
+        assert way is not None
+        # Beyond the edge of a zero border there is nothing, which is not the same as a 0.
+        beyond: Border = float("-inf") if self.method == "max" and border == "zero" else border
+        out = (self._spread if way.scatter else self._pooled)(kernels, activity, way.patches, beyond)
+        if self.method == "average":
+            p = way.patches
+            reach = p.y.size * p.x.size
+            out = out / (reach / (p.y.stride * p.x.stride) if way.scatter else reach)
+        return out
+
+    def _pooled(self, kernels: ArrayKernels, fine: Array, p: Patches, border: Border) -> Array:
+        windows = kernels.windows(fine, p, border)
+        windows = windows.reshape(len(fine), p.y.units, p.x.units, -1, p.channels)
+        return windows.max(axis=3) if self.method == "max" else windows.sum(axis=3)
+
+    def _spread(self, kernels: ArrayKernels, coarse: Array, p: Patches, border: Border) -> Array:
+        xp = kernels.xp
+        units = kernels.coarse(coarse, p, border).reshape(len(coarse), p.y.units, p.x.units, p.features)
+        rows = max(p.y.padded, p.y.offset + p.y.size + p.y.stride * p.y.units)
+        cols = max(p.x.padded, p.x.offset + p.x.size + p.x.stride * p.x.units)
+        empty = -xp.inf if self.method == "max" else 0.0
+        out = xp.full((len(coarse), rows, cols, p.features), empty, coarse.dtype)
+        for y in range(p.y.offset, p.y.offset + p.y.size):
+            for x in range(p.x.offset, p.x.offset + p.x.size):
+                place = out[
+                    :,
+                    y : y + p.y.stride * p.y.units : p.y.stride,
+                    x : x + p.x.stride * p.x.units : p.x.stride,
+                ]
+                place[...] = xp.maximum(place, units) if self.method == "max" else place + units
+        out = out[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
+        return xp.where(out == -xp.inf, 0, out) if self.method == "max" else out

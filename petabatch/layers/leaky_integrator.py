@@ -1,0 +1,32 @@
+"""A layer that adds up its input and forgets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from petabatch.spec.model import Positive
+from petabatch.spec.parts import Layer, Moment
+from petabatch.variable import Array
+
+
+class LeakyIntegrator(Layer):
+    """A = exp(-dt / tau) A + input (`LeakyIntegratorBuffer.cpp:47-57`): a constant input g rests at about
+    g tau / dt."""
+
+    type: Literal["leaky_integrator"] = "leaky_integrator"
+    tau: Positive = 100.0
+    """Time constant of forgetting, in the unit of `run.dt` (integrationTime)."""
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Forget a part and add the input."""
+        keep = previous.dtype.type(math.exp(-now.dt / self.tau))
+        activity[...] = keep * previous + drive[0]

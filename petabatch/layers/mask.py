@@ -1,0 +1,43 @@
+"""A layer that lets its input through in places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+from petabatch.spec.model import Index
+from petabatch.spec.parts import Layer, Moment
+from petabatch.variable import Array
+
+
+class Mask(Layer):
+    """A = input where the channel `mask` is not zero, else 0; or by feature (maskMethod of MaskLayer).
+
+    In the path of a residual it says which pixels count.
+    """
+
+    channels: ClassVar[Mapping[str, tuple[int, float]]] = {
+        "exc": (0, 1.0),
+        "inh": (0, -1.0),
+        "mask": (1, 1.0),
+    }
+    type: Literal["mask"] = "mask"
+    features: tuple[Index, ...] | None = None
+    """Instead of the channel: the features let through."""
+    invert: bool = False
+    """Let through what would be blocked, and the other way round."""
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Block what the mask does not let through."""
+        if self.features is not None:
+            passes = now.xp.isin(now.xp.arange(self.shape[2]), now.xp.asarray(self.features))
+        else:
+            passes = drive[1] != 0
+        activity[...] = drive[0] * (passes != self.invert)

@@ -1,0 +1,68 @@
+"""Layers that combine their inputs unit by unit: product, quotient, square."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from petabatch.spec.parts import Layer, Moment
+from petabatch.variable import Array
+
+
+class Product(Layer):
+    """A = excitatory times inhibitory input (`PtwiseProductGSynAccumulator`)."""
+
+    channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
+    type: Literal["product"] = "product"
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Multiply the two inputs."""
+        now.xp.multiply(drive[0], drive[1], out=activity)
+
+
+class Quotient(Layer):
+    """A = excitatory over inhibitory input (`PtwiseQuotientGSynAccumulator`).
+
+    A divisor of 0 gives an infinity or a NaN, which ends the run with a message.
+    """
+
+    channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
+    type: Literal["quotient"] = "quotient"
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Divide the two inputs."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            now.xp.divide(drive[0], drive[1], out=activity)
+
+
+class Squared(Layer):
+    """A = input squared (`SquaredGSynAccumulator`)."""
+
+    type: Literal["squared"] = "squared"
+
+    def update(
+        self,
+        now: Moment,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Square the input."""
+        now.xp.multiply(drive[0], drive[0], out=activity)
