@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import sys
+import time
 import traceback
 from types import TracebackType
 from typing import Any, NoReturn
 
 from petabatch.errors import PetabatchError
 
+_PRECEDENCE = 0.5
+"""Seconds that ranks after the first wait with their message: what all ranks find together is said once."""
+
 
 def fail(message: str, code: int) -> NoReturn:
     """Print why this process cannot go on, naming the rank if there are several, and end all ranks."""
     world = _world()
     several = world is not None and world.size > 1
+    if several and world.rank > 0:
+        time.sleep(_PRECEDENCE)
     prefix = f"rank {world.rank} of {world.size}: " if several else ""
     # One write: lines of several ranks then do not mix.
     sys.stdout.flush()

@@ -156,7 +156,7 @@ def _log2(slices: int) -> int:
 
 def _refuse(name: str, exponent: int) -> None:
     if exponent > _LARGEST_EXPONENT:
-        raise NonFiniteError(f"{name}: the weight change of slice {_NOT_FINITE - exponent} is not finite")
+        raise NonFiniteError(f"{name}: not finite in slice {_NOT_FINITE - exponent}")
 
 
 def _cast(name: str, total: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -164,5 +164,5 @@ def _cast(name: str, total: np.ndarray, values: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
         found = total.astype(values.dtype).reshape(1, *values.shape[1:])
     if not np.isfinite(found).all():
-        raise NonFiniteError(f"{name}: the weight change summed over slices is too large for {found.dtype}")
+        raise NonFiniteError(f"{name}: the sum over slices is too large for {found.dtype}")
     return found
