@@ -18,7 +18,9 @@ class MomentumLCA(LCA):
     """V = e V + D + rate D_before with D = (1 - e)(drive + A) (`MomentumLCAInternalStateBuffer.kpp:53-65`).
 
     Warning: at rest V = (1 + rate)(drive + A), which is not the LCA's rest state and solves no LASSO with the
-    given threshold. It warns when it is built.
+    given threshold. With self-interaction and a soft threshold, activity even grows without bound along
+    directions of the active features whose eigenvalue of dictionary^T dictionary is below rate / (1 + rate).
+    It warns when it is built.
     """
 
     type: Literal["momentum_lca"] = "momentum_lca"  # type: ignore[assignment]
