@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import traceback
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -79,9 +77,12 @@ def check(
     """Validate a params file; print shapes, levels, feedback, memory and arithmetic."""
     from petabatch import simulation
     from petabatch.explain import explain, summary
+    from petabatch.stability import step_limits
 
     plan = simulation.plan(simulation.read(file, overrides or ()))
     typer.echo(explain(plan) if whole else summary(plan))
+    for limit in step_limits(plan.graph):
+        typer.echo(f"{'warning' if limit.exceeded else 'step':18} {limit}")
 
 
 @app.command()
@@ -145,39 +146,16 @@ def _root(
 def main() -> NoReturn:
     """Run the command line; every error of ours is a message and an exit code, never a traceback.
 
-    Under MPI an error on one rank ends all of them, with that rank's message.
+    Under MPI an error on one rank ends all of them, with that rank's message; all ranks stop early together.
     """
-    from petabatch.parallel.launch import launched_ranks
+    from petabatch.parallel.failure import fail
 
-    ranks = launched_ranks(os.environ)
     try:
         app(standalone_mode=True)
-    except StoppedEarly as error:  # all ranks stop together
-        if _rank() == 0:
+    except StoppedEarly as error:
+        if error.rank == 0:
             sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
     except PetabatchError as error:
-        _fail(f"{error}", error.exit_code, ranks)
-    except Exception:
-        if ranks == 1:
-            raise
-        _fail(traceback.format_exc(), 1, ranks)
+        fail(str(error), error.exit_code)
     sys.exit(0)
-
-
-def _rank() -> int:
-    """Return this process's rank if MPI is running, else 0."""
-    mpi = sys.modules.get("mpi4py.MPI")
-    return mpi.COMM_WORLD.rank if mpi is not None else 0
-
-
-def _fail(message: str, code: int, ranks: int) -> NoReturn:
-    """Say what went wrong, and end the other ranks, which would wait for this one for ever."""
-    sys.stdout.flush()
-    prefix = f"rank {_rank()}: " if ranks > 1 else ""
-    sys.stderr.write(f"{prefix}{message.rstrip()}\n")
-    sys.stderr.flush()
-    mpi = sys.modules.get("mpi4py.MPI")
-    if mpi is not None and mpi.COMM_WORLD.size > 1:
-        mpi.COMM_WORLD.Abort(code)
-    sys.exit(code)

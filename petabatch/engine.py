@@ -11,18 +11,21 @@ for each block up to the next sync event:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from petabatch.lane import Lane
 from petabatch.parallel.comm import Comm, share
-from petabatch.parallel.reduce import ExactSum
-from petabatch.plan import Lesson, Plan
+from petabatch.plan import Plan
 from petabatch.recorder import Recorder
-from petabatch.state import State, owned
+from petabatch.state import State
+from petabatch.updates import Updates
+
+_POLL = 0.005
+"""Seconds between looks at messages on their way while lanes run."""
 
 
 class Engine:
@@ -33,6 +36,7 @@ class Engine:
         self.plan, self.comm = plan, comm
         lo, hi = share(network.run.batch, comm.rank, comm.size)
         self.state = State(plan.graph, lo, hi)
+        self.updates = Updates(plan, comm, self.state)
         self.recorder = Recorder(plan.recordings, hi - lo)
         self.step = 0
         self.readers: Mapping[str, Callable[[int, int], np.ndarray]] = {
@@ -63,13 +67,14 @@ class Engine:
         with threadpool_limits(1), ThreadPoolExecutor(self.threads, "lane") as pool:
             while self.step < self.plan.length:
                 stop = self.plan.next_sync(self.step)
-                done = [pool.submit(lane.run, self.step, stop) for lane in self.lanes]
-                for future in done:
-                    future.result()
+                lanes = [pool.submit(lane.run, self.step, stop) for lane in self.lanes]
+                while wait(lanes, _POLL, FIRST_EXCEPTION).not_done and not _failed(lanes):
+                    self.updates.poll()
+                for lane in lanes:
+                    lane.result()
                 self.step = stop
-                due = [lesson for lesson in self.plan.lessons if lesson.reduced and lesson.due(stop)]
-                if due:
-                    pool.submit(self._update, due, stop).result()
+                if self.updates.due(stop):
+                    pool.submit(self.updates.make, stop).result()
                 self._record_shared(stop)
                 self.recorder.reached = stop
                 yield stop
@@ -94,29 +99,6 @@ class Engine:
                 row = self.recorder.row(index, step)
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
 
-    def _update(self, lessons: Sequence[Lesson], step: int) -> None:
-        """Sum the products of all slices, in one message for all connections, and change each one kernel."""
-        network, plastic = self.plan.graph.network, self.plan.graph.plastic
-        state = {lesson.name: owned(self.state.arrays, f"connections/{lesson.name}") for lesson in lessons}
-        parts = {
-            f"the {kind} of connection {name}": mine[kind]
-            for name, mine in state.items()
-            for kind in ("product", "counts")
-            if kind in mine
-        }
-        sums = ExactSum(parts, self.comm, network.run.batch, self.state.lo).wait()
-        for lesson in lessons:
-            conv, mine = plastic[lesson.name], state[lesson.name]
-            assert conv.learn is not None
-            conv.learn.change(
-                mine["weights"],
-                sums[f"the product of connection {lesson.name}"],
-                sums.get(f"the counts of connection {lesson.name}"),
-                mine,
-                lesson.update(step),
-                network.run.batch,
-                np,
-            )
-            if conv.normalize is not None:
-                conv.normalize.apply(mine["weights"], np)
-        self.state.refresh()
+
+def _failed(lanes: list[Future[None]]) -> bool:
+    return any(lane.done() and lane.exception() is not None for lane in lanes)

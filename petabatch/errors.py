@@ -77,6 +77,10 @@ class StoppedEarly(PetabatchError):
 
     exit_code = 3
 
+    def __init__(self, message: str, rank: int = 0) -> None:
+        super().__init__(message)
+        self.rank = rank
+
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """Return the choice that `name` was most likely meant to be, None if none is near."""

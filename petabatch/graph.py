@@ -90,6 +90,10 @@ class Graph:
                 found[f"connections/{name}/product"] = replace(scratch, name="product")
                 if conv.learn.counted:
                     found[f"connections/{name}/counts"] = replace(scratch, name="counts")
+                if self.network.run.reduce == "overlapped" and weights.per == "network":
+                    for kind in ("product", "counts"):
+                        if f"connections/{name}/{kind}" in found:
+                            found[f"connections/{name}/late_{kind}"] = replace(weights, name=f"late_{kind}")
                 for variable in conv.learn.variables(weights):
                     found[f"connections/{name}/{variable.name}"] = variable
         return found

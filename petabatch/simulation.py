@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from petabatch.parallel.launch import connect
 from petabatch.plan import Plan, schedule
 from petabatch.progress import Progress
 from petabatch.signals import StopFlag, watch
+from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from petabatch.storage.directory import RunDirectory
@@ -120,6 +122,7 @@ class _Session:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
         self.streams = [recording.stream for recording in engine.plan.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
+        self.started = time.monotonic()
         hosts = comm.gather(platform.node())
         self.provenance = collect(
             params_text=loaded.text,
@@ -150,6 +153,7 @@ class _Session:
     def checkpoint(self) -> None:
         """Save the whole state at the present step."""
         engine, state = self.engine, self.engine.state
+        engine.updates.settle()
         save_checkpoint(
             self.directory,
             engine.step,
@@ -174,17 +178,23 @@ class _Session:
         """Do what falls due at a sync event."""
         plan = self.engine.plan
         last = step == plan.length
-        stop = 0 if last else self.comm.any(flag.received)
+        stop = 0 if last else self.comm.any(flag.received or self._out_of_time())
         save = bool(plan.checkpoint and step % plan.checkpoint == 0)
         if stop:
             self._finish("stopped")
             raise StoppedEarly(
-                f"stopped at step {step} of {plan.length}; go on with: petabatch resume {self.directory.path}"
+                f"stopped at step {step} of {plan.length}\n"
+                f"    hint:     petabatch resume {self.directory.path}",
+                self.comm.rank,
             )
         if not last and (save or step % plan.flush == 0):
             self._flush("running")
             if save:
                 self.checkpoint()
+
+    def _out_of_time(self) -> bool:
+        limit = self.loaded.network.run.wall_limit
+        return limit is not None and time.monotonic() - self.started > seconds(limit)
 
     def _finish(self, status: Status) -> None:
         self._flush(status)

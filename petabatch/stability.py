@@ -41,6 +41,15 @@ class StepLimit:
     steps: int
     """Steps to within about 1 % of the optimum, a rule of thumb that holds within a factor of three."""
 
+    def __str__(self) -> str:
+        """Return a line for `petabatch check`."""
+        verdict = (
+            "which is too large: raise tau or lower run.dt"
+            if self.exceeded
+            else f"about {self.steps} steps to within 1 % of the optimum"
+        )
+        return f"{self.layer}: step {self.step:.3g} of at most {self.largest:.3g}; {verdict}"
+
     @property
     def exceeded(self) -> bool:
         """Say whether the step is too large."""

@@ -12,6 +12,7 @@ from petabatch.engine import Engine
 from petabatch.graph import build
 from petabatch.parallel.comm import Serial
 from petabatch.plan import schedule
+from petabatch.spec.network import Network
 from petabatch.spec.schedule import Every
 
 
@@ -106,3 +107,41 @@ def test_probes_measure_what_numpy_finds_in_the_recorded_layers() -> None:
         rtol=1e-12,
     )
     np.testing.assert_array_equal(found["probes/active/active"], (code != 0).sum(axis=(2, 3, 4)))
+
+
+@pytest.mark.parametrize("stop", [20, 40])
+def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) -> None:
+    network = lca_network(images(3), reduce="overlapped")
+    whole, recorded = simulate(network)
+    _, late = simulate(_with_rule(lca_network(images(3)), delayed=True))
+    np.testing.assert_array_equal(
+        recorded["connections/dictionary/weights"], late["connections/dictionary/weights"]
+    )
+    first = Engine(schedule(build(network)), Serial(), 1)
+    first.start()
+    for step in first.run():
+        if step == stop:
+            break
+    first.updates.settle()
+    second = Engine(schedule(build(network)), Serial(), 1)
+    second.resume(stop, {key: array.copy() for key, array in first.state.saved().items()})
+    collect(second)
+    np.testing.assert_array_equal(
+        second.state.arrays["connections/dictionary/weights"],
+        whole.state.arrays["connections/dictionary/weights"],
+    )
+
+
+def test_fast_sums_agree_with_exact_ones_to_rounding() -> None:
+    _, exact = simulate(lca_network(images(3)))
+    _, fast = simulate(lca_network(images(3), reduce="fast"))
+    np.testing.assert_allclose(
+        fast["connections/dictionary/weights"], exact["connections/dictionary/weights"], atol=1e-5
+    )
+
+
+def _with_rule(network: Network, **keys: Any) -> Network:
+    """Return the network with keys of its learning rule replaced."""
+    conv: Any = network.connections["dictionary"]
+    conv = conv.model_copy(update={"learn": conv.learn.model_copy(update=keys)})
+    return network.model_copy(update={"connections": {**network.connections, "dictionary": conv}})

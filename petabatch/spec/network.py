@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.spec.duration import Duration
 from petabatch.spec.model import Count, Index, Model, OneOf, Positive
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe
 from petabatch.spec.schedule import Every, Schedule
@@ -32,6 +33,14 @@ class Run(Model):
     """Threads of each rank; by default the cores this process may use. Never changes a result."""
     kernel: Literal["auto", "array"] = "auto"
     """Which kernels make the steps: the fast ones where they apply, or the readable reference."""
+    reduce: Literal["exact", "fast", "overlapped"] = "exact"
+    """How changes of weights are summed over slices. `exact`: in integers, the same bits on any number of
+    ranks. `fast`: in floating point. `overlapped`: exactly, but while the next steps are made, and applied
+    one update late."""
+    verify: Count | None = None
+    """Compare the weights of all ranks every so many updates, and stop when they differ."""
+    wall_limit: Duration | None = None
+    """Stop with a checkpoint after this time, as `"11h50m"`."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Run:

@@ -1,0 +1,124 @@
+"""Weight updates that sum over all slices: exactly, fast, or exactly but one update late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from petabatch.parallel.agree import agree
+from petabatch.parallel.comm import Comm
+from petabatch.parallel.reduce import ExactSum, fast_sums
+from petabatch.plan import Lesson, Plan
+from petabatch.state import State, owned
+from petabatch.variable import Array
+
+_SUMMED = ("product", "counts")
+
+
+class Updates:
+    """The lessons of connections whose weights all slices share, in groups that always fall due together.
+
+    A group's sums travel in one message. With `reduce = "overlapped"` they travel while the lanes make the
+    next steps, and are applied at the group's next update: weights are then one update late, on one rank as
+    on many, so that the number of ranks still changes no bit.
+    """
+
+    def __init__(self, plan: Plan, comm: Comm, state: State) -> None:
+        self.plan, self.comm, self.state = plan, comm, state
+        self.run = plan.graph.network.run
+        groups: dict[tuple[int, int], list[Lesson]] = {}
+        for lesson in plan.lessons:
+            if lesson.reduced:
+                groups.setdefault((lesson.period, lesson.offset), []).append(lesson)
+        self.groups = list(groups.values())
+        self.late: dict[int, ExactSum] = {}
+
+    def due(self, step: int) -> bool:
+        """Say whether weights are updated at the end of `step`."""
+        return any(group[0].due(step) for group in self.groups)
+
+    def make(self, step: int) -> None:
+        """Make the updates that are due at the end of `step`; collective.
+
+        Raises NonFiniteError, or RanksDisagree when a check of the weights over ranks is due and fails.
+        """
+        for index, group in enumerate(self.groups):
+            if group[0].due(step):
+                sums = self._sums(index, group, step)
+                if sums is not None:
+                    for lesson in group:
+                        self._change(lesson, step, sums)
+                if self.run.verify and (group[0].update(step) + 1) % self.run.verify == 0:
+                    self._verify(group)
+        self.state.refresh()
+
+    def poll(self) -> None:
+        """Push sums on that are on their way; MPI moves them only when it is called."""
+        for sums in self.late.values():
+            sums.test()
+
+    def settle(self) -> None:
+        """Finish what is on its way and keep it in the state, for a checkpoint."""
+        for index, sums in self.late.items():
+            for key, values in self._by_key(self.groups[index], sums.wait()).items():
+                self.state.arrays[key][...] = values
+        self.late.clear()
+
+    def _sums(self, index: int, group: Sequence[Lesson], step: int) -> Mapping[str, Array] | None:
+        """Return the sums to apply now; None when the first late ones are only being sent."""
+        parts = {
+            _called(lesson.name, kind): self.state.arrays[key]
+            for lesson in group
+            for kind in _SUMMED
+            if (key := f"connections/{lesson.name}/{kind}") in self.state.arrays
+        }
+        batch, first = self.run.batch, self.state.lo
+        if self.run.reduce == "fast":
+            return fast_sums(parts, self.comm, first)
+        if self.run.reduce == "exact":
+            return ExactSum(parts, self.comm, batch, first).wait()
+        before = self._late(index, group, parts) if group[0].update(step) > 0 else None
+        copies = {name: values.copy() for name, values in parts.items()}
+        self.late[index] = ExactSum(copies, self.comm, batch, first)
+        return before
+
+    def _late(self, index: int, group: Sequence[Lesson], parts: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Return the sums of the update before: just arrived, or as a checkpoint kept them."""
+        if index in self.late:
+            return self.late.pop(index).wait()
+        return {
+            _called(lesson.name, kind): self.state.arrays[f"connections/{lesson.name}/late_{kind}"]
+            for lesson in group
+            for kind in _SUMMED
+            if _called(lesson.name, kind) in parts
+        }
+
+    def _by_key(self, group: Sequence[Lesson], sums: Mapping[str, Array]) -> dict[str, Array]:
+        return {
+            f"connections/{lesson.name}/late_{kind}": sums[_called(lesson.name, kind)]
+            for lesson in group
+            for kind in _SUMMED
+            if _called(lesson.name, kind) in sums
+        }
+
+    def _change(self, lesson: Lesson, step: int, sums: Mapping[str, Array]) -> None:
+        conv = self.plan.graph.plastic[lesson.name]
+        mine = owned(self.state.arrays, f"connections/{lesson.name}")
+        assert conv.learn is not None
+        product, counts = (sums.get(_called(lesson.name, kind)) for kind in _SUMMED)
+        conv.learn.change(mine["weights"], product, counts, mine, lesson.update(step), self.run.batch, np)
+        if conv.normalize is not None:
+            conv.normalize.apply(mine["weights"], np)
+
+    def _verify(self, group: Sequence[Lesson]) -> None:
+        names = [lesson.name for lesson in group]
+        agree(
+            self.comm,
+            {f"weights of connection {n}": self.state.arrays[f"connections/{n}/weights"] for n in names},
+        )
+
+
+def _called(name: str, kind: str) -> str:
+    """Return what a sum is called in errors."""
+    return f"the {kind} of connection {name}"
