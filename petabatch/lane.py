@@ -199,7 +199,7 @@ class Lane:
         mine["product"][...] = product(pre, post)
         if rule.counted:
             ones = self.kernels.xp.ones_like(post)
-            mine["counts"][...] = product((pre != 0).astype(pre.dtype), ones)
+            mine["counts"][...] = product(rule.tally(pre), ones)
         if not lesson.reduced:
             rule.change(
                 mine["weights"],

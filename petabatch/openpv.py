@@ -28,8 +28,7 @@ from petabatch.layers import (
     LogTimeScale,
     MomentumLCA,
 )
-from petabatch.learning import Hebbian
-from petabatch.learning.hebbian import RateDecay
+from petabatch.learning import Hebbian, RateDecay
 from petabatch.openpv_input import Frames, frames
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.sources.memory import Data

@@ -140,6 +140,10 @@ class Learning(Part):
     def counted(self) -> bool:
         """Say whether `change` needs the number of active pre units behind each weight."""
 
+    def tally(self, pre: Array) -> Array:
+        """Return what `counts` sums: by default 1 for each active pre unit."""
+        return (pre != 0).astype(pre.dtype)
+
     @abstractmethod
     def variables(self, weights: Variable) -> Sequence[Variable]:
         """Declare state of the rule, shaped like the weights, as a momentum."""
