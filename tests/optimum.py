@@ -80,11 +80,11 @@ class Problem:
         return solver.fit(self.matrix, image).coef_.reshape(self.code)
 
     def network(self, method: str, step: float, steps: int, every: int = 1, **keys: Any) -> Network:
-        """Return the network whose layer makes steps k = `step`; `keys` go to the layer or the run."""
+        """Return the network whose layer makes steps k = `step` (FISTA at first); `keys` are layer's or run's."""
         run = {key: keys.pop(key) for key in ("precision", "kernel", "displays") if key in keys}
         layer = METHODS[method](
             shape=self.code,
-            tau=-1 / math.log1p(-step),
+            **({"step": step} if method == "fista" else {"tau": -1 / math.log1p(-step)}),
             threshold=self.threshold,
             signed=self.signed,
             **keys,

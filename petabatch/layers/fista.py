@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from petabatch.layers.transfer import Transfer
 from petabatch.spec.model import NonNegative, Positive
 from petabatch.spec.parts import Layer, Moment
 from petabatch.variable import Array, Variable
 
-CHANGE = 4 / 3
-"""|k (drive - drive before)| over |A - A before| is at most k L; accelerated steps diverge beyond 4/3."""
+GROWTH = 1.02
+"""Factor on the step after each step that was not too large."""
 
 
 class FISTA(Layer):
@@ -21,36 +19,35 @@ class FISTA(Layer):
     Beck & Teboulle 2009, with the momentum restarted where it points uphill (O'Donoghue & Candes 2015, the
     gradient scheme), each slice by itself. With x the code of the step before and x_ the one before that:
 
-        y = x + m (x - x_),   A = soft(y + k drive(y), k threshold),   k = 1 - exp(-dt / tau)
+        y = x + m (x - x_),   A = soft(y + k drive(y), k threshold)
 
     The drive is affine in the code, so drive(y) = drive(x) + m (drive(x) - drive(x_)): the network sees only
     A, a sparse code at every step, and stays that of the LCA.
 
-    The step k must be at most 1 / L, L the largest eigenvalue of dictionary^T dictionary. A drive that has
-    changed faster than any such step explains shows a new image, new weights or too large a step: there the
-    momentum starts anew, which leaves plain ISTA, stable up to k = 2 / L.
+    The step k begins at `step` and grows slowly. Where |drive(x) - drive(x_)| > |x - x_| / k, the step is too
+    large for the units at work, or there is a new image or new weights: k is halved, and the momentum starts
+    anew (under a changing step it follows Scheinberg, Goldfarb & Bai 2014). So it needs no bound on the
+    dictionary's eigenvalues, and the few active units of a sparse code bear larger steps than all would.
     """
 
     type: Literal["fista"] = "fista"
-    tau: Positive = 100.0
-    """Sets the step k = 1 - exp(-dt / tau), as in the LCA; in the unit of `run.dt`."""
+    step: Positive = 0.01
+    """The first step k of the run; at k above 1 / L, L the largest eigenvalue of dictionary^T dictionary, the
+    energy may rise at first."""
     threshold: NonNegative = 0.5
     """Lambda, the price of activity."""
     signed: bool = False
     """Allow negative activity."""
 
     def variables(self) -> Sequence[Variable]:
-        """Declare the code and drive of the step before, and the momentum's age for each slice."""
+        """Declare the code and drive of the step before; for each slice the step and the momentum's age."""
         dims = ("y", "x", "feature")
         return (
             Variable("A_before", self.shape, dims, "activity of the step before the last"),
             Variable("drive_before", self.shape, dims, "drive of the step before"),
+            Variable("step", (), (), "size of the step k", dtype="float64", initial=self.step),
             Variable("age", (), (), "t of the momentum (t - 1) / t+", dtype="float64", initial=1.0),
         )
-
-    def gain(self, dt: float) -> float:
-        """Return the step k."""
-        return -math.expm1(-dt / self.tau)
 
     def update(
         self,
@@ -61,22 +58,31 @@ class FISTA(Layer):
         activity: Array,
     ) -> None:
         """Make one accelerated proximal step."""
-        xp, k = now.xp, self.gain(now.dt)
+        xp, before = now.xp, state["step"]
         moved, turned = previous - state["A_before"], drive[0] - state["drive_before"]
-        changed = k * k * _dot(turned, turned) > CHANGE**2 * _dot(moved, moved)
-        age = xp.where(changed, 1.0, state["age"])
-        older = (1 + xp.sqrt(1 + 4 * age * age)) / 2
-        momentum = ((age - 1) / older).astype(previous.dtype).reshape(-1, 1, 1, 1)
+        failed = before**2 * _dot(turned, turned) > _dot(moved, moved)
+        step = before * xp.where(failed, 0.5, GROWTH)
+        age = xp.where(failed, 1.0, state["age"])
+        older = (1 + xp.sqrt(1 + 4 * before / step * age**2)) / 2
 
+        momentum, k = _each((age - 1) / older, previous), _each(step, previous)
         start = previous + momentum * moved
         code = start + k * (drive[0] + momentum * turned)
-        Transfer(k * self.threshold, k * self.threshold, signed=self.signed)(code, code, xp)
+        size = xp.abs(code) if self.signed else code
+        shrunk = xp.maximum(size - k * previous.dtype.type(self.threshold), 0)
+        code = xp.copysign(shrunk, code) * (shrunk != 0) if self.signed else shrunk
 
         uphill = _dot(start - code, code - previous) > 0
         state["age"][...] = xp.where(uphill, 1.0, older)
+        state["step"][...] = step
         state["A_before"][...] = previous
         state["drive_before"][...] = drive[0]
         activity[...] = code
+
+
+def _each(values: Array, like: Array) -> Array:
+    """Return one number for each lane, ready to multiply `[lanes, ny, nx, nf]`."""
+    return values.astype(like.dtype).reshape(-1, 1, 1, 1)
 
 
 def _dot(a: Array, b: Array) -> Array:
