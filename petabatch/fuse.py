@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from petabatch.connections import Clone, Conv, Identity, Transpose
 from petabatch.graph import Edge, Graph
 from petabatch.layers import LCA, Constant, Input, Linear
+from petabatch.spec.parts import Layer
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def find_loop(graph: Graph) -> Loop | None:
     """Return the loop if every other layer of the network is an input or a constant, else None."""
     layers = graph.network.layers
     moving = {name: layer for name, layer in layers.items() if not isinstance(layer, (Input, Constant))}
-    codes = [name for name, layer in moving.items() if type(layer) is LCA and layer.vertices is None]
+    codes = [name for name, layer in moving.items() if _is_plain(layer)]
     if len(moving) != 3 or len(codes) != 1 or any(depth > 1 for depth in graph.depth.values()):
         return None
     code = codes[0]
@@ -54,6 +55,11 @@ def find_loop(graph: Graph) -> Loop | None:
     if (drive.factor, decode.factor) != (1, 1):
         return None
     return Loop(image.connection.pre, error, code, recon, owner, image.factor)
+
+
+def _is_plain(layer: Layer) -> bool:
+    """Say whether a layer is an LCA in all that the kernel knows of it."""
+    return type(layer) is LCA and layer.vertices is None and layer.reset.count == 0
 
 
 def _only(graph: Graph, post: str, kind: type) -> Edge | None:

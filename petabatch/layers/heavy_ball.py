@@ -45,6 +45,7 @@ class HeavyBall(LCA):
         activity: Array,
     ) -> None:
         """Integrate the potential with its inertia and apply the transfer function."""
+        self.begin(now, state)
         potential, before = state["V"], state["V_before"]
         e, rest = self.decays(now.dt, state, now.xp)
         pull = drive[0] + previous if self.self_interact else drive[0]

@@ -1,8 +1,11 @@
 """Probe types. Importing this package makes them known to params files."""
 
+from petabatch.probes.cost import Cost
 from petabatch.probes.energy import Energy
 from petabatch.probes.norms import L0, L1, L2
 from petabatch.probes.optimality import Optimality
 from petabatch.probes.psnr import PSNR
+from petabatch.probes.statistics import Statistics
+from petabatch.probes.terms import Quotient, Sum
 
-__all__ = ["L0", "L1", "L2", "PSNR", "Energy", "Optimality"]
+__all__ = ["L0", "L1", "L2", "PSNR", "Cost", "Energy", "Optimality", "Quotient", "Statistics", "Sum"]
