@@ -20,6 +20,7 @@ from petabatch.layers import (
     ISTA,
     LCA,
     BaseTimeScale,
+    ConductanceLIF,
     Constant,
     Dropout,
     GaussianNoise,
@@ -167,6 +168,52 @@ def test_noise_and_dropout_have_their_statistics() -> None:
     assert noise.std() == pytest.approx(3, abs=5 * 3 / math.sqrt(2 * noise.size))
     silent = passed(Dropout(shape=SHAPE, probability=0.3), steps=100) == 0
     assert silent.mean() == pytest.approx(0.3, abs=5 * math.sqrt(0.21 / silent.size))
+
+
+@pytest.mark.parametrize("method", ["arma", "heun"])
+def test_conductance_neurons_follow_the_originals_equations(method: Any) -> None:
+    """One neuron after the other, transcribed from `LIFActivityComponent.cpp:721-940`."""
+    found = passed(ConductanceLIF(shape=SHAPE, method=method, rest=-65.0), steps=60, dt=0.5)
+    spikes = 0
+    for unit in range(12):
+        e, i = float(X.reshape(2, -1)[0, unit]), float(Y.reshape(2, -1)[0, unit])
+        expected = neuron(method, e, i, steps=60, dt=0.5)
+        np.testing.assert_array_equal(found[:, 0].reshape(60, -1)[:, unit], expected)
+        spikes += sum(expected)
+    assert spikes > 10
+
+
+def neuron(method: str, exc: float, inh: float, steps: int, dt: float) -> list[int]:
+    v, vth, g = -65.0, -55.0, [0.0, 0.0, 0.0]
+    out = []
+    for _ in range(steps):
+        first = [g[0] + exc, g[1] + inh, g[2]]
+        total = 1 + sum(first)
+        tau_s, v_s = 20 / total, (-65.0 + 0 * first[0] - 75 * first[1] - 90 * first[2]) / total
+        first = [min(x, 10.0) for x in first]
+        last = [x * math.exp(-dt / t) for x, t in zip(first, (1, 5, 10), strict=True)]
+        v_e = (-65.0 - 75 * last[1] - 90 * last[2]) / (1 + sum(last))
+        if method == "arma":
+            tau_e = 20 / (1 + last[0] + last[1] + first[2])
+            slope = (tau_e - tau_s) / dt
+            f1 = math.exp(-dt / tau_s) if slope == 0 else (tau_e / tau_s) ** (-1 / slope)
+            f2 = (1 - tau_s / dt * (1 - f1)) / (1 + slope)
+            v = f1 * v + f2 * v_s + (1 - f1 - f2) * v_e
+        else:
+            d1 = rise(v, first)
+            v = v + dt / 2 * (d1 + rise(v + dt * d1, last))
+        g = last
+        vth = -55 + (vth + 55) * math.exp(-dt / 10)
+        fired = v > vth
+        if fired:
+            v, vth, g[2] = -65.0, vth + 5, g[2] + 1
+        out.append(int(fired))
+    return out
+
+
+def rise(v: float, g: list[float]) -> float:
+    pull = g[0] * (0 - v) + g[1] * (-75 - v) + g[2] * (-90 - v)
+    return ((-65.0 - v) + pull) / 20
 
 
 V = np.linspace(-2, 2, 81, dtype=np.float32)

@@ -1,5 +1,6 @@
 """Layer types, one to a file. Importing this package makes them known to params files."""
 
+from petabatch.layers.conductance_lif import ConductanceLIF
 from petabatch.layers.constant import Constant
 from petabatch.layers.fista import FISTA
 from petabatch.layers.heavy_ball import HeavyBall
@@ -22,6 +23,7 @@ __all__ = [
     "ISTA",
     "LCA",
     "BaseTimeScale",
+    "ConductanceLIF",
     "Constant",
     "Dropout",
     "GaussianNoise",
