@@ -117,6 +117,7 @@ def test_a_new_run_directory_has_its_layout_and_the_params_as_given(tmp_path: Pa
     assert sorted(p.name for p in directory.path.iterdir()) == [
         "checkpoints",
         "log.txt",
+        "params.json",
         "params.toml",
         "parts",
     ]
@@ -420,6 +421,23 @@ def test_a_kill_at_any_point_of_dropping_leaves_a_readable_run(tmp_path: Path) -
         assert_holds(directory.path, joined(records[0] + records[1]))
         number += 1
     assert number > 6
+
+
+@pytest.mark.parametrize("initial", [False, True])
+def test_resuming_from_step_0_records_it_again(tmp_path: Path, initial: bool) -> None:
+    directory = make(tmp_path)
+    if initial:  # a segment of step 0 alone
+        flush(directory, [record(WEIGHTS, [0], 0)], 0, 0)
+        flush(directory, [record(CODE, [10], 0)], 1, 10)
+    else:
+        display(directory, 0)
+    index(directory)
+    index(directory, until=0)
+    drop_after(directory, 0)
+    assert not any(directory.parts.iterdir())
+    again = display(directory, 0)
+    index(directory)
+    assert_holds(directory.path, joined(again))
 
 
 def test_segments_stay_few_and_never_cross_a_checkpoint(tmp_path: Path) -> None:

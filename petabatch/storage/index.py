@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -14,12 +14,14 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
 from petabatch.storage.directory import PARTS, RunDirectory
-from petabatch.storage.layout import lay_out, write_attributes
+from petabatch.storage.layout import Place, lay_out, write_attributes
 from petabatch.storage.rows import Row, all_segments, find_rows
 from petabatch.storage.segment import Segment
 from petabatch.variable import Stream
 
 Status = Literal["running", "stopped", "done"]
+Piece = tuple[Segment, tuple[int, ...], tuple[int, ...]]
+"""A segment, and where its values are in the whole: start and count along each axis."""
 
 
 def write_index(
@@ -40,7 +42,7 @@ def write_index(
     if until is None:
         compact(directory, streams, batch, limit)
     rows, superseded = find_rows(directory, batch)
-    rows = [row for row in rows if until is None or row.last <= until]
+    rows = [row for row in rows if until is None or row.last <= until != 0]
     with new_hdf5(directory.run_file) as (file, _):
         lay_out(file, rows, streams, batch, _values(rows, batch), _steps(rows))
         write_attributes(file, provenance)
@@ -57,18 +59,19 @@ def write_index(
 def drop_after(directory: RunDirectory, step: int) -> None:
     """Remove the segments and checkpoints of the steps after `step`, from which the run goes on.
 
-    Rank 0 alone calls this, after `write_index(..., until=step)` and before any rank writes. Raises
-    StorageError, with nothing removed, when a segment holds steps on both sides.
+    Rank 0 alone calls this, after `write_index(..., until=step)` and before any rank writes. A run that goes
+    on from step 0 records that step again, so then every segment goes. Raises StorageError, with nothing
+    removed, when a segment holds steps on both sides.
     """
     segments = all_segments(directory)
     for segment in segments:
-        if segment.first <= step < segment.last:
+        if step > 0 and segment.first <= step < segment.last:
             raise StorageError(
                 f"{directory.parts / segment.name}: this segment goes beyond step {step}, so the run cannot "
                 f"be resumed there\n    hint:     resume from a later checkpoint"
             )
     drop_checkpoints_after(directory, step)
-    _remove(directory, [segment for segment in reversed(segments) if segment.first > step])
+    _remove(directory, [segment for segment in reversed(segments) if segment.first > step or step == 0])
 
 
 def _remove(directory: RunDirectory, segments: Sequence[Segment]) -> None:
@@ -82,40 +85,70 @@ def _remove(directory: RunDirectory, segments: Sequence[Segment]) -> None:
             ) from error
 
 
-def _values(rows: Sequence[Row], batch: int) -> Any:
+def _values(rows: Sequence[Row], batch: int) -> Place:
     def place(group: Any, name: str, stream: Stream, length: int) -> Any:
+        shape = (length, *stream.shape)
+        if 0 in shape:
+            return group.create_dataset(name, shape=shape, dtype=stream.dtype)
+
+        def pieces() -> Iterator[Piece]:
+            at = 0
+            for row in rows:
+                n, _ = row.times(stream)
+                for segment in row.holding(stream):
+                    lo, hi = (0, batch) if segment.merged else (segment.lo, segment.hi)
+                    start = (
+                        (at, lo, *(0,) * (len(shape) - 2))
+                        if stream.batched
+                        else (at, *(0,) * (len(shape) - 1))
+                    )
+                    count = (n, hi - lo, *shape[2:]) if stream.batched else (n, *shape[1:])
+                    yield segment, start, count
+                at += n
+
+        # what HDF5 shows where a segment is missing
         fill = np.nan if np.issubdtype(stream.dtype, np.floating) else 0
-        if length == 0 or 0 in stream.shape:
-            return group.create_dataset(name, shape=(length, *stream.shape), dtype=stream.dtype)
-        layout = h5py.VirtualLayout((length, *stream.shape), stream.dtype)
-        at = 0
-        for row in rows:
-            n, _ = row.times(stream)
-            for segment in row.holding(stream):
-                part = slice(0, batch) if segment.merged else slice(segment.lo, segment.hi)
-                shape = (
-                    (n, part.stop - part.start, *stream.shape[1:]) if stream.batched else (n, *stream.shape)
-                )
-                source = h5py.VirtualSource(f"{PARTS}/{segment.name}", f"{stream.path}/values", shape)
-                layout[(slice(at, at + n), part) if stream.batched else slice(at, at + n)] = source
-            at += n
-        return group.create_virtual_dataset(name, layout, fillvalue=fill)
+        return _virtual(group, name, stream.dtype, shape, f"{stream.path}/values", pieces(), fill)
 
     return place
 
 
-def _steps(rows: Sequence[Row]) -> Any:
+def _steps(rows: Sequence[Row]) -> Place:
     def place(group: Any, name: str, stream: Stream, length: int) -> Any:
         if length == 0:
             return group.create_dataset(name, shape=(0,), dtype=np.int64)
-        layout = h5py.VirtualLayout((length,), np.int64)
-        at = 0
-        for row in rows:
-            n, _ = row.times(stream)
-            if n:
-                name_in = f"{PARTS}/{row.holding(stream)[0].name}"
-                layout[at : at + n] = h5py.VirtualSource(name_in, f"{stream.path}/step", (n,))
-            at += n
-        return group.create_virtual_dataset(name, layout, fillvalue=-1)
+
+        def pieces() -> Iterator[Piece]:
+            at = 0
+            for row in rows:
+                n, _ = row.times(stream)
+                if n:
+                    yield row.holding(stream)[0], (at,), (n,)
+                at += n
+
+        return _virtual(group, name, "int64", (length,), f"{stream.path}/step", pieces(), -1)
 
     return place
+
+
+def _virtual(
+    group: Any,
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    inside: str,
+    pieces: Iterator[Piece],
+    fill: float,
+) -> Any:
+    """Create a virtual dataset; h5py's own VirtualLayout does the same in five times the time."""
+    space = h5py.h5s.create_simple(shape)
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_fill_value(np.asarray(fill, dtype))
+    for segment, start, count in pieces:
+        space.select_hyperslab(start, count)
+        source = h5py.h5s.create_simple(count)
+        creation.set_virtual(space, f"{PARTS}/{segment.name}".encode(), inside.encode(), source)
+    space.select_all()
+    kind = h5py.h5t.py_create(np.dtype(dtype), logical=True)
+    h5py.h5d.create(group.id, name.encode(), kind, space, creation)
+    return group[name]
