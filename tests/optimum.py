@@ -80,7 +80,7 @@ class Problem:
         return solver.fit(self.matrix, image).coef_.reshape(self.code)
 
     def network(self, method: str, step: float, steps: int, every: int = 1, **keys: Any) -> Network:
-        """Return the network whose layer makes steps k = `step` (FISTA at first); `keys` are layer's or run's."""
+        """Return the network whose layer makes steps k = `step` (FISTA at first); `keys` are more of it."""
         run = {key: keys.pop(key) for key in ("precision", "kernel", "displays") if key in keys}
         layer = METHODS[method](
             shape=self.code,

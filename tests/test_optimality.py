@@ -57,7 +57,7 @@ def test_the_probe_measures_the_activity_of_its_own_step(signed: bool) -> None:
     stride=st.sampled_from([1, 2, 4]),
     threshold=st.floats(0.05, 3.0),
     signed=st.booleans(),
-    steps=st.integers(1, 12),
+    steps=st.integers(1, 8),
     seed=st.integers(0, 2**16),
 )
 def test_the_gap_bounds_the_true_excess(
