@@ -360,3 +360,14 @@ def test_without_scikit_image_the_extra_to_install_is_named(monkeypatch: pytest.
     monkeypatch.setattr("petabatch.sources.photographs.find_spec", lambda name: None)
     with pytest.raises(ResourceError, match=r"petabatch\[images\]"):
         Photographs().open(ROOM, 1, 1)
+
+
+def test_a_nearly_flat_crop_is_drawn_again(tmp_path: Path) -> None:
+    images = np.zeros((1, 64, 64, 1))
+    images[0, :, 32:] = np.random.default_rng(0).random((64, 32, 1))
+    read = ImageArray(data=images, contrast=0.1).open((8, 8, 1), 1, 1)
+    assert min(read(0, item).std() for item in range(50)) >= 0.1
+    plain = ImageArray(data=images).open((8, 8, 1), 1, 1)
+    assert min(plain(0, item).std() for item in range(50)) == 0
+    blank = ImageArray(data=np.zeros((1, 64, 64, 1)), contrast=0.1).open((8, 8, 1), 1, 1)
+    assert not blank(0, 0).any()

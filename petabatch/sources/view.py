@@ -14,7 +14,11 @@ from petabatch.errors import InputError
 from petabatch.random import stream
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.pixels import channels, convertible, largest, normalized
+from petabatch.spec.model import NonNegative
 from petabatch.spec.parts import Source
+
+_DRAWS = 100
+"""Crops tried until one has the contrast wanted."""
 
 
 class View(Source):
@@ -34,6 +38,10 @@ class View(Source):
     normalize: Literal["none", "standard", "range"] = "none"
     """Over all pixels and channels shown: as stored, mean 0 and deviation 1, or from 0 to 1. A flat image
     becomes 0."""
+
+    contrast: NonNegative = 0.0
+    """Draw a random crop again, up to 100 times, while its pixels' deviation is smaller than this (they range
+    from 0 to 1): normalising a nearly flat crop would show nothing but the camera's noise."""
 
     @abstractmethod
     def gallery(self) -> Gallery:
@@ -58,22 +66,31 @@ class View(Source):
 
         def read(slice_: int, item: int) -> np.ndarray:
             rng = stream(seed, "crop", slice_, item)
-            count = len(gallery.shapes)
-            in_turn = self.order == "sequential"
-            number = (item * batch + slice_) % count if in_turn else int(rng.integers(count))
-            height, width, _ = gallery.shapes[number]
-            y, x = self._corner(height - ny, width - nx, rng)
-            name = gallery.name(number)
-            stored = gallery.read(number, slice(y, y + ny), slice(x, x + nx))
-            pixels = stored.astype(float) / largest(stored.dtype, name)
-            if not np.isfinite(pixels).all():
-                raise InputError(
-                    f"{name}: there are pixels that are not finite\n"
-                    f"    found:    NaN or infinity in rows {y} to {y + ny - 1}, columns {x} to {x + nx - 1}"
-                )
+            for _ in range(_DRAWS if self.crop == "random" and self.contrast else 1):
+                pixels = self._pixels(gallery, item * batch + slice_, ny, nx, rng)
+                if pixels.std() >= self.contrast:
+                    break
             return normalized(channels(pixels, nf), self.normalize).astype(np.float32)
 
         return read
+
+    def _pixels(
+        self, gallery: Gallery, turn: int, rows: int, columns: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw an image and a crop; return its pixels `[rows, columns, channels]` from 0 to 1."""
+        count = len(gallery.shapes)
+        number = turn % count if self.order == "sequential" else int(rng.integers(count))
+        height, width, _ = gallery.shapes[number]
+        y, x = self._corner(height - rows, width - columns, rng)
+        name = gallery.name(number)
+        stored = gallery.read(number, slice(y, y + rows), slice(x, x + columns))
+        pixels: np.ndarray = stored.astype(float) / largest(stored.dtype, name)
+        if not np.isfinite(pixels).all():
+            raise InputError(
+                f"{name}: there are pixels that are not finite\n"
+                f"    found:    NaN or infinity in rows {y} to {y + rows - 1}, columns {x} to {x + columns - 1}"
+            )
+        return pixels
 
     def _corner(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int]:
         """Return the first row and column shown, when that many are left over."""
