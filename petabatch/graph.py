@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,8 @@ from petabatch.layers import LCA, Input
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
 from petabatch.variable import Border, Variable
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ def build(network: Network) -> Graph:
     Raises ParamsError with every problem found: dangling names, geometry, channels, cycles.
     """
     problems: list[Problem] = []
+    _check_names(network, problems)
     wirings = _wire(network, problems)
     _check_learning(network, problems)
     _check_observers(network, problems)
@@ -117,6 +121,16 @@ def build(network: Network) -> Graph:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
     return Graph(network, levels, edges, wirings, _depths(network, edges, levels))
+
+
+def _check_names(network: Network, problems: list[Problem]) -> None:
+    """Names are also places in the run file and parts of dotted keys."""
+    for kind in ("layers", "connections", "probes"):
+        problems += [
+            Problem(f"{kind}.{name}", "this name cannot be used", name, "letters, digits, _ and -")
+            for name in getattr(network, kind)
+            if not _NAME.fullmatch(name)
+        ]
 
 
 def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:

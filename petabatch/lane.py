@@ -118,9 +118,7 @@ class Lane:
                 buffer[...] = 0
             for edge, arrival in incoming:
                 drive[edge.buffer] += edge.factor * arrival(now.step)
-            layer.update(
-                replace(now, layer=name), state, drive, ring.at(now.step - 1), ring.at(now.step)
-            )
+            layer.update(replace(now, layer=name), state, drive, ring.at(now.step - 1), ring.at(now.step))
 
         return operate
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +15,14 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.launch import connect
 from petabatch.plan import Plan, schedule
 from petabatch.progress import Progress
+from petabatch.results import open as open_results
 from petabatch.signals import StopFlag, watch
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import Status, drop_after, write_index
+from petabatch.storage.lock import lock
 from petabatch.storage.provenance import collect
 from petabatch.storage.segment import write_segment
 
@@ -68,9 +69,11 @@ def run(
     if comm.rank == 0:
         suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
         directory = RunDirectory.create(out, loaded.text, suffix, force, resolved(loaded.network))
-    session = _Session(comm.broadcast(directory), loaded, engine, comm)
-    session.checkpoint()
-    session.go(quiet)
+    directory = comm.broadcast(directory)
+    with lock(directory, comm.rank):
+        session = _Session(directory, loaded, engine, comm)
+        session.checkpoint()
+        session.go(quiet)
 
 
 def resume(path: Path, *, threads: int | None = None, mpi: bool | None = None, quiet: bool = False) -> None:
@@ -80,6 +83,11 @@ def resume(path: Path, *, threads: int | None = None, mpi: bool | None = None, q
     """
     comm = _connect(mpi)
     directory = RunDirectory.open(path)
+    with lock(directory, comm.rank):
+        _resume(directory, comm, threads, quiet)
+
+
+def _resume(directory: RunDirectory, comm: Comm, threads: int | None, quiet: bool) -> None:
     loaded = _reload(directory)
     engine = Engine(plan(loaded), comm, threads)
     head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
@@ -89,7 +97,9 @@ def resume(path: Path, *, threads: int | None = None, mpi: bool | None = None, q
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
         engine.resume(meta["step"], arrays)
     if engine.step >= engine.plan.length:
-        raise RunDirectoryError(f"{path}: this run is done: all {engine.plan.length} steps are made")
+        raise RunDirectoryError(
+            f"{directory.path}: this run is done: all {engine.plan.length} steps are made"
+        )
     session = _Session(directory, loaded, engine, comm)
     if comm.rank == 0:
         directory.clean()
@@ -115,6 +125,14 @@ def _reload(directory: RunDirectory) -> Loaded:
     return Loaded.from_json(directory.resolved.read_text(encoding="utf-8"), str(directory.resolved))
 
 
+def _started(directory: RunDirectory) -> str | None:
+    """Return when a run that is resumed was first started."""
+    if not directory.run_file.exists():
+        return None
+    with open_results(directory.path) as before:
+        return str(before.attributes["started"])
+
+
 class _Session:
     """An engine with its files."""
 
@@ -123,13 +141,14 @@ class _Session:
         self.streams = [recording.stream for recording in engine.plan.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = time.monotonic()
-        hosts = comm.gather(platform.node())
         self.provenance = collect(
-            params_text=loaded.text,
+            params_text=directory.params.read_text(encoding="utf-8"),
             params=resolved(loaded.network),
             seed=loaded.network.run.seed,
-            hosts=hosts or (),
+            hosts=comm.hosts,
             ranks=comm.size,
+            devices=[f"cpu, {engine.threads} threads"] * comm.size,
+            started=_started(directory),
         )
 
     def go(self, quiet: bool) -> None:

@@ -244,3 +244,13 @@ def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None, "the run ended before it could be stopped"
         time.sleep(0.02)
     raise AssertionError(f"{path} never appeared")
+
+
+def test_a_run_at_work_cannot_be_resumed_beside_itself(small: Path, petabatch: Command) -> None:
+    process = start(small, "out", "-s", "run.displays=2000")
+    wait_for(small.parent / "out" / "checkpoints" / "step_000000020.h5", process)
+    refused = petabatch("resume", "out")
+    process.terminate()
+    assert process.wait(30) == 3
+    assert refused.returncode == 1
+    assert "another process is working on this run" in refused.stderr

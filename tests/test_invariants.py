@@ -22,7 +22,7 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
         np.testing.assert_array_equal(found[path], expected[path], err_msg=path)
 
 
-@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared"])
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 def test_a_batch_of_four_equals_four_single_runs(mode: str) -> None:
     data = images(4)
     learn = mode != "extra_shared"  # one dictionary for all slices ties them together on purpose
@@ -36,7 +36,7 @@ def test_a_batch_of_four_equals_four_single_runs(mode: str) -> None:
             np.testing.assert_array_equal(values, mine, err_msg=path)
 
 
-@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared"])
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 @pytest.mark.parametrize("kernel", ["auto", "array"])
 def test_threads_change_no_bit(mode: str, kernel: str) -> None:
     network = lca_network(images(5), mode=mode, kernel=kernel)
@@ -45,7 +45,7 @@ def test_threads_change_no_bit(mode: str, kernel: str) -> None:
     assert_same(three, one)
 
 
-@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared"])
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 @pytest.mark.parametrize("stop", [20, 40])
 def test_resumed_run_equals_uninterrupted_one(mode: str, stop: int) -> None:
     network = lca_network(images(3), mode=mode)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from petabatch.spec.model import NonNegative, Positive
+from petabatch.spec.model import Flag, NonNegative, Positive
 from petabatch.spec.parts import Layer, Moment
 from petabatch.variable import Array, Variable
 
@@ -39,7 +39,7 @@ class FISTA(Layer):
     energy may rise at first."""
     threshold: NonNegative = 0.5
     """Lambda, the price of activity."""
-    signed: bool = False
+    signed: Flag = False
     """Allow negative activity."""
 
     def variables(self) -> Sequence[Variable]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
-from petabatch.spec.model import Finite, NonNegative, OneOf, Positive
+from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
 from petabatch.spec.parts import Moment
 from petabatch.spec.schedule import Every, Schedule, fires
 from petabatch.variable import Array, Variable
@@ -31,7 +31,7 @@ class LCA(Thresholded):
     """Time constant, in the unit of `run.dt`."""
     threshold: NonNegative = 0.5
     """Lambda: potentials below it are silent."""
-    self_interact: bool = True
+    self_interact: Flag = True
     """Add the layer's own activity back, so that a unit does not inhibit itself."""
     initial: Finite = 0.0
     """Membrane potential at step 0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from petabatch.spec.model import Index
+from petabatch.spec.model import Flag, Index
 from petabatch.spec.parts import Layer, Moment
 from petabatch.variable import Array
 
@@ -24,7 +24,7 @@ class Mask(Layer):
     type: Literal["mask"] = "mask"
     features: tuple[Index, ...] | None = None
     """Instead of the channel: the features let through."""
-    invert: bool = False
+    invert: Flag = False
     """Let through what would be blocked, and the other way round."""
 
     def update(

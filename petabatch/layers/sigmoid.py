@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from petabatch.spec.model import Finite, Positive
+from petabatch.spec.model import Finite, Flag, Positive
 from petabatch.spec.parts import Layer, Moment
 from petabatch.variable import Array
 
@@ -23,7 +23,7 @@ class Sigmoid(Layer):
     """Input that makes the step e times as certain; the slope in the centre is 1 / (4 width)."""
     form: Literal["logistic", "line"] = "logistic"
     """line: the tangent in the centre, cut at 0 and 1."""
-    invert: bool = False
+    invert: Flag = False
     """A step down: 1 - A."""
 
     def update(

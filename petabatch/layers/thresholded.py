@@ -9,7 +9,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.layers.transfer import Polyline, Transfer
-from petabatch.spec.model import Finite, NonNegative
+from petabatch.spec.model import Finite, Flag, NonNegative
 from petabatch.spec.parts import Layer
 
 
@@ -24,7 +24,7 @@ class Thresholded(Layer):
     """Width of the line of the firm threshold."""
     shift: Finite | None = None
     """Taken off potentials above threshold (AShift); by default `threshold` for soft, 0 for hard and firm."""
-    signed: bool = False
+    signed: Flag = False
     """Allow negative activity: the transfer function is mirrored."""
     minimum: Finite = 0.0
     """Activity below threshold."""

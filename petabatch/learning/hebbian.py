@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from petabatch.learning.averaging import Averaging
-from petabatch.spec.model import Fraction, NonNegative, Positive
+from petabatch.spec.model import Flag, Fraction, NonNegative, Positive
 from petabatch.variable import Array, Variable
 
 
@@ -23,9 +23,9 @@ class Hebbian(Averaging):
     """f in dW = (1 - f) dW + f dW_before."""
     decay: NonNegative = 0.0
     """g in dW = dW - g W."""
-    decay_follows_rate: bool = False
+    decay_follows_rate: Flag = False
     """g is multiplied by the learning rate of the update (momentumMethod alex of the original)."""
-    delayed: bool = False
+    delayed: Flag = False
     """Apply the change one update late (immediateWeightUpdate = false of the original)."""
     clip: Positive | None = None
     """Largest change of one weight in one update."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from petabatch.probes.energy import sums
-from petabatch.spec.model import Positive
+from petabatch.spec.model import Flag, Positive
 from petabatch.spec.parts import Probe, Reading
 from petabatch.variable import Array
 
@@ -36,7 +36,7 @@ class Optimality(Probe):
     """Connection that carries a residual to the code: the transpose of the dictionary."""
     coefficient: Positive
     """Lambda: the threshold of the code."""
-    signed: bool = False
+    signed: Flag = False
     """The code may be negative."""
 
     def layers(self) -> Sequence[str]:

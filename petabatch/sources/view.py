@@ -88,7 +88,7 @@ class View(Source):
         if not np.isfinite(pixels).all():
             raise InputError(
                 f"{name}: there are pixels that are not finite\n"
-                f"    found:    NaN or infinity in rows {y} to {y + rows - 1}, columns {x} to {x + columns - 1}"
+                f"    found:    NaN or infinity in the {rows} rows from {y}, {columns} columns from {x}"
             )
         return pixels
 

@@ -12,12 +12,14 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from petabatch.errors import did_you_mean
 
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
-Index = Annotated[int, Field(ge=0)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Count = Annotated[int, Field(strict=True, ge=1)]
+Index = Annotated[int, Field(strict=True, ge=0)]
+Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
+
+Flag = Annotated[bool, Field(strict=True)]
 
 
 class Model(BaseModel):

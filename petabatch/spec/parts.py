@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from petabatch.spec.model import Count, Finite, Index, Part
+from petabatch.spec.model import Count, Finite, Flag, Index, Part
 from petabatch.spec.schedule import Every, Schedule
 from petabatch.variable import Array, Border, Variable
 
@@ -190,7 +190,7 @@ class Connection(Part):
     """Factor on what is delivered."""
     delay: Index = 0
     """Extra steps before the activity arrives."""
-    feedback: bool = False
+    feedback: Flag = False
     """This connection closes a cycle and carries the activity of the step before."""
 
     @abstractmethod

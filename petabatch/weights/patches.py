@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.spec.model import OneOf
+from petabatch.spec.model import Flag, OneOf
 from petabatch.spec.parts import Initial, Source
 
 _TRIES = 100
@@ -21,7 +21,7 @@ class ImagePatches(Initial):
     type: Literal["patches"] = "patches"
     source: Annotated[Source, OneOf(Source)]
     """Where the patches come from; its images have as many channels as the post layer has features."""
-    zero_mean: bool = True
+    zero_mean: Flag = True
     """Subtract the mean of each patch."""
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:

@@ -1,0 +1,32 @@
+"""One process at a time works on a run: a lock that the system releases however the process ends."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from petabatch.errors import RunDirectoryError
+from petabatch.storage.directory import RunDirectory
+
+
+@contextmanager
+def lock(directory: RunDirectory, rank: int) -> Iterator[None]:
+    """Hold the run while the block runs; rank 0 holds it for all.
+
+    Raises RunDirectoryError when another process does. File systems without locks let everybody in.
+    """
+    if rank != 0:
+        yield
+        return
+    with open(directory.log, "ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RunDirectoryError(
+                f"{directory.path}: another process is working on this run\n"
+                "    hint:     wait until it ends, or stop it: it writes a checkpoint"
+            ) from None
+        except OSError:
+            pass  # no locks on this file system
+        yield

@@ -1,0 +1,91 @@
+"""One run on any number of ranks, with real mpirun: the same bits, and failures that end all ranks."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BIN, Command, contents
+from test_cli import wait_for
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
+def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
+    small: Path, petabatch: Command, mode: str
+) -> None:
+    small.write_text(small.read_text().replace("patch = [4, 4]", f'patch = [4, 4]\nmode = "{mode}"'))
+    more = ("-q", "-s", "run.batch=7", "-s", "run.displays=4")
+    assert petabatch("run", small, "--out", "one", "--threads", 2, *more).returncode == 0
+    expected = contents(small.parent / "one" / "run.h5")
+    for ranks in (1, 2, 3, 4):
+        done = petabatch("run", small, "--out", f"ranks{ranks}", "--threads", 1, *more, ranks=ranks)
+        assert done.returncode == 0, done.stderr
+        assert contents(small.parent / f"ranks{ranks}" / "run.h5") == expected, ranks
+
+
+@pytest.mark.parametrize("reduce", ["exact", "overlapped"])
+def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Command, reduce: str) -> None:
+    more = ("-s", "run.batch=8", "-s", "run.displays=60", "-s", f"run.reduce={reduce}", "-s", "run.verify=2")
+    assert petabatch("run", small, "--out", "one", "-q", *more).returncode == 0
+    process = subprocess.Popen(
+        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *more],
+        cwd=small.parent,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000100.h5", process)
+    subprocess.run(["pkill", "-9", "-f", f"petabatch run {small}"], check=True)
+    assert process.wait(30) != 0
+    done = petabatch("resume", "cut", "-q", ranks=3)
+    assert done.returncode == 0, done.stderr
+    assert contents(small.parent / "cut" / "run.h5") == contents(small.parent / "one" / "run.h5")
+
+
+def test_sigterm_to_mpirun_stops_all_ranks_with_a_checkpoint(small: Path, petabatch: Command) -> None:
+    more = ("-s", "run.displays=400")
+    process = subprocess.Popen(
+        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *more],
+        cwd=small.parent,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 3
+    assert "stopped" in petabatch("info", "cut").stdout
+
+
+def test_an_error_on_one_rank_ends_all_with_its_message(small: Path, petabatch: Command) -> None:
+    plugin = small.parent / "faulty.py"
+    plugin.write_text(
+        "from typing import Literal\n"
+        "from petabatch.layers import Linear\n"
+        "class Faulty(Linear):\n"
+        "    type: Literal['faulty'] = 'faulty'\n"
+        "    def update(self, now, state, drive, previous, activity):\n"
+        "        if now.step == 25 and 2 in now.slices:\n"
+        "            raise ValueError('slice two gave up')\n"
+        "        super().update(now, state, drive, previous, activity)\n"
+    )
+    text = small.read_text().replace('[layers.recon]\ntype = "linear"', '[layers.recon]\ntype = "faulty"')
+    small.write_text('plugins = ["faulty.py"]\n' + text)
+    failed = petabatch("run", small, "--out", "out", "-q", ranks=3)
+    assert failed.returncode != 0
+    assert "rank 2 of 3" in failed.stderr
+    assert "slice two gave up" in failed.stderr
+    assert (small.parent / "out" / "checkpoints" / "step_000000020.h5").exists()
+
+
+def test_more_ranks_than_slices_are_refused(small: Path, petabatch: Command) -> None:
+    refused = petabatch("run", small, "--out", "out", ranks=4)
+    assert refused.returncode != 0
+    assert "4 ranks are more than the batch of 3 slices" in refused.stderr
+    assert not (small.parent / "out").exists()
+
+
+def test_wall_limit_stops_with_exit_3(small: Path, petabatch: Command) -> None:
+    stopped = petabatch("run", small, "--out", "out", "-s", "run.displays=100000", "-s", "run.wall_limit=1s")
+    assert stopped.returncode == 3
+    assert "petabatch resume" in stopped.stderr
