@@ -1,0 +1,288 @@
+"""Many steps of a sparse-coding loop in one call: compiled, without the interpreter lock, slice by slice.
+
+    error = factor * image - recon          restricted to the image; recon of the step before
+    V = e V + (1 - e)(W^T error + A);  A = T(V)
+    recon = W A
+
+Equal to the layer-by-layer path through `kernels/array.py` up to rounding. One compilation serves every
+geometry. What makes it fast:
+
+- the drive is a direct convolution: sums of 6 positions times two registers of features stay in registers
+  while a panel of weights streams from the first cache; no patch matrix, and no BLAS whose kernel or number
+  of threads could change bits. Each unit's sum runs over its patch in one order, whatever stands beside it;
+- the code is sparse: patches of active units only are added up, 64 weights at a time in registers;
+- a slice is worked through in tiles of rows. The patches of a tile add up in a strip of its own and strips
+  are joined in order, so that tiles can run on any number of threads with the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from petabatch.kernels.cpu_layout import BLOCK, GROUP, PANEL, PIECE, Dictionary, Scratch, Shape
+from petabatch.kernels.vector import lowest_bit, operations
+
+_FAST = {"nsz", "contract", "reassoc"}
+"""What the compiler may assume: enough to use vectors and fused multiply-adds, not that all is finite."""
+_ZERO = np.float32(0)
+
+panel_zeros, panel_load, panel_store, _, panel_multiply_add, nonzero = operations(PANEL)
+zeros, load, _, add_to, multiply_add, _ = operations(PIECE)
+
+
+class Cell(NamedTuple):
+    """The numbers of the membrane equation and the transfer function, in float32; see `cell`."""
+
+    e: np.float32
+    rest: np.float32
+    own: np.float32
+    threshold: np.float32
+    top: np.float32
+    shift: np.float32
+    slope: np.float32
+    minimum: np.float32
+    maximum: np.float32
+    signed: bool
+    line: bool
+
+
+def cell(
+    e: Any, rest: Any, own: bool, threshold: float, shift: float, width: float, minimum: float,
+    maximum: float, signed: bool,
+) -> Cell:  # fmt: skip
+    """Return the numbers of V = e V + rest (drive + own A), A = T(V), for T see `layers/transfer.py`."""
+    slope = (threshold + width - shift - minimum) / width if width > 0 else 0.0
+    f = np.float32
+    return Cell(
+        f(e), f(rest), f(own), f(threshold), f(threshold + width), f(shift), f(slope), f(minimum), f(maximum),
+        signed, width > 0,
+    )  # fmt: skip
+
+
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+def residual(image: Any, factor: Any, recon: Any, s: Shape, error: Any) -> None:
+    """Write factor * image - recon inside the padded error image."""
+    for y in range(s.height):
+        source, minus = image[y], recon[y]
+        start = (y + s.top) * s.pitch + s.left
+        target = error[start : start + s.width]
+        for i in range(s.width):
+            target[i] = factor * source[i] - minus[i]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def project(error: Any, start: int, places: Any, count: int, panels: Any, s: Shape, drive: Any) -> None:
+    """Write the drive of `count` positions, `[count, wide]`; their patches start at `start + places`."""
+    last = count - 1
+    for panel in range(panels.shape[0]):
+        for m in range(0, count, BLOCK):
+            # Beyond the last position it is computed again, into rows of the drive that nobody reads.
+            o0, o1 = start + places[m], start + places[min(m + 1, last)]
+            o2, o3 = start + places[min(m + 2, last)], start + places[min(m + 3, last)]
+            o4, o5 = start + places[min(m + 4, last)], start + places[min(m + 5, last)]
+            c0, c1, c2 = panel_zeros(), panel_zeros(), panel_zeros()
+            c3, c4, c5 = panel_zeros(), panel_zeros(), panel_zeros()
+            w = panel * s.rows * s.row * PANEL
+            for _ in range(s.rows):
+                for i in range(s.row):
+                    weights = panel_load(panels, w)
+                    c0 = panel_multiply_add(c0, error, o0 + i, weights)
+                    c1 = panel_multiply_add(c1, error, o1 + i, weights)
+                    c2 = panel_multiply_add(c2, error, o2 + i, weights)
+                    c3 = panel_multiply_add(c3, error, o3 + i, weights)
+                    c4 = panel_multiply_add(c4, error, o4 + i, weights)
+                    c5 = panel_multiply_add(c5, error, o5 + i, weights)
+                    w += PANEL
+                o0, o1, o2 = o0 + s.pitch, o1 + s.pitch, o2 + s.pitch
+                o3, o4, o5 = o3 + s.pitch, o4 + s.pitch, o5 + s.pitch
+            to = m * s.wide + panel * PANEL
+            panel_store(drive, to, c0)
+            panel_store(drive, to + s.wide, c1)
+            panel_store(drive, to + 2 * s.wide, c2)
+            panel_store(drive, to + 3 * s.wide, c3)
+            panel_store(drive, to + 4 * s.wide, c4)
+            panel_store(drive, to + 5 * s.wide, c5)
+
+
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+def transfer(u: Any, c: Cell) -> Any:
+    """Return the activity of a membrane potential."""
+    size = abs(u) if c.signed else u
+    a = size - c.shift
+    if c.line:
+        a = c.minimum + c.slope * (size - c.threshold) if size < c.top else a
+    a = c.maximum if a > c.maximum else a
+    a = c.minimum if size < c.threshold else a
+    return (a if u >= _ZERO else -a) if c.signed else a
+
+
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+def add_own(drive: Any, A: Any, c: Cell) -> None:
+    """Add each unit's own activity to its drive, if the cell interacts with itself."""
+    for i in range(drive.size):
+        drive[i] += c.own * A[i]
+
+
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+def add_transfer(drive: Any, V: Any, c: Cell) -> None:
+    """Add each unit's own activity to its drive, where it need not be read because it is T(V)."""
+    for i in range(drive.size):
+        drive[i] += c.own * transfer(V[i], c)
+
+
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+def integrate(V: Any, drive: Any, c: Cell) -> None:
+    """Make one membrane update, element by element, and put the new activity in place of the drive."""
+    for i in range(V.size):
+        u = c.e * V[i] + c.rest * drive[i]
+        V[i] = u
+        drive[i] = transfer(u, c)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def list_active(code: Any, count: int, wide: int, active: Any, ends: Any) -> None:
+    """List the features of the units of `count` positions that are not silent, position by position."""
+    n = 0
+    for m in range(count):
+        for f in range(0, wide, PANEL):
+            bits = nonzero(code, m * wide + f)
+            while bits != 0:
+                active[n] = f + lowest_bit(bits)
+                n += 1
+                bits &= bits - np.uint64(1)
+        ends[m + 1] = n
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def synthesize(
+    code: Any,
+    count: int,
+    wide: int,
+    active: Any,
+    ends: Any,
+    groups: Any,
+    pieces: Any,
+    places: Any,
+    strip: Any,
+) -> None:
+    """Add the patches of the active units of `count` positions to a strip, at `places`."""
+    nf = groups.shape[1]
+    for group in range(groups.shape[0]):
+        p = group * GROUP
+        for m in range(count):
+            if ends[m] == ends[m + 1]:
+                continue
+            c0, c1, c2, c3, c4, c5, c6, c7 = (
+                zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), zeros()
+            )  # fmt: skip
+            for n in range(ends[m], ends[m + 1]):
+                w = (group * nf + active[n]) * (GROUP * PIECE)
+                unit = m * wide + active[n]
+                c0 = multiply_add(c0, code, unit, load(groups, w))
+                c1 = multiply_add(c1, code, unit, load(groups, w + PIECE))
+                c2 = multiply_add(c2, code, unit, load(groups, w + 2 * PIECE))
+                c3 = multiply_add(c3, code, unit, load(groups, w + 3 * PIECE))
+                c4 = multiply_add(c4, code, unit, load(groups, w + 4 * PIECE))
+                c5 = multiply_add(c5, code, unit, load(groups, w + 5 * PIECE))
+                c6 = multiply_add(c6, code, unit, load(groups, w + 6 * PIECE))
+                c7 = multiply_add(c7, code, unit, load(groups, w + 7 * PIECE))
+            add_to(strip, places[m] + pieces[p], c0)
+            add_to(strip, places[m] + pieces[p + 1], c1)
+            add_to(strip, places[m] + pieces[p + 2], c2)
+            add_to(strip, places[m] + pieces[p + 3], c3)
+            add_to(strip, places[m] + pieces[p + 4], c4)
+            add_to(strip, places[m] + pieces[p + 5], c5)
+            add_to(strip, places[m] + pieces[p + 6], c6)
+            add_to(strip, places[m] + pieces[p + 7], c7)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def update_tile(
+    tile: int, first: bool, last: bool, V: Any, A: Any, weights: Dictionary, c: Cell, s: Shape,
+    work: Scratch, sums: Any,
+) -> None:  # fmt: skip
+    """Make the membrane update of a tile and write its strip; add its sum |A| and active units to `sums`.
+
+    In the first of many steps A is read, after the last it is written; between them A = T(V) is not stored.
+    """
+    strip = work.strips[tile]
+    strip[:] = _ZERO
+    start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
+    nf, wide, code = s.features, s.wide, work.drive
+    begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+    for base in range(begin, end, s.chunk):
+        count = min(s.chunk, end - base)
+        places = work.places[base - begin : base - begin + count]
+        project(work.error, start, places, count, weights.panels, s, code)
+        # One long row where features fill their panels, else a row for each position.
+        units, pitch, rows = (count * nf, count * nf, 1) if wide == nf else (nf, wide, count)
+        for m in range(rows):
+            part = slice(base * nf + m * units, base * nf + (m + 1) * units)
+            row = code[m * pitch : m * pitch + units]
+            if first:
+                add_own(row, A[part], c)
+            else:
+                add_transfer(row, V[part], c)
+            integrate(V[part], row, c)
+            if last:
+                A[part] = row
+        list_active(code, count, wide, work.active, work.ends)
+        synthesize(code, count, wide, work.active, work.ends, weights.groups, work.pieces, places, strip)
+        if sums.size:
+            for m in range(count):
+                for n in range(work.ends[m], work.ends[m + 1]):
+                    sums[1] += abs(np.float64(code[m * wide + work.active[n]]))
+            sums[2] += work.ends[count]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def join_strips(strips: Any, s: Shape, recon: Any) -> None:
+    """Add the strips of all tiles, in order, to make the reconstruction; crop it to the image."""
+    for y in range(s.height):
+        target = recon[y]
+        target[:] = _ZERO
+        for tile in range(strips.shape[0]):
+            units = min(s.tile, s.ny - tile * s.tile)
+            row = y + s.top - s.origin - tile * s.tile * s.stride_y
+            if 0 <= row < (units - 1) * s.stride_y + s.rows:
+                start = row * s.pitch + s.left
+                source = strips[tile, start : start + s.width]
+                for i in range(s.width):
+                    target[i] += source[i]
+
+
+@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+def sum_squares(error: Any) -> float:
+    """Return sum error^2, in float64."""
+    total = 0.0
+    for i in range(error.size):
+        total += np.float64(error[i]) * np.float64(error[i])
+    return total
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def advance(
+    image: Any, factor: Any, recon: Any, error: Any, V: Any, A: Any, weights: Dictionary, c: Cell,
+    s: Shape, work: Scratch, steps: int, sums: Any,
+) -> None:  # fmt: skip
+    """Make `steps` steps of one slice.
+
+    `image`, `recon`, `error` are `[NY, NX * C]`, `V`, `A` `[ny * nx * nf]`, all but the image updated in
+    place. Row t of `sums` `[steps or 0, 3]` float64 receives sum error^2, sum |A| and the number of active
+    units after step t; asking for them changes no bit of the state.
+    """
+    for step in range(steps):
+        residual(image, factor, recon, s, work.error)
+        mine = sums[step] if sums.shape[0] else np.zeros(0)
+        if mine.size:
+            mine[0], mine[1], mine[2] = sum_squares(work.error), 0.0, 0.0
+        for tile in range(work.strips.shape[0]):
+            update_tile(tile, step == 0, step == steps - 1, V, A, weights, c, s, work, mine)
+        join_strips(work.strips, s, recon)
+    if steps > 0:
+        for y in range(s.height):
+            start = (y + s.top) * s.pitch + s.left
+            error[y] = work.error[start : start + s.width]

@@ -1,0 +1,133 @@
+"""Short vectors of float32 inside compiled functions: the few operations a compiler does not find by itself.
+
+Each is the vector form of a line of plain code, named in its docstring; arrays are indexed as if they were
+flat, without bounds check or negative indices. Written for no processor in particular: vectors longer or
+shorter than its registers work too.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from llvmlite import binding, ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
+
+_INT32 = ir.IntType(32)
+
+
+def register_lanes() -> int:
+    """Return how many float32 one vector register of this processor holds."""
+    features = binding.get_host_cpu_features()
+    return 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
+
+
+class Vector(types.Type):  # type: ignore[misc]
+    """The type of a vector of so many float32."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes = lanes
+        super().__init__(f"float32x{lanes}")
+
+
+@register_model(Vector)
+class _Model(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Vector) -> None:
+        super().__init__(manager, kind, ir.VectorType(ir.FloatType(), kind.lanes))
+
+
+class Operations(NamedTuple):
+    """What can be done with vectors of one length; to be bound to names and called in compiled functions."""
+
+    zeros: Any
+    """zeros() = [0, 0, ...]"""
+    load: Any
+    """load(array, i) = array[i : i + lanes]"""
+    store: Any
+    """store(array, i, v): array[i : i + lanes] = v"""
+    add_to: Any
+    """add_to(array, i, v): array[i : i + lanes] += v"""
+    multiply_add: Any
+    """multiply_add(total, array, i, v) = total + array[i] * v"""
+    nonzero: Any
+    """nonzero(array, i): bit j of the result says that array[i + j] != 0"""
+
+
+def operations(lanes: int) -> Operations:
+    """Return the operations on vectors of `lanes` float32, a power of two up to 64."""
+    kind, vector = Vector(lanes), ir.VectorType(ir.FloatType(), lanes)
+
+    def place(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+        pointer = _pointer(context, builder, array_type, array, index)
+        return builder.bitcast(pointer, vector.as_pointer())
+
+    @intrinsic
+    def zeros(typing: Any) -> Any:
+        return kind(), lambda context, builder, signature, args: ir.Constant(vector, [0.0] * lanes)
+
+    @intrinsic
+    def load(typing: Any, array: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.load(place(context, builder, array, *args), align=4)
+
+        return kind(array, types.intp), generate
+
+    @intrinsic
+    def store(typing: Any, array: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            builder.store(args[2], place(context, builder, array, *args[:2]), align=4)
+            return context.get_dummy_value()
+
+        return types.none(array, types.intp, kind), generate
+
+    @intrinsic
+    def add_to(typing: Any, array: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            pointer = place(context, builder, array, *args[:2])
+            builder.store(builder.fadd(builder.load(pointer, align=4), args[2]), pointer, align=4)
+            return context.get_dummy_value()
+
+        return types.none(array, types.intp, kind), generate
+
+    @intrinsic
+    def multiply_add(typing: Any, total: Any, array: Any, index: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            number = builder.load(_pointer(context, builder, array, *args[1:3]), align=4)
+            nothing = ir.Constant(vector, ir.Undefined)
+            first = builder.insert_element(nothing, number, _INT32(0))
+            everywhere = ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes)
+            factor = builder.shuffle_vector(first, nothing, everywhere)
+            # fmuladd: one rounding where the processor has the instruction, two where it has not.
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{lanes}f32"
+            )
+            return builder.call(function, [factor, args[3], args[0]])
+
+        return kind(kind, array, types.intp, kind), generate
+
+    @intrinsic
+    def nonzero(typing: Any, array: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            values = builder.load(place(context, builder, array, *args), align=4)
+            different = builder.fcmp_unordered("!=", values, ir.Constant(vector, [0.0] * lanes))
+            bits = builder.bitcast(different, ir.IntType(lanes))
+            return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
+
+        return types.uint64(array, types.intp), generate
+
+    return Operations(zeros, load, store, add_to, multiply_add, nonzero)
+
+
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+
+
+@intrinsic
+def lowest_bit(typing: Any, bits: Any) -> Any:
+    """Return the number of the lowest bit set in a uint64 that is not zero."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), generate
