@@ -1,21 +1,31 @@
-"""Runs a sparse-coding loop by its compiled kernel, on the arrays of one lane."""
+"""Runs a sparse-coding loop by its compiled kernel, on the arrays of one slice."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from petabatch.fuse import Loop, find_loop
+from petabatch.geometry import Patches
 from petabatch.graph import Graph
-from petabatch.kernels.loop import Workspace, compile_loop
+from petabatch.kernels import cpu, cpu_layout
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
 from petabatch.variable import Array
 
 _NO_SUMS = np.zeros((0, 3))
-_scratch = threading.local()
+_spaces = threading.local()
+
+
+class Space:
+    """What a thread needs to work on slices of one geometry: scratch, and the weights in reading order."""
+
+    def __init__(self, p: Patches) -> None:
+        self.shape = cpu_layout.shape(p)
+        self.scratch = cpu_layout.scratch(p)
+        self.dictionary = cpu_layout.dictionary(p)
 
 
 class FusedLoop:
@@ -26,49 +36,44 @@ class FusedLoop:
         layer, way = network.layers[loop.code], graph.wirings[loop.dictionary].link
         assert isinstance(layer, LCA)
         assert way is not None
-        self.patches, self.layer, self.dt = way.patches, layer, network.run.dt
+        assert isinstance(layer.curve, Transfer)  # `find_loop` takes no other
+        self.patches, self.layer, self.dt, self.curve = way.patches, layer, network.run.dt, layer.curve
         self.state = {"V": arrays[f"layers/{loop.code}/V"]}
         if layer.time_scale is not None:
             self.state["time_scale"] = arrays[f"layers/{loop.code}/time_scale"]
-        curve = layer.curve
-        assert isinstance(curve, Transfer)
-        self.compiled: Callable[..., None] = compile_loop(
-            self.patches, curve.signed, curve.width > 0, layer.self_interact
-        )
-        self.curve = tuple(
-            np.float32(x) for x in (curve.threshold, curve.shift, curve.width, curve.minimum, curve.maximum)
-        )
         self.factor = np.float32(loop.image_factor)
         p = self.patches
-        fine, units = (p.y.fine, p.x.fine * p.channels), (p.y.coarse * p.x.coarse, p.features)
-        self.images = [
-            arrays[f"layers/{name}/A"].reshape(fine) for name in (loop.image, loop.recon, loop.error)
-        ]
-        self.potential = self.state["V"].reshape(units)
-        self.activity = arrays[f"layers/{loop.code}/A"].reshape(units)
+        self.image, self.recon, self.error = (
+            arrays[f"layers/{name}/A"].reshape(p.y.fine, p.x.fine * p.channels)
+            for name in (loop.image, loop.recon, loop.error)
+        )
+        self.potential = self.state["V"].reshape(-1)
+        self.activity = arrays[f"layers/{loop.code}/A"].reshape(-1)
         self.weights = arrays[f"connections/{loop.dictionary}/weights"].reshape(p.features, p.length)
 
     def load_weights(self) -> None:
-        """Put the weights in the order of the drive; to be called by each thread when they changed."""
-        self._workspace().by_pixel[...] = self.weights.T
+        """Put the weights in reading order; to be called by each thread when they may have changed."""
+        cpu_layout.pack(self.weights, self.patches, self._space().dictionary)
 
     def run(self, steps: int) -> None:
         """Make `steps` steps."""
-        image, recon, error = self.images
-        work = self._workspace()
+        space, curve = self._space(), self.curve
         e, rest = (np.float32(np.squeeze(x)) for x in self.layer.decays(self.dt, self.state, np))
-        self.compiled(
-            image, self.factor, recon, error, self.potential, self.activity, self.weights, work.by_pixel,
-            e, rest, self.curve, steps, _NO_SUMS,
-            work.recon, work.error, work.patches, work.drive, work.patch, work.active,
+        cell = cpu.cell(
+            e, rest, self.layer.self_interact, curve.threshold, curve.shift, curve.width, curve.minimum,
+            curve.maximum, curve.signed,
+        )  # fmt: skip
+        cpu.advance(
+            self.image, self.factor, self.recon, self.error, self.potential, self.activity,
+            space.dictionary, cell, space.shape, space.scratch, steps, _NO_SUMS,
         )  # fmt: skip
 
-    def _workspace(self) -> Workspace:
-        """Return this thread's scratch space for this geometry."""
-        spaces = _scratch.__dict__.setdefault("spaces", {})
+    def _space(self) -> Space:
+        """Return this thread's own space for this geometry."""
+        spaces: dict[Patches, Space] = _spaces.__dict__.setdefault("by_patches", {})
         if self.patches not in spaces:
-            spaces[self.patches] = Workspace(self.patches)
-        return spaces[self.patches]  # type: ignore[no-any-return]
+            spaces[self.patches] = Space(self.patches)
+        return spaces[self.patches]
 
 
 def fuse(graph: Graph, arrays: Mapping[str, Array]) -> FusedLoop | None:

@@ -25,14 +25,13 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
 def test_a_batch_of_four_equals_four_single_runs(mode: str) -> None:
     data = images(4)
-    learn = mode != "extra_shared"  # one dictionary for all slices ties them together on purpose
-    _, together = simulate(lca_network(data, mode=mode, learn=learn))
+    per_slice = mode in ("shared", "non_shared")  # else one set of weights ties the slices together
+    _, together = simulate(lca_network(data, mode=mode, learn=per_slice))
     for number in range(4):
-        _, alone = simulate(lca_network(data[number : number + 1], mode=mode, learn=learn))
+        _, alone = simulate(lca_network(data[number : number + 1], mode=mode, learn=per_slice))
         for path, values in alone.items():
-            mine = together[path][:, number : number + 1] if values.ndim > 1 and "batch" else together[path]
-            if path == "connections/dictionary/weights" and mode == "extra_shared":
-                mine = together[path]
+            common = path == "connections/dictionary/weights" and not per_slice
+            mine = together[path] if common else together[path][:, number : number + 1]
             np.testing.assert_array_equal(values, mine, err_msg=path)
 
 
