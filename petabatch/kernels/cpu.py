@@ -63,9 +63,9 @@ def cell(
 
 
 @njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
-def residual(image: Any, factor: Any, recon: Any, s: Shape, error: Any) -> None:
-    """Write factor * image - recon inside the padded error image."""
-    for y in range(s.height):
+def residual(image: Any, factor: Any, recon: Any, begin: int, end: int, s: Shape, error: Any) -> None:
+    """Write rows begin .. end of factor * image - recon inside the padded error image."""
+    for y in range(begin, end):
         source, minus = image[y], recon[y]
         start = (y + s.top) * s.pitch + s.left
         target = error[start : start + s.width]
@@ -143,12 +143,16 @@ def integrate(V: Any, drive: Any, c: Cell) -> None:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def list_active(code: Any, count: int, wide: int, active: Any, ends: Any) -> None:
+def list_active(code: Any, count: int, nf: int, wide: int, active: Any, ends: Any) -> None:
     """List the features of the units of `count` positions that are not silent, position by position."""
     n = 0
+    # A NaN in the error image makes the drive beyond the last feature NaN too.
+    exist = (np.uint64(1) << np.uint64(nf - (wide - PANEL))) - np.uint64(1)
     for m in range(count):
         for f in range(0, wide, PANEL):
             bits = nonzero(code, m * wide + f)
+            if f == wide - PANEL:
+                bits &= exist
             while bits != 0:
                 active[n] = f + lowest_bit(bits)
                 n += 1
@@ -229,19 +233,19 @@ def update_tile(
             integrate(V[part], row, c)
             if last:
                 A[part] = row
-        list_active(code, count, wide, work.active, work.ends)
+        list_active(code, count, nf, wide, work.active, work.ends)
         synthesize(code, count, wide, work.active, work.ends, weights.groups, work.pieces, places, strip)
         if sums.size:
             for m in range(count):
                 for n in range(work.ends[m], work.ends[m + 1]):
-                    sums[1] += abs(np.float64(code[m * wide + work.active[n]]))
-            sums[2] += work.ends[count]
+                    sums[0, 1] += abs(np.float64(code[m * wide + work.active[n]]))
+            sums[0, 2] += work.ends[count]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def join_strips(strips: Any, s: Shape, recon: Any) -> None:
-    """Add the strips of all tiles, in order, to make the reconstruction; crop it to the image."""
-    for y in range(s.height):
+def join_strips(strips: Any, begin: int, end: int, s: Shape, recon: Any) -> None:
+    """Add the strips of all tiles, in order, to make rows begin .. end of the reconstruction."""
+    for y in range(begin, end):
         target = recon[y]
         target[:] = _ZERO
         for tile in range(strips.shape[0]):
@@ -252,6 +256,14 @@ def join_strips(strips: Any, s: Shape, recon: Any) -> None:
                 source = strips[tile, start : start + s.width]
                 for i in range(s.width):
                     target[i] += source[i]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def crop(padded: Any, s: Shape, error: Any) -> None:
+    """Copy the error image out of its padding."""
+    for y in range(s.height):
+        start = (y + s.top) * s.pitch + s.left
+        error[y] = padded[start : start + s.width]
 
 
 @njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
@@ -275,14 +287,12 @@ def advance(
     units after step t; asking for them changes no bit of the state.
     """
     for step in range(steps):
-        residual(image, factor, recon, s, work.error)
-        mine = sums[step] if sums.shape[0] else np.zeros(0)
+        residual(image, factor, recon, 0, s.height, s, work.error)
+        mine = sums[step : step + 1]
         if mine.size:
-            mine[0], mine[1], mine[2] = sum_squares(work.error), 0.0, 0.0
+            mine[0, 0], mine[0, 1], mine[0, 2] = sum_squares(work.error), 0.0, 0.0
         for tile in range(work.strips.shape[0]):
             update_tile(tile, step == 0, step == steps - 1, V, A, weights, c, s, work, mine)
-        join_strips(work.strips, s, recon)
+        join_strips(work.strips, 0, s.height, s, recon)
     if steps > 0:
-        for y in range(s.height):
-            start = (y + s.top) * s.pitch + s.left
-            error[y] = work.error[start : start + s.width]
+        crop(work.error, s, error)

@@ -58,7 +58,7 @@ class Scratch(NamedTuple):
     strips: Array
     """The patches of each tile added up, `[tiles, strip]`."""
     drive: Array
-    """Drive, then activity, `[chunk * wide]`; beyond the last feature it stays zero."""
+    """Drive, then activity, `[chunk * wide]`."""
     active: Array
     """Features of the active units of a chunk, `[chunk * nf]`; `ends` says where each position's end."""
     ends: Array

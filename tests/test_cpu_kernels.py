@@ -1,0 +1,280 @@
+"""The compiled sparse-coding loop against the plain operators in float64, on random geometries."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+from petabatch import geometry
+from petabatch.geometry import Patches
+from petabatch.kernels import cpu
+from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu_gradient import dictionary_gradient
+from petabatch.kernels.cpu_layout import Dictionary, Scratch, dictionary, pack, scratch, shape
+from petabatch.kernels.cpu_rows import advance_rows
+from petabatch.kernels.vector import lowest_bit, operations
+from petabatch.layers.transfer import Transfer
+
+NUMPY = ArrayKernels(np)
+TRANSFERS = [
+    Transfer(0.3, 0.3),
+    Transfer(0.3, 0.3, signed=True),
+    Transfer(0.3, 0.0),
+    Transfer(0.2, 0.1, width=0.4, signed=True),
+    Transfer(0.2, 0.0, width=0.3, minimum=0.05, maximum=0.6),
+    Transfer(0.1, 0.1, maximum=0.25),
+]
+
+
+@dataclass
+class Problem:
+    p: Patches
+    image: np.ndarray
+    weights: np.ndarray
+    curve: Transfer
+    own: bool = True
+    factor: float = 0.75
+    decay: float = 0.9
+
+    def start(self) -> list[np.ndarray]:
+        """Return recon, error, V and A of a state in the middle of a run."""
+        rng = np.random.default_rng(7)
+        p = self.p
+        fine, units = (p.y.fine, p.x.fine * p.channels), p.positions * p.features
+        V = rng.standard_normal(units).astype("f4")
+        A = np.zeros_like(V)
+        self.curve(V, A, np)
+        return [rng.standard_normal(fine).astype("f4"), np.zeros(fine, "f4"), V, A]
+
+    def cell(self) -> cpu.Cell:
+        t, e = self.curve, np.float32(self.decay)
+        return cpu.cell(
+            e, 1 - e, self.own, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed
+        )  # fmt: skip
+
+    def compiled(self, parts: list[int], observe: bool = False) -> tuple[list[np.ndarray], np.ndarray]:
+        state, work, packed = self.start(), scratch(self.p), dictionary(self.p)
+        pack(self.weights, self.p, packed)
+        sums = [np.zeros((n if observe else 0, 3)) for n in parts]
+        for n, row in zip(parts, sums, strict=True):
+            s, factor = shape(self.p), np.float32(self.factor)
+            cpu.advance(self.image, factor, *state, packed, self.cell(), s, work, n, row)
+        return state, np.concatenate(sums)
+
+    def reference(self, steps: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+        """Return the state in float64, three sums of each step, and where rounding may decide a threshold."""
+        p, e = self.p, float(np.float32(self.decay))
+        fine, coarse = (1, p.y.fine, p.x.fine, p.channels), (1, p.y.coarse, p.x.coarse, p.features)
+        recon, error, V, A = (x.astype("f8") for x in self.start())
+        recon, V, A = recon.reshape(fine), V.reshape(coarse), A.reshape(coarse)
+        W = self.weights.astype("f8").reshape(1, 1, p.features, p.length)
+        image, sums, close = self.image.astype("f8").reshape(fine), [], np.zeros(coarse, bool)
+        for _ in range(steps):
+            error = self.factor * image - recon
+            drive = NUMPY.project(error, W, p) + (A if self.own else 0)
+            V = e * V + (1 - e) * drive
+            self.curve(V, A, np)
+            recon = NUMPY.synthesize(A, W, p)
+            close |= abs(abs(V) - self.curve.threshold) < 1e-5
+            sums.append([(error**2).sum(), abs(A).sum(), np.count_nonzero(A)])
+        return [recon, error, V, A], np.array(sums), close
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> Patches:
+    down, across = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    ny, nx = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    rows, columns = draw(st.integers(1, min(9, ny * down))), draw(st.integers(1, min(9, nx * across)))
+    features, channels = draw(st.integers(1, 40)), draw(st.integers(1, 4))
+    fine = (ny * down, nx * across, channels)
+    return geometry.link((ny, nx, features), fine, (rows, columns), True).patches
+
+
+def problem(p: Patches, curve: Transfer, own: bool = True, seed: int = 0) -> Problem:
+    rng = np.random.default_rng(seed)
+    weights = rng.standard_normal((p.features, p.length)).astype("f4")
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    image = rng.standard_normal((p.y.fine, p.x.fine * p.channels)).astype("f4")
+    return Problem(p, image, weights, curve, own)
+
+
+def plain(ny: int, nx: int, features: int, patch: int, stride: int, channels: int) -> Patches:
+    fine = (ny * stride, nx * stride, channels)
+    return geometry.link((ny, nx, features), fine, (patch, patch), True).patches
+
+
+many_tiles = plain(40, 60, 20, 6, 2, 1)
+many_chunks = plain(14, 60, 5, 12, 1, 1)
+some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@some
+@given(p=geometries(), curve=st.sampled_from(TRANSFERS), own=st.booleans(), seed=st.integers(0, 99))
+def test_steps_agree_with_the_plain_operators_in_float64(
+    p: Patches, curve: Transfer, own: bool, seed: int
+) -> None:
+    case = problem(p, curve, own, seed)
+    found, sums = case.compiled([4], observe=True)
+    expected, expected_sums, close = case.reference(4)
+    # Rounding may decide either way where the transfer function jumps.
+    assume(curve.shift == curve.threshold or not close.any())
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine.reshape(-1), theirs.reshape(-1), rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(sums[:, :2], expected_sums[:, :2], rtol=1e-5, atol=1e-5)
+    if not close.any():
+        np.testing.assert_array_equal(sums[:, 2], expected_sums[:, 2])
+
+
+@pytest.mark.parametrize("p", [many_tiles, many_chunks], ids=["tiles", "chunks"])
+def test_layers_of_many_tiles_and_chunks_agree_with_float64(p: Patches) -> None:
+    s = shape(p)
+    assert s.ny > s.tile
+    assert p is many_tiles or s.tile * s.nx > s.chunk
+    case = problem(p, TRANSFERS[1])
+    for mine, theirs in zip(case.compiled([5])[0], case.reference(5)[0], strict=True):
+        np.testing.assert_allclose(mine.reshape(-1), theirs.reshape(-1), rtol=2e-5, atol=2e-5)
+
+
+def test_four_hundred_steps_agree_with_float64() -> None:
+    case = problem(plain(10, 12, 70, 8, 2, 3), Transfer(0.4, 0.4))
+    case.decay = math.exp(-1 / 30)
+    found, _ = case.compiled([400])
+    for mine, theirs in zip(found, case.reference(400)[0], strict=True):
+        distance = np.linalg.norm(mine.reshape(-1) - theirs.reshape(-1))
+        assert distance < 1e-5 * np.linalg.norm(theirs)
+
+
+@some
+@given(p=geometries(), curve=st.sampled_from(TRANSFERS), own=st.booleans(), cut=st.integers(0, 7))
+def test_cutting_a_run_in_two_changes_no_bit(p: Patches, curve: Transfer, own: bool, cut: int) -> None:
+    case = problem(p, curve, own)
+    whole, parts = case.compiled([7])[0], case.compiled([cut, 7 - cut])[0]
+    for a, b in zip(whole, parts, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_observing_every_step_changes_no_bit() -> None:
+    case = problem(many_tiles, TRANSFERS[3])
+    seen, unseen = case.compiled([9], observe=True)[0], case.compiled([9])[0]
+    for a, b in zip(seen, unseen, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_slices_on_many_threads_have_the_bits_of_one_thread() -> None:
+    cases = [problem(many_tiles, TRANSFERS[1], seed=seed) for seed in range(6)]
+    alone = [case.compiled([9])[0] for case in cases]
+    with ThreadPoolExecutor(3) as pool:
+        together = [state for state, _ in pool.map(lambda case: case.compiled([9]), cases)]
+    for one, other in zip(alone, together, strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 11])
+def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(threads: int) -> None:
+    case = problem(many_tiles, TRANSFERS[1])
+    state, packed = case.start(), dictionary(many_tiles)
+    pack(case.weights, many_tiles, packed)
+    works = [scratch(many_tiles) for _ in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        advance_rows(
+            pool, case.image, np.float32(0.75), *state, packed, case.cell(), shape(many_tiles), works, 6
+        )  # fmt: skip
+    for a, b in zip(state, case.compiled([6])[0], strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+@some
+@given(p=geometries(), curve=st.sampled_from(TRANSFERS), nan=st.booleans())
+def test_nothing_is_written_beside_the_arrays(p: Patches, curve: Transfer, nan: bool) -> None:
+    case, around, buffers = problem(p, curve), 512, []
+    case.image[0, 0] = np.nan if nan else 0
+
+    def guarded(array: np.ndarray) -> np.ndarray:
+        buffer = np.full(array.nbytes + 2 * around, 165, np.uint8)
+        buffers.append(buffer)
+        inside = buffer[around:-around].view(array.dtype).reshape(array.shape)
+        inside[...] = array
+        return inside
+
+    state = [guarded(array) for array in case.start()]
+    packed = dictionary(p)
+    pack(case.weights, p, packed)
+    packed = Dictionary(*(guarded(array) for array in packed))
+    work = Scratch(*(guarded(array) for array in scratch(p)))
+    cpu.advance(
+        case.image, np.float32(1), *state, packed, case.cell(), shape(p), work, 3, guarded(np.zeros((3, 3)))
+    )  # fmt: skip
+    for buffer in buffers:
+        assert (buffer[:around] == 165).all()
+        assert (buffer[-around:] == 165).all()
+
+
+def test_a_used_scratch_space_leaves_no_trace() -> None:
+    first, second = problem(many_tiles, TRANSFERS[0], seed=1), problem(many_tiles, TRANSFERS[0], seed=2)
+    work, packed = scratch(many_tiles), dictionary(many_tiles)
+    s = shape(many_tiles)
+    for case in (first, second):
+        state = case.start()
+        pack(case.weights, many_tiles, packed)
+        cpu.advance(case.image, np.float32(0.75), *state, packed, case.cell(), s, work, 5, np.zeros((0, 3)))
+    for a, b in zip(state, second.compiled([5])[0], strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_a_nan_in_the_image_reaches_the_activity() -> None:
+    case = problem(plain(4, 4, 5, 3, 1, 1), TRANSFERS[0])
+    case.image[1, 1] = np.nan
+    (_, _, V, A), _ = case.compiled([2])
+    assert np.isnan(V).any()
+    np.testing.assert_array_equal(np.isnan(A), np.isnan(V))
+
+
+@some
+@given(p=geometries(), density=st.sampled_from([0.0, 0.1, 1.0]))
+def test_gradient_and_counts_agree_with_the_plain_operators(p: Patches, density: float) -> None:
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((p.positions, p.features)).astype("f4")
+    A[rng.random(A.shape) >= density] = 0
+    error = rng.standard_normal((p.y.fine, p.x.fine * p.channels)).astype("f4")
+    product = np.full((p.features, p.length), np.nan, "f4")
+    counts = np.full((p.features, p.y.size, p.x.size), -1)
+    dictionary_gradient(A, error, p, product, counts)
+    code = A.astype("f8").reshape(1, p.y.coarse, p.x.coarse, p.features)
+    fine = error.astype("f8").reshape(1, p.y.fine, p.x.fine, p.channels)
+    np.testing.assert_allclose(product, NUMPY.outer(code, fine, p)[0, 0], rtol=2e-5, atol=2e-5)
+    expected = NUMPY.outer((code != 0).astype("f8"), np.ones_like(fine), p)[0, 0]
+    counted = np.repeat(counts.reshape(p.features, -1), p.channels, axis=1)
+    np.testing.assert_array_equal(counted, expected)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 32])
+def test_vector_operations_are_their_plain_twins(lanes: int) -> None:
+    _, load, store, add_to, multiply_add, nonzero = operations(lanes)
+
+    @njit
+    def run(a: np.ndarray, b: np.ndarray, stored: np.ndarray, added: np.ndarray) -> tuple[int, int]:
+        v = multiply_add(load(a, 1), b, 2, load(b, 3))
+        store(stored, 1, v)
+        add_to(added, 2, v)
+        bits = nonzero(a, 1)
+        return bits, lowest_bit(bits)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(1, 9, (2, lanes + 4)).astype("f4")
+    a[[1, 3]], a[4] = 0, np.nan
+    stored, added = np.ones_like(a), np.ones_like(a)
+    bits, lowest = run(a, b, stored, added)
+    expected = a[1 : 1 + lanes] + b[2] * b[3 : 3 + lanes]
+    np.testing.assert_array_equal(stored[1 : 1 + lanes], expected)
+    np.testing.assert_array_equal(added[2 : 2 + lanes], 1 + expected)
+    assert [stored[0], *stored[1 + lanes :], *added[:2], *added[2 + lanes :]] == [1] * 8
+    assert bits == sum(1 << j for j in range(lanes) if a[1 + j] != 0)
+    assert lowest == 1
