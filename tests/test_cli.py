@@ -58,9 +58,9 @@ def test_overrides_act_and_are_checked(small: Path, petabatch: Command) -> None:
 def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
     small: Path, petabatch: Command, number: signal.Signals
 ) -> None:
-    assert petabatch("run", small, "--out", "whole", "-s", "run.displays=80", "-q").returncode == 0
-    process = start(small, "cut", "-s", "run.displays=80")
-    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
+    assert petabatch("run", small, "--out", "whole", "-s", "run.displays=40", "-q").returncode == 0
+    process = start(small, "cut", "-s", "run.displays=40")
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000030.h5", process)
     process.send_signal(number)
     assert process.wait(30) == 3
     assert "stopped" in petabatch("info", "cut").stdout

@@ -29,14 +29,14 @@ def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
 
 @pytest.mark.parametrize("reduce", ["exact", "overlapped"])
 def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Command, reduce: str) -> None:
-    more = ("-s", "run.batch=8", "-s", "run.displays=60", "-s", f"run.reduce={reduce}", "-s", "run.verify=2")
+    more = ("-s", "run.batch=8", "-s", "run.displays=30", "-s", f"run.reduce={reduce}", "-s", "run.verify=2")
     assert petabatch("run", small, "--out", "one", "-q", *more).returncode == 0
     process = subprocess.Popen(
         [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *more],
         cwd=small.parent,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(small.parent / "cut" / "checkpoints" / "step_000000100.h5", process)
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
     subprocess.run(["pkill", "-9", "-f", f"petabatch run {small}"], check=True)
     assert process.wait(30) != 0
     done = petabatch("resume", "cut", "-q", ranks=3)

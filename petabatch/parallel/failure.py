@@ -14,6 +14,10 @@ _PRECEDENCE = 0.5
 """Seconds that ranks after the first wait with their message: what all ranks find together is said once."""
 
 
+_PASSING = 0.3
+"""Seconds left to the launcher to pass a last message on."""
+
+
 def fail(message: str, code: int) -> NoReturn:
     """Print why this process cannot go on, naming the rank if there are several, and end all ranks."""
     world = _world()
@@ -26,6 +30,8 @@ def fail(message: str, code: int) -> NoReturn:
     sys.stderr.write(f"{prefix}{message.rstrip()}\n")
     sys.stderr.flush()
     if several:
+        # Launchers that end a run at once may drop what they have not yet passed on.
+        time.sleep(_PASSING)
         world.Abort(code)
     sys.exit(code)
 

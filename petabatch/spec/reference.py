@@ -20,6 +20,9 @@ _TABLES = (
     ("[output.connections.NAME]", ConnectionOutput),
     ("[checkpoint]", Checkpoint),
 )
+_ROOMS = ("layers", "connections", "learning", "probes", "sources", "weights")
+_BUILT_IN = [["petabatch", room] for room in _ROOMS]
+"""Where the types live that come with petabatch; those of plug-ins are not described."""
 
 
 def markdown() -> str:
@@ -40,7 +43,7 @@ def markdown() -> str:
         if set(shared) - {"type"}:
             lines += [f"Keys of every {base.kind}:", "", *_fields(base, {}), ""]
         for name, part in base.choices().items():
-            if part.__module__.startswith("petabatch."):
+            if part.__module__.split(".")[:2] in _BUILT_IN:
                 lines += [f"### {base.kind} `{name}`", "", _about(part), "", *_fields(part, shared), ""]
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
