@@ -17,6 +17,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from petabatch.fused import Rows
 from petabatch.lane import Lane
 from petabatch.parallel.comm import Comm, share
 from petabatch.plan import Plan
@@ -64,7 +65,12 @@ class Engine:
         if self.step == 0:
             self._record_initial()
         # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
-        with threadpool_limits(1), ThreadPoolExecutor(self.threads, "lane") as pool:
+        with (
+            threadpool_limits(1),
+            ThreadPoolExecutor(self.threads, "lane") as pool,
+            ThreadPoolExecutor(self.threads, "rows") as rows,
+        ):
+            self._share_rows(rows)
             while self.step < self.plan.length:
                 stop = self.plan.next_sync(self.step)
                 lanes = [pool.submit(lane.run, self.step, stop) for lane in self.lanes]
@@ -78,6 +84,13 @@ class Engine:
                 self._record_shared(stop)
                 self.recorder.reached = stop
                 yield stop
+
+    def _share_rows(self, pool: ThreadPoolExecutor) -> None:
+        """Let several threads work on each slice when there are fewer slices than threads; same bits."""
+        each = self.threads // len(self.lanes)
+        for lane in self.lanes:
+            if lane.fused is not None:
+                lane.fused.rows = Rows(pool, each) if each > 1 and lane.fused.worth_sharing else None
 
     def flushed(self) -> None:
         """Make room for what is recorded until the next flush; the caller has taken the records."""

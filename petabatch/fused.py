@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,12 +13,17 @@ from petabatch.fuse import Loop, find_loop
 from petabatch.geometry import Patches
 from petabatch.graph import Graph
 from petabatch.kernels import cpu, cpu_layout
+from petabatch.kernels.cpu_gradient import dictionary_gradient
+from petabatch.kernels.cpu_rows import advance_rows
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
+from petabatch.spec.parts import Learning
 from petabatch.variable import Array
 
 _NO_SUMS = np.zeros((0, 3))
 _spaces = threading.local()
+_SHARED_STEP = 50_000_000
+"""Multiply-adds of a step, a millisecond or so, from which several threads share the rows of a slice."""
 
 
 class Space:
@@ -26,6 +33,15 @@ class Space:
         self.shape = cpu_layout.shape(p)
         self.scratch = cpu_layout.scratch(p)
         self.dictionary = cpu_layout.dictionary(p)
+        self.counts = np.zeros((p.features, p.y.size, p.x.size), np.int64)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Threads that work on one slice together."""
+
+    pool: Executor
+    threads: int
 
 
 class FusedLoop:
@@ -42,6 +58,9 @@ class FusedLoop:
         if layer.time_scale is not None:
             self.state["time_scale"] = arrays[f"layers/{loop.code}/time_scale"]
         self.factor = np.float32(loop.image_factor)
+        self.code, self.residual = loop.code, loop.error
+        self.rows: Rows | None = None
+        """Threads that share the rows of this slice, when there are more threads than slices."""
         p = self.patches
         self.image, self.recon, self.error = (
             arrays[f"layers/{name}/A"].reshape(p.y.fine, p.x.fine * p.channels)
@@ -49,7 +68,13 @@ class FusedLoop:
         )
         self.potential = self.state["V"].reshape(-1)
         self.activity = arrays[f"layers/{loop.code}/A"].reshape(-1)
+        self.dictionary = loop.dictionary
         self.weights = arrays[f"connections/{loop.dictionary}/weights"].reshape(p.features, p.length)
+
+    @property
+    def worth_sharing(self) -> bool:
+        """Say whether a step takes much longer than threads take to meet."""
+        return self.patches.multiply_adds > _SHARED_STEP
 
     def load_weights(self) -> None:
         """Put the weights in reading order; to be called by each thread when they may have changed."""
@@ -63,10 +88,25 @@ class FusedLoop:
             e, rest, self.layer.self_interact, curve.threshold, curve.shift, curve.width, curve.minimum,
             curve.maximum, curve.signed,
         )  # fmt: skip
-        cpu.advance(
-            self.image, self.factor, self.recon, self.error, self.potential, self.activity,
-            space.dictionary, cell, space.shape, space.scratch, steps, _NO_SUMS,
-        )  # fmt: skip
+        state = (self.image, self.factor, self.recon, self.error, self.potential, self.activity)
+        if self.rows is None:
+            cpu.advance(*state, space.dictionary, cell, space.shape, space.scratch, steps, _NO_SUMS)
+        else:
+            works = [space.scratch, *(cpu_layout.scratch(self.patches) for _ in range(self.rows.threads - 1))]
+            advance_rows(self.rows.pool, *state, space.dictionary, cell, space.shape, works, steps)
+
+    def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:
+        """Say whether `gradient` gives the product of this connection's rule."""
+        plain = type(rule).tally is Learning.tally
+        return plain and (connection, pre, against) == (self.dictionary, self.code, self.residual)
+
+    def gradient(self, product: Array, counts: Array | None) -> None:
+        """Write the Hebbian product of code and error, and the counts of active units behind each weight."""
+        p, tallied = self.patches, self._space().counts
+        units = self.activity.reshape(-1, p.features)
+        dictionary_gradient(units, self.error, p, product.reshape(p.features, p.length), tallied)
+        if counts is not None:
+            counts.reshape(*tallied.shape, p.channels)[...] = tallied[..., None]
 
     def _space(self) -> Space:
         """Return this thread's own space for this geometry."""

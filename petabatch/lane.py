@@ -194,10 +194,15 @@ class Lane:
             full = self.kernels.outer(*ends, way.patches, *borders)
             return self.kernels.from_patches(full, way, mine["weights"].shape[1:])
 
-        mine["product"][...] = product(pre, post)
-        if rule.counted:
-            ones = self.kernels.xp.ones_like(post)
-            mine["counts"][...] = product(rule.tally(pre), ones)
+        if self.fused is not None and self.fused.learns(
+            lesson.name, conv.pre, rule.against or conv.post, rule
+        ):
+            self.fused.gradient(mine["product"], mine.get("counts"))
+        else:
+            mine["product"][...] = product(pre, post)
+            if rule.counted:
+                ones = self.kernels.xp.ones_like(post)
+                mine["counts"][...] = product(rule.tally(pre), ones)
         if not lesson.reduced:
             rule.change(
                 mine["weights"],
