@@ -11,6 +11,7 @@ for each block up to the next sync event:
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
@@ -19,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from petabatch.fused import Rows
 from petabatch.lane import Lane
+from petabatch.logs import log
 from petabatch.parallel.comm import Comm, share
 from petabatch.plan import Plan
 from petabatch.recorder import Recorder
@@ -27,6 +29,9 @@ from petabatch.updates import Updates
 
 _POLL = 0.005
 """Seconds between looks at messages on their way while lanes run."""
+
+_PATIENCE = 1.5
+"""Seconds after which a user is told what takes so long."""
 
 
 class Engine:
@@ -71,6 +76,7 @@ class Engine:
             ThreadPoolExecutor(self.threads, "rows") as rows,
         ):
             self._share_rows(rows)
+            self._compile(pool)
             while self.step < self.plan.length:
                 stop = self.plan.next_sync(self.step)
                 lanes = [pool.submit(lane.run, self.step, stop) for lane in self.lanes]
@@ -84,6 +90,16 @@ class Engine:
                 self._record_shared(stop)
                 self.recorder.reached = stop
                 yield stop
+
+    def _compile(self, pool: ThreadPoolExecutor) -> None:
+        """Have the kernels ready before the first step; say so when they are not yet cached on disk."""
+        fused = self.lanes[0].fused
+        if fused is not None:
+            text = "compiling kernels, about ten seconds; only the first run on a machine does"
+            notice = threading.Timer(_PATIENCE, log.info, [text])
+            notice.start()
+            pool.submit(fused.run, 0).result()
+            notice.cancel()
 
     def _share_rows(self, pool: ThreadPoolExecutor) -> None:
         """Let several threads work on each slice when there are fewer slices than threads; same bits."""

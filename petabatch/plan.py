@@ -140,7 +140,8 @@ def schedule(graph: Graph) -> Plan:
     )
     recordings = tuple(_recordings(graph))
     flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
-    block = max(1, min(run.display, int(BLOCK_OPERATIONS / max(1, 2 * run.batch * multiply_adds(graph)))))
+    most = max(1, int(BLOCK_OPERATIONS / max(1, 2 * run.batch * multiply_adds(graph))))
+    block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
     return Plan(
         graph,
         lessons,
