@@ -61,7 +61,8 @@ class Progress:
             )
         if step // self.display > self.last_display or step == self.length:
             self.last_display = step // self.display
-            line = f"display {step // self.display} of {-(-self.length // self.display)}  {'  '.join(parts)}  {_clock(left)} left"
+            done, all_of_them = step // self.display, -(-self.length // self.display)
+            line = f"display {done} of {all_of_them}  {'  '.join(parts)}  {_clock(left)} left"
             log.log(logging.DEBUG if self.bar is not None or self.quiet else logging.INFO, line)
 
     def _display(self, step: int) -> str:

@@ -41,13 +41,16 @@ class StepLimit:
     """Steps to within about 1 % of the optimum, a rule of thumb that holds within a factor of three."""
 
     def __str__(self) -> str:
-        """Return a line for `petabatch check`."""
-        verdict = (
-            "beyond it the code may diverge; raise tau or lower run.dt"
-            if self.exceeded
-            else f"about {self.steps} steps to within 1 % of the optimum"
+        """Return a sentence for `petabatch check`."""
+        if self.exceeded:
+            return (
+                f"{self.layer}: step {self.step:.3g} is above {self.largest:.3g}, where a code with every "
+                "unit active diverges; sparse codes bear more: watch the energy, or raise tau"
+            )
+        return (
+            f"{self.layer}: step {self.step:.3g} of at most {self.largest:.3g}; roughly "
+            f"{self.steps} steps to within 1 % of the optimum"
         )
-        return f"{self.layer}: step {self.step:.3g} of at most {self.largest:.3g}; {verdict}"
 
     @property
     def exceeded(self) -> bool:
