@@ -205,7 +205,10 @@ class Results:
 
         `time` counts what was recorded, from the end if negative; `slice` is the global slice number.
         """
-        from scipy.sparse import csr_array
+        try:
+            from scipy.sparse import csr_array
+        except ImportError as error:
+            raise ResourceError("sparse codes need scipy: pip install 'petabatch[analysis]'") from error
 
         if not 0 <= slice < self.batch:
             raise IndexError(f"slice {slice} of a batch of {self.batch}")

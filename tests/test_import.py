@@ -1,0 +1,30 @@
+"""`import petabatch` stays light."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = {"numba", "h5py", "mpi4py", "cupy", "matplotlib", "scipy", "skimage", "xarray", "pydantic"}
+
+
+def test_importing_petabatch_imports_nothing_heavy() -> None:
+    code = f"import sys, petabatch; print(sorted({HEAVY!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_one_process_never_imports_mpi_nor_pictures() -> None:
+    code = (
+        "import sys\n"
+        "from petabatch.connections import Identity\n"
+        "from petabatch.layers import Constant, Linear\n"
+        "from petabatch import Network, memory\n"
+        "from petabatch.spec.network import Run\n"
+        "layers = {'a': Constant(shape=(1, 1, 1)), 'b': Linear(shape=(1, 1, 1))}\n"
+        "wires = {'c': Identity(pre='a', post='b')}\n"
+        "memory.run(Network(run=Run(steps=2), layers=layers, connections=wires))\n"
+        "print(sorted({'mpi4py', 'cupy', 'matplotlib', 'skimage', 'xarray'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
