@@ -44,7 +44,7 @@ def connect(mpi: bool | None) -> Comm:
     if comm.size == 1 and ranks > 1:
         raise ResourceError(
             f"the launcher started {ranks} ranks, but each finds itself alone: it belongs to another MPI\n"
-            f"    found:    {comm.library}\n"
+            f"    found:    {comm.implementation}\n"
             "    expected: the mpirun of this library, or srun with a --mpi type it knows\n"
             "    hint:     mpirun of petabatch[mpi] is in the bin directory beside python; "
             "--no-mpi for a process by itself"

@@ -43,7 +43,7 @@ class MPI:
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
 
     @property
-    def library(self) -> str:
+    def implementation(self) -> str:
         """Name and version of the MPI library."""
         return str(self._mpi.Get_library_version()).splitlines()[0].strip("\0 ")
 

@@ -1,0 +1,121 @@
+"""Checks of a network that need more than one table: names, shapes, who reads what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from petabatch.connections import Conv
+from petabatch.errors import Problem, did_you_mean
+from petabatch.layers import LCA
+from petabatch.spec.network import Network
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def check_names(network: Network, problems: list[Problem]) -> None:
+    """Names are also places in the run file and parts of dotted keys."""
+    for kind in ("layers", "connections", "probes"):
+        problems += [
+            Problem(f"{kind}.{name}", "this name cannot be used", name, "letters, digits, _ and -")
+            for name in getattr(network, kind)
+            if not _NAME.fullmatch(name)
+        ]
+
+
+def check_learning(network: Network, problems: list[Problem]) -> None:
+    """The layer a rule learns against exists and has the shape of the post layer."""
+    for name, connection in network.connections.items():
+        if (
+            not isinstance(connection, Conv)
+            or connection.learn is None
+            or connection.post not in network.layers
+        ):
+            continue
+        against = connection.learn.against
+        if against is None:
+            continue
+        if against not in network.layers:
+            problems.append(unknown(f"connections.{name}.learn.error", "layer", against, network.layers))
+        elif network.layers[against].shape != network.layers[connection.post].shape:
+            problems.append(
+                Problem(
+                    f"connections.{name}.learn.error",
+                    "this layer is not shaped like the post layer",
+                    found=f"{against} {list(network.layers[against].shape)}",
+                    expected=f"{connection.post} {list(network.layers[connection.post].shape)}",
+                )
+            )
+
+
+def check_observers(network: Network, problems: list[Problem]) -> None:
+    """Probes, outputs and time scales name what exists."""
+    for name, probe in network.probes.items():
+        problems += [
+            unknown(f"probes.{name}", "layer", layer, network.layers)
+            for layer in probe.layers()
+            if layer not in network.layers
+        ]
+        problems += [
+            unknown(f"probes.{name}", "connection", connection, network.connections)
+            for connection in probe.connections()
+            if connection not in network.connections
+        ]
+    for name, output in network.output.layers.items():
+        if name not in network.layers:
+            problems.append(unknown(f"output.layers.{name}", "layer", name, network.layers))
+            continue
+        known = ["A", *(variable.name for variable in network.layers[name].variables())]
+        problems += [
+            unknown(f"output.layers.{name}.variables", "variable", variable, known)
+            for variable in output.variables
+            if variable not in known
+        ]
+    for name, layer in network.layers.items():
+        if isinstance(layer, LCA) and layer.time_scale is not None:
+            energies = [n for n, probe in network.probes.items() if "total" in probe.quantities()]
+            if layer.time_scale.energy not in energies:
+                key = f"layers.{name}.time_scale.energy"
+                problems.append(unknown(key, "energy probe", layer.time_scale.energy, energies))
+    weighted = [name for name, c in network.connections.items() if isinstance(c, Conv)]
+    problems += [
+        unknown(f"output.connections.{name}", "connection with weights", name, weighted)
+        for name in network.output.connections
+        if name not in weighted
+    ]
+
+
+def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:
+    """Return the problem of a name that names nothing, with the nearest one as a hint."""
+    known = list(choices)
+    return Problem(
+        key,
+        f"there is no {what} of this name",
+        found=found,
+        expected=", ".join(known) or "none is defined",
+        hint=did_you_mean(found, known),
+    )
+
+
+def reporter(place: str, problems: list[Problem]) -> Callable[..., None]:
+    """Return the function by which a connection reports what is wrong at `place`."""
+
+    def report(
+        key: str,
+        message: str,
+        found: object = "",
+        expected: str = "",
+        hint: str = "",
+        choices: Iterable[str] = (),
+    ) -> None:
+        problems.append(
+            Problem(
+                f"{place}.{key}" if key else place,
+                message,
+                str(found),
+                expected or ", ".join(choices),
+                hint or did_you_mean(str(found), choices),
+            )
+        )
+
+    return report
