@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -162,6 +163,15 @@ class _Session:
                 first, engine.plan.length, network.run.display, network.run.batch, quiet or self.comm.rank > 0
             ) as progress,
         ):
+            log.debug(
+                "rank %d of %d on %s, process %d, slices %d to %d",
+                self.comm.rank,
+                self.comm.size,
+                self.comm.hosts[self.comm.rank],
+                os.getpid(),
+                engine.state.lo,
+                engine.state.hi - 1,
+            )
             log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
             for step in engine.run():
                 progress.update(step, self._latest("total"), self._latest("fraction"))
