@@ -239,7 +239,7 @@ def start(small: Path, out: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
+    for _ in range(3000):
         if path.exists():
             return
         assert process.poll() is None, "the run ended before it could be stopped"
