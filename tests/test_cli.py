@@ -200,7 +200,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(small: Path, petabatch: Command, 
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "none", disk], check=False).returncode:
         pytest.skip("tmpfs cannot be mounted here")
     try:
-        more = ("-s", "run.displays=400", "-s", "output.layers.V1.every=1")
+        more = ("-s", "run.displays=60", "-s", "output.layers.V1.every=1")
         failed = petabatch("run", small, "--out", disk / "out", *more)
         assert failed.returncode == 1
         assert "No space left" in failed.stderr
