@@ -243,5 +243,10 @@ class _Session:
             self.index(status)
 
     def _latest(self, quantity: str) -> float | None:
-        """Return the newest recorded value of a probe's quantity, the mean over this rank's slices."""
-        return self.engine.recorder.latest(quantity)
+        """Return the newest recorded value of a probe's quantity, the mean over all slices; collective."""
+        mine, state = self.engine.recorder.latest(quantity), self.engine.state
+        slices = state.hi - state.lo
+        parts = self.comm.gather(None if mine is None else mine * slices)
+        if mine is None or parts is None:
+            return mine
+        return float(sum(parts)) / self.loaded.network.run.batch
