@@ -34,6 +34,13 @@ class Space:
         self.scratch = cpu_layout.scratch(p)
         self.dictionary = cpu_layout.dictionary(p)
         self.counts = np.zeros((p.features, p.y.size, p.x.size), np.int64)
+        self._more: list[cpu_layout.Scratch] = []
+
+    def scratches(self, p: Patches, threads: int) -> list[cpu_layout.Scratch]:
+        """Return scratch for this thread and others that help it; made once."""
+        while len(self._more) < threads - 1:
+            self._more.append(cpu_layout.scratch(p))
+        return [self.scratch, *self._more[: threads - 1]]
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,7 @@ class FusedLoop:
         if self.rows is None:
             cpu.advance(*state, space.dictionary, cell, space.shape, space.scratch, steps, _NO_SUMS)
         else:
-            works = [space.scratch, *(cpu_layout.scratch(self.patches) for _ in range(self.rows.threads - 1))]
+            works = space.scratches(self.patches, self.rows.threads)
             advance_rows(self.rows.pool, *state, space.dictionary, cell, space.shape, works, steps)
 
     def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:

@@ -144,3 +144,15 @@ def _with_rule(network: Network, **keys: Any) -> Network:
     conv: Any = network.connections["dictionary"]
     conv = conv.model_copy(update={"learn": conv.learn.model_copy(update=keys)})
     return network.model_copy(update={"connections": {**network.connections, "dictionary": conv}})
+
+
+def test_threads_that_share_one_slice_change_no_bit() -> None:
+    data = images(1, items=1, shape=(128, 128, 3))
+    network = lca_network(data, features=64, patch=(8, 8), display=4, displays=2)
+    one, recorded = simulate(network, threads=1)
+    three, shared = simulate(network, threads=3)
+    assert one.lanes[0].fused is not None
+    assert one.lanes[0].fused.rows is None
+    assert three.lanes[0].fused is not None
+    assert three.lanes[0].fused.rows is not None
+    assert_same(shared, recorded)
