@@ -3,5 +3,6 @@
 from petabatch.sources.array import ImageArray
 from petabatch.sources.images import Images
 from petabatch.sources.photographs import Photographs
+from petabatch.sources.video import Video
 
-__all__ = ["ImageArray", "Images", "Photographs"]
+__all__ = ["ImageArray", "Images", "Photographs", "Video"]

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 from petabatch.errors import ResourceError
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.pictures import pictures
-from petabatch.sources.view import View
+from petabatch.sources.view import Order, View
 
 Name = Literal[
     "astronaut",
@@ -46,7 +46,7 @@ class Photographs(View):
     """The photographs to show."""
     exclude: tuple[Name, ...] = ()
     """Photographs to leave out, as those held back for testing."""
-    order: Literal["sequential", "random"] = "random"
+    order: Order = "random"
 
     @model_validator(mode="after")
     def _some_are_left(self) -> Photographs:

@@ -17,6 +17,8 @@ from petabatch.sources.pixels import channels, convertible, largest, normalized
 from petabatch.spec.model import NonNegative
 from petabatch.spec.parts import Source
 
+Order = Literal["sequential", "movie", "random"]
+
 _DRAWS = 100
 """Crops tried until one has the contrast wanted."""
 
@@ -32,9 +34,10 @@ class View(Source):
     """Which part of an image larger than the layer is shown; all random positions are equally likely."""
     offset: tuple[int, int] = (0, 0)
     """Rows and columns by which the crop `center` or `top_left` is moved down and right."""
-    order: Literal["sequential", "random"] = "sequential"
-    """Sequential: slice b of B shows image (item * B + b) modulo their number (the original's `byImage`).
-    Random: each time any of the images, all equally likely, whatever their size."""
+    order: Order = "sequential"
+    """Sequential: slice b of B shows image (item * B + b) modulo their number n (the original's `byImage`).
+    Movie: each slice shows one image after the other, slice b from b * floor(n / B) on (`byMovie`), always
+    the same part of them. Random: each time any of the images, all equally likely, whatever their size."""
     normalize: Literal["none", "standard", "range"] = "none"
     """Over all pixels and channels shown: as stored, mean 0 and deviation 1, or from 0 to 1. A flat image
     becomes 0."""
@@ -46,6 +49,16 @@ class View(Source):
     @abstractmethod
     def gallery(self) -> Gallery:
         """Find the images; raises InputError when they are missing or unreadable."""
+
+    @model_validator(mode="after")
+    def _a_movie_keeps_its_crop(self) -> View:
+        if self.order == "movie" and self.contrast:
+            raise PydanticCustomError(
+                "movie_contrast",
+                "a movie shows the same part of every image, whatever its contrast",
+                {"got": f"contrast = {self.contrast}", "expected": 'contrast = 0 with order = "movie"'},
+            )
+        return self
 
     @model_validator(mode="after")
     def _offset_has_an_origin(self) -> View:
@@ -65,21 +78,27 @@ class View(Source):
         ny, nx, nf = shape
 
         def read(slice_: int, item: int) -> np.ndarray:
-            rng = stream(seed, "crop", slice_, item)
+            rng = stream(seed, "crop", slice_, *(() if self.order == "movie" else (item,)))
             for _ in range(_DRAWS if self.crop == "random" and self.contrast else 1):
-                pixels = self._pixels(gallery, item * batch + slice_, ny, nx, rng)
+                number = self._number(slice_, item, batch, len(gallery.shapes), rng)
+                pixels = self._pixels(gallery, number, ny, nx, rng)
                 if pixels.std() >= self.contrast:
                     break
             return normalized(channels(pixels, nf), self.normalize).astype(np.float32)
 
         return read
 
+    def _number(self, slice_: int, item: int, batch: int, count: int, rng: np.random.Generator) -> int:
+        """Return which of `count` images is shown."""
+        if self.order == "random":
+            return int(rng.integers(count))
+        turn = item * batch + slice_ if self.order == "sequential" else slice_ * (count // batch) + item
+        return turn % count
+
     def _pixels(
-        self, gallery: Gallery, turn: int, rows: int, columns: int, rng: np.random.Generator
+        self, gallery: Gallery, number: int, rows: int, columns: int, rng: np.random.Generator
     ) -> np.ndarray:
-        """Draw an image and a crop; return its pixels `[rows, columns, channels]` from 0 to 1."""
-        count = len(gallery.shapes)
-        number = turn % count if self.order == "sequential" else int(rng.integers(count))
+        """Draw a crop of an image; return its pixels `[rows, columns, channels]` from 0 to 1."""
         height, width, _ = gallery.shapes[number]
         y, x = self._corner(height - rows, width - columns, rng)
         name = gallery.name(number)

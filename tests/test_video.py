@@ -1,0 +1,99 @@
+"""Videos, and movies made of any images."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from petabatch.errors import InputError, ResourceError
+from petabatch.sources import ImageArray, Video
+
+ROOM = (16, 24, 3)
+FRAMES = 50
+
+
+def film(path: Path, codec: str, seed: int = 0, pixels: str = "bgr0") -> np.ndarray:
+    """Write a video and return its frames as FFmpeg decodes them from first to last."""
+    rng = np.random.default_rng(seed)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=25, options={"g": "12"})
+        stream.height, stream.width, _ = ROOM
+        stream.pix_fmt = pixels
+        for _ in range(FRAMES):
+            frame = av.VideoFrame.from_ndarray(rng.integers(0, 255, ROOM).astype(np.uint8), format="rgb24")
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    with av.open(str(path)) as container:
+        return np.stack([frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)])
+
+
+def show(frame: np.ndarray) -> np.ndarray:
+    return (frame / 255).astype(np.float32)
+
+
+@pytest.mark.parametrize(("name", "codec", "pixels"), [
+    ("a.mkv", "ffv1", "bgr0"), ("a.mp4", "mpeg4", "yuv420p"), ("a.mp4", "libx264", "yuv420p"),
+])  # fmt: skip
+def test_any_frame_is_found_wherever_one_begins(tmp_path: Path, name: str, codec: str, pixels: str) -> None:
+    frames = film(tmp_path / name, codec, pixels=pixels)
+    assert len(frames) == FRAMES
+    read = Video(files=str(tmp_path / name), crop="top_left").open(ROOM, 1, 1)
+    for number in (31, 32, 5, 0, 49, 12, 11, 33):
+        assert np.array_equal(read(0, number), show(frames[number])), number
+    assert np.array_equal(read(0, FRAMES), show(frames[0]))  # it begins again
+
+
+def test_slices_show_the_parts_of_all_films_side_by_side_from_any_thread(tmp_path: Path) -> None:
+    frames = np.concatenate([film(tmp_path / f"{i}.mkv", "ffv1", i) for i in range(3)])
+    read = Video(files=str(tmp_path), crop="top_left").open(ROOM, 4, 1)
+    turns = [(b, item) for item in range(8) for b in range(4)]
+    with ThreadPoolExecutor(3) as pool:
+        shown = list(pool.map(lambda turn: read(*turn), turns))
+    for (b, item), pixels in zip(turns, shown, strict=True):
+        assert np.array_equal(pixels, show(frames[b * (len(frames) // 4) + item]))
+
+
+def test_a_movie_of_any_images_shows_one_part_of_them() -> None:
+    # Each image is a ramp, so that a pixel tells where the crop is.
+    ramp = np.arange(40.0).reshape(1, 5, 8, 1) + 40 * np.arange(9.0).reshape(9, 1, 1, 1)
+    read = ImageArray(data=ramp, order="movie", crop="random").open((2, 3, 1), 2, 1)
+    for b in range(2):
+        corners = [read(b, item)[0, 0, 0] - 40 * ((4 * b + item) % 9) for item in range(9)]
+        assert len(set(corners)) == 1
+
+
+def test_a_movie_cannot_ask_for_contrast() -> None:
+    with pytest.raises(ValidationError, match="whatever its contrast"):
+        Video(files="a.mkv", contrast=0.1)
+
+
+def test_missing_cut_and_frameless_videos_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no.mkv: there are no videos here"):
+        Video(files=str(tmp_path / "no.mkv")).open(ROOM, 1, 1)
+    (tmp_path / "text.mkv").write_text("no video")
+    with pytest.raises(InputError, match=r"text.mkv: this file cannot be read"):
+        Video(files=str(tmp_path / "text.mkv")).open(ROOM, 1, 1)
+    film(tmp_path / "cut.mp4", "mpeg4", pixels="yuv420p")
+    whole = (tmp_path / "cut.mp4").read_bytes()
+    (tmp_path / "cut.mp4").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"cut.mp4: this file cannot be read"):
+        Video(files=str(tmp_path / "cut.mp4")).open(ROOM, 1, 1)
+    with av.open(str(tmp_path / "sound.mkv"), "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=8000, layout="mono")
+        sound = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), format="s16", layout="mono")
+        sound.rate = 8000
+        container.mux(stream.encode(sound))
+    with pytest.raises(InputError, match=r"sound.mkv: this file cannot be read"):
+        Video(files=str(tmp_path / "sound.mkv")).open(ROOM, 1, 1)
+
+
+def test_without_pyav_the_extra_to_install_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.mkv").write_text("")
+    monkeypatch.setitem(__import__("sys").modules, "av", None)
+    with pytest.raises(ResourceError, match=r"petabatch\[video\]"):
+        Video(files=str(tmp_path / "a.mkv")).open(ROOM, 1, 1)
