@@ -57,6 +57,18 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
             if layer not in network.layers
         ]
         problems += [
+            Problem(
+                f"probes.{name}",
+                f"layer {mask} cannot say which units of {layer} count",
+                found=str(list(network.layers[mask].shape)),
+                expected=f"{list(network.layers[layer].shape)}, or the same with one feature",
+            )
+            for layer, mask in probe.masks()
+            if layer in network.layers
+            and mask in network.layers
+            and network.layers[mask].shape not in _masking(network.layers[layer].shape)
+        ]
+        problems += [
             unknown(f"probes.{name}", "connection", connection, network.connections)
             for connection in probe.connections()
             if connection not in network.connections
@@ -85,6 +97,35 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
     ]
 
 
+def check_resets(network: Network, problems: list[Problem]) -> None:
+    """Layers that are reset have variables, and start from a layer that is shaped like them."""
+    for name, layer in network.layers.items():
+        place, variables = f"layers.{name}", [variable.name for variable in layer.variables()]
+        if layer.reset.count and not variables:
+            problems.append(
+                Problem(
+                    f"{place}.reset",
+                    "this layer has no variables that could start anew, its activity follows from its input",
+                    found=layer.type,
+                    hint="reset the layers with a state, as lca",
+                )
+            )
+        source = layer.reset_to
+        if source is None:
+            continue
+        if source not in network.layers:
+            problems.append(unknown(f"{place}.reset_to", "layer", source, network.layers))
+        elif network.layers[source].shape != layer.shape or "V" not in variables or not layer.reset.count:
+            problems.append(
+                Problem(
+                    f"{place}.reset_to",
+                    "this layer cannot start anew from the other",
+                    found=f"{layer.type} {list(layer.shape)} from {list(network.layers[source].shape)}",
+                    expected="`reset`, a layer with a potential V, and two layers of the same shape",
+                )
+            )
+
+
 def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:
     """Return the problem of a name that names nothing, with the nearest one as a hint."""
     known = list(choices)
@@ -95,6 +136,10 @@ def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:
         expected=", ".join(known) or "none is defined",
         hint=did_you_mean(found, known),
     )
+
+
+def _masking(shape: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
+    return shape, (*shape[:2], 1)
 
 
 def reporter(place: str, problems: list[Problem]) -> Callable[..., None]:

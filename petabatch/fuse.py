@@ -31,6 +31,8 @@ def find_loop(graph: Graph) -> Loop | None:
     """Return the loop if every other layer of the network is an input or a constant, else None."""
     layers = graph.network.layers
     moving = {name: layer for name, layer in layers.items() if not isinstance(layer, (Input, Constant))}
+    if not all(layer.steady for layer in moving.values()):
+        return None
     codes = [name for name, layer in moving.items() if _is_plain(layer)]
     if len(moving) != 3 or len(codes) != 1 or any(depth > 1 for depth in graph.depth.values()):
         return None
@@ -59,7 +61,7 @@ def find_loop(graph: Graph) -> Loop | None:
 
 def _is_plain(layer: Layer) -> bool:
     """Say whether a layer is an LCA in all that the kernel knows of it."""
-    return type(layer) is LCA and layer.vertices is None and layer.reset.count == 0
+    return type(layer) is LCA and layer.vertices is None
 
 
 def _only(graph: Graph, post: str, kind: type) -> Edge | None:

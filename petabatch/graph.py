@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from petabatch.checks import check_learning, check_names, check_observers, reporter, unknown
+from petabatch.checks import check_learning, check_names, check_observers, check_resets, reporter, unknown
 from petabatch.connections import Conv
 from petabatch.errors import ParamsError, Problem
 from petabatch.layers import Input
@@ -99,6 +99,10 @@ class Graph:
                     found[f"connections/{name}/{variable.name}"] = variable
         return found
 
+    def reset_lookback(self, source: str, layer: str) -> int:
+        """Return how many steps before the activity of `source` was made that `layer` is reset to."""
+        return int(self.levels[source] >= self.levels[layer])
+
     def border(self, layer: str) -> Border:
         """Return the border rule of a layer."""
         return self.network.layers[layer].border
@@ -114,6 +118,7 @@ def build(network: Network) -> Graph:
     wirings = _wire(network, problems)
     check_learning(network, problems)
     check_observers(network, problems)
+    check_resets(network, problems)
     levels = _levels(network, problems)
     if problems:
         raise ParamsError(problems)
@@ -242,6 +247,9 @@ def _depths(
             # A layer updated later in the step (or this very one) has not yet overwritten its last activity.
             later = (levels[pre] > levels[post] or pre == post) and not isinstance(network.layers[pre], Input)
             depth[pre] = max(depth[pre], edge.lookback + (0 if later else 1))
+    for name, layer in network.layers.items():
+        if layer.reset_to is not None and levels[layer.reset_to] == levels[name]:
+            depth[layer.reset_to] = max(depth[layer.reset_to], 2)
     for connection in network.connections.values():
         if isinstance(connection, Conv) and connection.learn is not None:
             depth[connection.pre] = max(depth[connection.pre], connection.delay + 1)

@@ -32,6 +32,11 @@ class Ring:
         """Return the activity of `step`, `[lanes, ny, nx, nf]`."""
         return self._places[step % len(self._places)]
 
+    def stand(self, step: int) -> None:
+        """Let the activity of `step` be that of the step before."""
+        if len(self._places) > 1:
+            self.at(step)[...] = self.at(step - 1)
+
 
 class Lane:
     """Binds a plan to the arrays of local slices `lanes`; `run` advances them."""
@@ -114,13 +119,26 @@ class Lane:
         incoming = [(edge, self._arrival(edge)) for edge in edges]
 
         def operate(now: Moment) -> None:
+            if not layer.due(now.step, now.display):
+                ring.stand(now.step)
+                return
             for buffer in drive:
                 buffer[...] = 0
             for edge, arrival in incoming:
                 drive[edge.buffer] += edge.factor * arrival(now.step)
+            if layer.resets(now.step, now.display):
+                layer.restart(state, self._start(layer.reset_to, name, now.step))
             layer.update(replace(now, layer=name), state, drive, ring.at(now.step - 1), ring.at(now.step))
 
         return operate
+
+    def _start(self, source: str | None, layer: str, step: int) -> Array | None:
+        """Return the potential that a layer starts anew from, `[lanes, ny, nx, nf]`; None is its own."""
+        if source is None:
+            return None
+        potential = self.arrays.get(f"layers/{source}/V")
+        lookback = self.plan.graph.reset_lookback(source, layer)
+        return self.rings[source].at(step - lookback) if potential is None else potential
 
     def _arrival(self, edge: Edge) -> Callable[[int], Array]:
         """Return the function of the step that gives what an edge delivers."""

@@ -53,6 +53,8 @@ class Recording:
 
     last: int
     """The last step of the run."""
+    offset: int = 0
+    """Steps by which it is recorded later."""
 
     @property
     def weights(self) -> bool:
@@ -63,13 +65,14 @@ class Recording:
         """Say whether the stream is recorded at the end of `step`."""
         if self.weights and self.period and step in (0, self.last):
             return True
-        return step > 0 and fires(self.period, step)
+        return step > 0 and fires(self.period, step, self.offset)
 
     def steps(self, first: int, last: int) -> list[int]:
         """Return the steps first .. last at whose end the stream is recorded."""
         if not self.period:
             return []
-        multiples = range(-(-first // self.period) * self.period, last + 1, self.period)
+        start = first + (self.offset - first) % self.period
+        multiples = range(start, last + 1, self.period)
         ends = {0, self.last} & set(range(first, last + 1)) if self.weights else set()
         return sorted({step for step in multiples if self.due(step)} | ends)
 
@@ -118,7 +121,7 @@ class Plan:
             if due is not None:
                 stops.append(due)
         for recording in self.recordings:
-            due = next_fire(recording.period, step)
+            due = next_fire(recording.period, step, recording.offset)
             if due is not None:
                 stops.append(due)
         return min(stops)
@@ -217,6 +220,7 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
                 probe.every.steps(display),
                 f"probes/{name}",
                 network.run.length,
+                probe.offset,
             )
 
 

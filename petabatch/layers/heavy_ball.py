@@ -36,6 +36,11 @@ class HeavyBall(LCA):
         )
         return (*super().variables(), before)
 
+    def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
+        """Start anew at rest."""
+        super().restart(state, potential)
+        state["V_before"][...] = state["V"]
+
     def update(
         self,
         now: Moment,
@@ -45,7 +50,6 @@ class HeavyBall(LCA):
         activity: Array,
     ) -> None:
         """Integrate the potential with its inertia and apply the transfer function."""
-        self.begin(now, state)
         potential, before = state["V"], state["V_before"]
         e, rest = self.decays(now.dt, state, now.xp)
         pull = drive[0] + previous if self.self_interact else drive[0]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from petabatch.spec.model import OneOf
 from petabatch.spec.parts import DISPLAY, Layer, Moment, Source
-from petabatch.spec.schedule import Schedule
+from petabatch.spec.schedule import Schedule, next_fire
 from petabatch.variable import Array
 
 
@@ -25,15 +25,14 @@ class Input(Layer):
 
     def item(self, step: int, display: int) -> int | None:
         """Return the number of the item to be read before `step`, None when the last one stays."""
-        period = self.every.steps(display)
         if step == 0:
             return 0
-        return (step - 1) // period if period and (step - 1) % period == 0 else None
+        since = step - 1 - self.offset
+        return max(0, since // self.every.steps(display)) if self.due(step, display) else None
 
     def next_change(self, step: int, display: int) -> int | None:
         """Return the first step after `step` that begins with a new item; None is never."""
-        period = self.every.steps(display)
-        return step + period - (step - 1) % period if period else None
+        return next_fire(self.every.steps(display), step, 1 + self.offset)
 
     def update(
         self,
@@ -43,6 +42,4 @@ class Input(Layer):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Carry the image over to the activity of this step."""
-        if activity is not previous:
-            activity[...] = previous
+        """Do nothing: where the layer is due, the engine has put the new image into `activity`."""

@@ -29,7 +29,6 @@ class ISTA(LCA):
         activity: Array,
     ) -> None:
         """Step along the gradient and apply the transfer function."""
-        self.begin(now, state)
         potential = state["V"]
         step = now.dt / self.tau
         if self.time_scale is not None:

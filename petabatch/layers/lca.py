@@ -12,10 +12,7 @@ from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
 from petabatch.spec.parts import Moment
-from petabatch.spec.schedule import Every, Schedule, fires
 from petabatch.variable import Array, Variable
-
-NEVER = Every(0)
 
 
 class LCA(Thresholded):
@@ -35,10 +32,6 @@ class LCA(Thresholded):
     """Add the layer's own activity back, so that a unit does not inhibit itself."""
     initial: Finite = 0.0
     """Membrane potential at step 0."""
-    reset: Schedule = NEVER
-    """When the potential starts anew: with `display` in each first step of an image. The activity of the step
-    before is still that of the last image (resetStateOnTrigger of the original)."""
-
     time_scale: Annotated[TimeScale, OneOf(TimeScale)] | None = None
     """Adapt the step of each slice to how its energy falls; `run.dt` is multiplied by the time scale."""
 
@@ -66,13 +59,6 @@ class LCA(Thresholded):
         """Set the activity that belongs to the initial potential."""
         self.curve(state["V"], activity, np)
 
-    def begin(self, now: Moment, state: Mapping[str, Array]) -> None:
-        """Set the potential, and what else each unit has, back to its initial value where that is due."""
-        if fires(self.reset.steps(now.display), now.step, offset=1):
-            for variable in self.variables():
-                if variable.shape == self.shape:
-                    state[variable.name][...] = variable.initial
-
     def update(
         self,
         now: Moment,
@@ -82,7 +68,6 @@ class LCA(Thresholded):
         activity: Array,
     ) -> None:
         """Integrate the potential and apply the transfer function."""
-        self.begin(now, state)
         potential = state["V"]
         e, rest = self.decays(now.dt, state, now.xp)
         pull = drive[0] + previous if self.self_interact else drive[0]

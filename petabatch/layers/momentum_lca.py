@@ -51,7 +51,6 @@ class MomentumLCA(LCA):
         activity: Array,
     ) -> None:
         """Integrate the potential with the pull of two steps and apply the transfer function."""
-        self.begin(now, state)
         potential, before = state["V"], state["pull"]
         e, rest = self.decays(now.dt, state, now.xp)
         pull = rest * (drive[0] + previous if self.self_interact else drive[0])

@@ -48,9 +48,7 @@ class Cost(Model):
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Array:
         """Return coefficient times the sum, float64 `[lanes]`."""
         each = cost(read(self.layer, "A"), self.norm, self.above, self.corner, xp)
-        if self.mask is not None:
-            each = each * (read(self.mask, "A") != 0)
-        return self.coefficient * sums(each)
+        return self.coefficient * sums(masked(each, self.mask, read))
 
 
 def cost(activity: Array, norm: Norm, above: float, corner: float | None, xp: Any) -> Array:
@@ -74,6 +72,11 @@ def check_corner(norm: Norm, corner: float | None) -> None:
             "`corner` belongs to the cost `firm`",
             {"got": f"cost {norm}, corner {corner}", "expected": "both or neither"},
         )
+
+
+def masked(each: Array, mask: str | None, read: Callable[[str, str], Array]) -> Array:
+    """Return the costs with 0 where the layer `mask` is zero."""
+    return each if mask is None else each * (read(mask, "A") != 0)
 
 
 def sums(values: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from petabatch.probes.cost import sums
+from petabatch.probes.cost import cost, masked, sums
 from petabatch.spec.model import NonNegative
 from petabatch.spec.parts import Probe
 from petabatch.variable import Array
@@ -14,9 +14,14 @@ from petabatch.variable import Array
 class _LayerProbe(Probe):
     layer: str
     """Layer that is measured."""
+    mask: str | None = None
+    """Layer that says which units count: those where it is not zero. With one feature it holds for all."""
 
     def layers(self) -> Sequence[str]:
-        return (self.layer,)
+        return (self.layer, *([self.mask] if self.mask is not None else []))
+
+    def masks(self) -> Sequence[tuple[str, str]]:
+        return ((self.layer, self.mask),) if self.mask is not None else ()
 
 
 class L2(_LayerProbe):
@@ -30,7 +35,8 @@ class L2(_LayerProbe):
 
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
         """Return it, `[lanes]`."""
-        return {"squares": sums(xp.square(read(self.layer, "A"), dtype=float))}
+        each = cost(read(self.layer, "A"), "squares", 0.0, None, xp)
+        return {"squares": sums(masked(each, self.mask, read))}
 
 
 class L1(_LayerProbe):
@@ -44,7 +50,8 @@ class L1(_LayerProbe):
 
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
         """Return it, `[lanes]`."""
-        return {"sum": sums(xp.abs(read(self.layer, "A")))}
+        each = cost(read(self.layer, "A"), "l1", 0.0, None, xp)
+        return {"sum": sums(masked(each, self.mask, read))}
 
 
 class L0(_LayerProbe):
@@ -56,10 +63,10 @@ class L0(_LayerProbe):
 
     def quantities(self) -> Mapping[str, str]:
         """Name the count and the fraction."""
-        return {"active": "number of active units", "fraction": "active units over all units"}
+        return {"active": "number of active units", "fraction": "active units over all units that count"}
 
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
         """Return both, `[lanes]`."""
-        activity = read(self.layer, "A")
-        active = sums(xp.abs(activity) > self.above)
-        return {"active": active, "fraction": active * (len(activity) / activity.size)}
+        each = cost(read(self.layer, "A"), "l0", self.above, None, xp)
+        active, units = (sums(masked(values, self.mask, read)) for values in (each, xp.ones_like(each)))
+        return {"active": active, "fraction": active / xp.maximum(units, 1)}

@@ -35,6 +35,10 @@ class Sum(Probe):
         """Name the layers of all terms."""
         return [name for term in self.terms.values() for name in term.names]
 
+    def masks(self) -> Sequence[tuple[str, str]]:
+        """Name what is masked by what."""
+        return [(term.layer, term.mask) for term in self.terms.values() if term.mask is not None]
+
     def quantities(self) -> Mapping[str, str]:
         """Name the sum and its terms."""
         described = {
@@ -59,6 +63,10 @@ class Quotient(Probe):
     def layers(self) -> Sequence[str]:
         """Name the layers of both costs."""
         return (*self.numerator.names, *self.denominator.names)
+
+    def masks(self) -> Sequence[tuple[str, str]]:
+        """Name what is masked by what."""
+        return [(c.layer, c.mask) for c in (self.numerator, self.denominator) if c.mask is not None]
 
     def quantities(self) -> Mapping[str, str]:
         """Name the quotient."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from petabatch.spec.model import Count, Finite, Flag, Index, Part
-from petabatch.spec.schedule import Every, Schedule
+from petabatch.spec.schedule import Every, Schedule, fires
 from petabatch.variable import Array, Border, Variable
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ Shape = tuple[Count, Count, Count]
 """`[ny, nx, nf]`: rows, columns, features."""
 
 DISPLAY = Every(1, "displays")
+STEP = Every(1, "steps")
+NEVER = Every(0)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,36 @@ class Layer(Part):
     """Pin the level of this layer; by default it is derived from the connections."""
     border: Literal["zero", "mirror"] | Finite = "zero"
     """What connections see beyond the edge: zeros, the mirrored layer, or a constant value."""
+    every: Schedule = STEP
+    """When the layer updates: in the first step of each such period, as an input of this period shows a new
+    image. In between, its activity and state stand (updateOnlyOnTrigger of the original)."""
+    offset: int = 0
+    """Steps by which it updates and is reset later; with `display`, -1 is the last step of each display."""
+    reset: Schedule = NEVER
+    """When its variables start anew from their initial values: in the first step of each such period. The
+    activity of the step before is still that of the last image (resetStateOnTrigger of the original)."""
+    reset_to: str | None = None
+    """Layer whose membrane potential, or activity if it has none, the potential then starts from."""
+
+    @property
+    def steady(self) -> bool:
+        """Say whether it updates in every step and is never reset."""
+        return self.every == STEP and self.reset.count == 0
+
+    def due(self, step: int, display: int) -> bool:
+        """Say whether the layer updates in `step`."""
+        return fires(self.every.steps(display), step, 1 + self.offset)
+
+    def resets(self, step: int, display: int) -> bool:
+        """Say whether the layer's variables start anew in `step`."""
+        return fires(self.reset.steps(display), step, 1 + self.offset)
+
+    def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
+        """Set the variables to their initial values in place, `V` to `potential` where one is given."""
+        for variable in self.variables():
+            state[variable.name][...] = variable.initial
+        if potential is not None:
+            state["V"][...] = potential
 
     def variables(self) -> Sequence[Variable]:
         """Declare state beyond the activity `A`; shapes without the leading batch axis."""
@@ -233,12 +265,18 @@ class Probe(Part):
 
     kind: ClassVar[str] = "probe"
     type: str
-    every: Schedule = Every(1, "steps")
-    """When the probe measures."""
+    every: Schedule = STEP
+    """When the probe measures: at the end of these steps."""
+    offset: int = 0
+    """Steps by which it measures later; with `every = "display"`, 1 means after the first step of each."""
 
     @abstractmethod
     def layers(self) -> Sequence[str]:
         """Name the layers it reads, so that a dangling name is found before the run."""
+
+    def masks(self) -> Sequence[tuple[str, str]]:
+        """Name the layers it reads in part and, beside each, the layer that says which part."""
+        return ()
 
     def connections(self) -> Sequence[str]:
         """Name the connections it reads through; by default none."""
