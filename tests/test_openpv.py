@@ -11,7 +11,7 @@ import pytest
 from petabatch import memory, openpv
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import LCA, LogTimeScale
-from petabatch.openpv_input import chosen, prepared
+from petabatch.openpv.input import chosen, prepared
 from petabatch.spec.network import Network
 
 SMALL = {"nx": 8, "ny": 8, "nfin": 1, "nbatch": 2, "patch": 4, "stride": 2, "nfeat": 5, "D": 6, "nsteps": 18}

@@ -107,3 +107,17 @@ def _standard(v: np.ndarray) -> np.ndarray:
 def _ranged(v: np.ndarray) -> np.ndarray:
     low, high = v.min(), v.max()
     return (v - low) * (np.float32(1) / (high - low)) if high > low else np.zeros_like(v)
+
+
+def source(p: Mapping[str, Any], shown: Any, images: Any, display: int, steps: int) -> Frames:
+    """Return what the input layer shows: of `images` `[n, height, width, c]`, or as `shown` has it.
+
+    Raises ParamsError unless one of the two is given.
+    """
+    if (shown is None) == (images is None):
+        raise ParamsError([Problem("", "give either `input` or `images`")], "openpv")
+    if shown is None:
+        return frames(p, np.asarray(images), periods=-(-steps // display))
+    periods, batch = np.shape(shown)[:2]
+    data = np.asarray(shown, np.float32).reshape(periods * batch, *np.shape(shown)[2:])
+    return Frames(data=data, index=np.arange(periods * batch).reshape(periods, batch))

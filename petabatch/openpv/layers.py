@@ -1,0 +1,85 @@
+"""The layer V1: its kind, its transfer function, its time scale."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from petabatch.layers import ISTA, LCA, BaseTimeScale, KneeTimeScale, LogTimeScale, MomentumLCA
+from petabatch.openpv.parameters import INFINITY, one_of
+from petabatch.spec.parts import Layer
+
+_CONTROLLERS = {
+    "KneeTimeScaleProbe": KneeTimeScale,
+    "LogTimeScaleProbe": LogTimeScale,
+    "AdaptiveTimeScaleProbe": BaseTimeScale,
+}
+_CONTROL = {
+    "baseMin": "minimum",
+    "baseMax": "maximum",
+    "tauFactor": "factor",
+    "growthFactor": "growth",
+}
+_OWN_CONTROL: dict[Any, dict[str, str]] = {
+    KneeTimeScale: {"kneeThresh": "knee", "kneeSlope": "slope"},
+    LogTimeScale: {"logThresh": "threshold", "logSlope": "slope"},
+}
+
+
+def code(p: Mapping[str, Any], shape: tuple[int, int, int]) -> Layer:
+    """Return V1: every kind of it has the same parameters but for its momentum.
+
+    Without a time scale the original decays by exp(-dt^2 / tau), with one by exp(-scale dt / tau)
+    (`HyPerLCAInternalStateBuffer.cpp:110, 168-176`).
+    """
+    kinds: dict[str, tuple[type[LCA], dict[str, Any]]] = {
+        "HyPerLCALayer": (LCA, {"self_interact": p["selfInteract"]}),
+        "MomentumLCALayer": (
+            MomentumLCA,
+            {"self_interact": p["selfInteract"], "rate": p["LCAMomentumRate"]},
+        ),
+        "ISTALayer": (ISTA, {}),
+    }
+    kind, own = one_of("v1type", p["v1type"], kinds)
+    tau = p["tau"] if p["adaptive"] else float(np.float32(p["tau"] / p["dt"]))
+    # A negative width lowers the threshold instead (`ANNActivityBuffer.cpp:229-239`).
+    width = float(p["VWidth"])
+    with warnings.catch_warnings():
+        # Whoever asks for the original's momentum gets it; the docs say what it does.
+        warnings.simplefilter("ignore")
+        layer: LCA = kind(
+            shape=shape,
+            tau=tau,
+            threshold=p["VThresh"] + min(width, 0.0),
+            transfer="firm" if width else "hard",
+            width=abs(width),
+            shift=p["AShift"],
+            minimum=p["AMin"],
+            maximum=math.inf if p["AMax"] == INFINITY else p["AMax"],
+            initial=_initial(p),
+            time_scale=_time_scale(p) if p["adaptive"] else None,
+            border=border(p["v1_mirror"]),
+            **own,
+        )
+    return layer
+
+
+def _initial(p: Mapping[str, Any]) -> float:
+    known = {"ConstantV": p["VThresh"] if p["valueV"] is None else p["valueV"], "ZeroV": 0.0}
+    return float(one_of("initV", p["initV"], known))
+
+
+def _time_scale(p: Mapping[str, Any]) -> Any:
+    kind = one_of("adaptType", p["adaptType"], _CONTROLLERS)
+    names = {**_CONTROL, **_OWN_CONTROL.get(kind, {})}
+    given = {**p["knee"], **p["log"]}
+    return kind(energy="energy", **{ours: given[key] for key, ours in names.items() if key in given})
+
+
+def border(mirror: bool) -> Literal["mirror", "zero"]:
+    """Return the border; the original ignores `valueBC` where it does not mirror."""
+    return "mirror" if mirror else "zero"

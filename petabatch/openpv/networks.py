@@ -1,0 +1,142 @@
+"""The networks of the original that are known here, by their parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from petabatch.connections import Conv, Identity, Transpose
+from petabatch.layers import Input, Linear
+from petabatch.openpv.input import source
+from petabatch.openpv.layers import border, code
+from petabatch.openpv.learning import learning, normalize
+from petabatch.openpv.parameters import DEEP, DEFAULTS, FORWARD, filled
+from petabatch.openpv.probes import probes
+from petabatch.openpv.weights import Given
+from petabatch.spec.network import Network, Run
+
+
+def network(
+    params: Mapping[str, Any],
+    weights: Any,
+    input: np.ndarray | None = None,
+    images: np.ndarray | None = None,
+    kernel: Literal["auto", "array"] = "auto",
+) -> Network:
+    """Return the network that the original runs with these parameters, named as in `DEFAULTS`.
+
+    Three networks are known, by their parameters: with `nxp`, `Input -> Out` (feed-forward); with `V1` and
+    `V2` as tables of nf, VThresh, AShift, tau, stride, patch, the two-layer deconvolution; else
+    `Input -> InputError -> V1 -> InputRecon`, the LCA of the tutorials.
+
+    `weights` is `[nf, py, px, c]`; with `shared` false `[patches, py, px, c]` over the grid of V1 or its
+    extension; feed-forward `[ky, kx, nf_in, py, px, nf]`; with two layers a table of both,
+    `{"V1": ..., "V2": ...}`. They are normalised by `normMethod` before the first step.
+
+    `input` `[periods, nbatch, ny, nx, c]` is what the input layer shows (the last period stays), or
+    `images` `[n, height, width, c]` are raw pixels, from which it follows by the original's rules
+    (`petabatch.openpv_input`).
+
+    Raises ParamsError for a parameter that is not known or not supported.
+    """
+    if "nxp" in params:
+        return _forward(filled(params, FORWARD), weights, input, images, kernel)
+    if "V2" in params:
+        return _deep(filled(params, DEEP), weights, input, images, kernel)
+    return _single(filled(params, DEFAULTS), weights, input, images, kernel)
+
+
+def _single(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: Any) -> Network:
+    display, steps = round(p["D"] / p["dt"]), int(p["nsteps"])
+    image = (int(p["ny"]), int(p["nx"]), int(p["nfin"]))
+    units = (image[0] // p["stride"], image[1] // p["stride"], int(p["nfeat"]))
+    dictionary = Conv(
+        pre="V1",
+        post="InputRecon",
+        patch=(p["patch"], p["patch"]),
+        mode="extra_shared" if p["shared"] else "extra_non_shared",
+        init=Given(data=np.asarray(weights)),
+        normalize=normalize(p),
+        learn=learning(p) if p["plastic"] else None,
+    )
+    return Network(
+        title="as the original's LCA",
+        run=Run(batch=p["nbatch"], display=display, steps=steps, dt=p["dt"], kernel=kernel),
+        layers={
+            "Input": Input(shape=image, source=source(p, shown, images, display, steps)),
+            "InputError": Linear(shape=image, border=border(p["err_mirror"])),
+            "V1": code(p, units),
+            "InputRecon": Linear(shape=image, border=border(p["rec_mirror"])),
+        },
+        connections={
+            "InputToError": Identity(pre="Input", post="InputError", strength=p["err_scale"]),
+            "ReconToError": Identity(pre="InputRecon", post="InputError", channel="inh", feedback=True),
+            "V1ToRecon": dictionary,
+            "ErrorToV1": Transpose(pre="InputError", post="V1", of="V1ToRecon"),
+        },
+        probes=probes(p),
+    )
+
+
+def _deep(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: Any) -> Network:
+    image = (int(p["ny"]), int(p["nx"]), int(p["nfin"]))
+    display, steps = round(p["D"] / p["dt"]), int(p["nsteps"])
+    below, layers, patches = image, {}, {}
+    for name in ("V1", "V2"):
+        own = filled({**p[name], "dt": p["dt"]}, {**DEFAULTS, "nf": 16, "stride": 2}, f"{name}.")
+        shape = (below[0] // own["stride"], below[1] // own["stride"], int(own["nf"]))
+        layers[name], patches[name], below = code(own, shape), (own["patch"], own["patch"]), shape
+    scale = normalize(filled({}, DEFAULTS))
+
+    def dictionary(pre: str, post: str) -> Conv:
+        data = np.asarray(weights[pre])
+        return Conv(pre=pre, post=post, patch=patches[pre], init=Given(data=data), normalize=scale)
+
+    frames = source(filled({"nbatch": p["nbatch"]}, DEFAULTS) | p, shown, images, display, steps)
+    return Network(
+        title="as the original's two-layer LCA",
+        run=Run(batch=p["nbatch"], display=display, steps=steps, dt=p["dt"], kernel=kernel),
+        layers={
+            "Input": Input(shape=image, source=frames),
+            "InputError": Linear(shape=image),
+            "V1": layers["V1"],
+            "V1Error": Linear(shape=layers["V1"].shape),
+            "V2": layers["V2"],
+            "InputRecon": Linear(shape=image),
+            "V1Recon": Linear(shape=layers["V1"].shape),
+        },
+        connections={
+            "InputToError": Identity(pre="Input", post="InputError"),
+            "ReconToError": Identity(pre="InputRecon", post="InputError", channel="inh", feedback=True),
+            "ErrorToV1": Transpose(pre="InputError", post="V1", of="V1ToRecon"),
+            "V1ErrorToV1": Identity(pre="V1Error", post="V1", channel="inh", feedback=True),
+            "V1ToV1Error": Identity(pre="V1", post="V1Error"),
+            "V1ReconToV1Error": Identity(pre="V1Recon", post="V1Error", channel="inh", feedback=True),
+            "V1ErrorToV2": Transpose(pre="V1Error", post="V2", of="V2ToV1Recon"),
+            "V1ToRecon": dictionary("V1", "InputRecon"),
+            "V2ToV1Recon": dictionary("V2", "V1Recon"),
+        },
+    )
+
+
+def _forward(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: Any) -> Network:
+    image = (int(p["ny"]), int(p["nx"]), int(p["nfin"]))
+    out = (image[0] // p["stride"], image[1] // p["stride"], int(p["nf"]))
+    if shown is not None and np.ndim(shown) == 4:
+        shown = np.asarray(shown)[None]
+    frames = source(filled({"nbatch": p["nbatch"]}, DEFAULTS) | p, shown, images, 1, 1)
+    return Network(
+        title="as the original's feed-forward connection",
+        run=Run(batch=p["nbatch"], steps=1, kernel=kernel),
+        layers={
+            "Input": Input(shape=image, source=frames, border="mirror"),
+            "Out": Linear(shape=out),
+        },
+        connections={
+            "InputToOut": Conv(
+                pre="Input", post="Out", patch=(p["nxp"], p["nxp"]), init=Given(data=np.asarray(weights))
+            ),
+        },
+    )

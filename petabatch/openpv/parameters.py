@@ -1,0 +1,63 @@
+"""The parameters of the original that are known here, by the names the golden cases use."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from petabatch.errors import ParamsError, Problem
+
+INFINITY = "infinity"
+DEFAULTS: dict[str, Any] = {
+    # the network's size, and the shape of the patches
+    "nx": 32, "ny": 32, "nfin": 3, "nbatch": 1, "patch": 8, "stride": 2, "nfeat": 128,
+    # time
+    "dt": 1.0, "D": 400, "nsteps": 400,
+    # the layer V1
+    "v1type": "HyPerLCALayer", "tau": 100.0, "selfInteract": True, "LCAMomentumRate": 0.0,
+    "VThresh": 0.55, "AMin": 0.0, "AMax": INFINITY, "AShift": 0.55, "VWidth": 0.0,
+    "initV": "ConstantV", "valueV": None,
+    # borders
+    "err_mirror": False, "v1_mirror": False, "rec_mirror": False,
+    "err_bc": 0.0, "v1_bc": 0.0, "rec_bc": 0.0,
+    # adaptive time scale
+    "adaptive": False, "adaptType": "KneeTimeScaleProbe", "knee": {}, "log": {},
+    # energy
+    "l1": "L1NormLCAProbe", "coefficient": 1.0, "nnzThreshold": 0.0,
+    # input
+    "err_scale": 1.0, "inputPath": "", "batchMethod": "byImage",
+    "start_frame_index": None, "skip_frame_index": None,
+    "offsetX": 0, "offsetY": 0, "normLum": True, "normStd": True, "inverse": False,
+    # weights and learning
+    "weights": "", "shared": True, "normMethod": "normalizeL2", "strength": 1.0,
+    "plastic": False, "conntype": "MomentumConn", "method": "viscosity", "tauConn": 100.0, "decay": 0.0,
+    "useMomentumTau": False, "dWMax": 1.0, "normalizeDw": True, "immediate": True, "trigOffset": 0.0,
+    "dWMaxDecayInterval": 0, "dWMaxDecayFactor": 0.0,
+    # without effect on any number: intervals of output, and which delivery code runs
+    "ckpt": 1, "writeStep": 1.0, "wstep": 1.0, "trans_sparse": True,
+}  # fmt: skip
+"""Every parameter of the one-layer network, by the name the golden cases use, and what it is if not given."""
+DEEP = {"nx": 32, "ny": 32, "nfin": 3, "nbatch": 1, "D": 100, "nsteps": 200, "V1": {}, "V2": {}, "dt": 1.0}
+FORWARD = {"nx": 32, "ny": 32, "nfin": 3, "nbatch": 1, "stride": 1, "nxp": 5, "nf": 6}
+
+
+def filled(params: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the parameters with defaults for the others; raises ParamsError for names that are not known."""
+    problems = []
+    for key in params:
+        if key not in defaults:
+            near = difflib.get_close_matches(key, defaults, n=1)
+            hint = f"did you mean {near[0]}?" if near else ""
+            problems.append(Problem(prefix + key, "this parameter is not known here", hint=hint))
+    if problems:
+        raise ParamsError(problems, "openpv")
+    return {**defaults, **params}
+
+
+def one_of(key: str, value: str, known: Mapping[str, Any]) -> Any:
+    """Return what `value` stands for; raises ParamsError, naming the choices, where it is none of them."""
+    if value not in known:
+        problem = Problem(key, "this is not supported", found=repr(value), expected=", ".join(known))
+        raise ParamsError([problem], "openpv")
+    return known[value]

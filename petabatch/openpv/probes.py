@@ -1,0 +1,37 @@
+"""The probes: energy, sparsity cost and norms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from petabatch.openpv.parameters import one_of
+from petabatch.probes import L0, L1, L2, Energy
+from petabatch.spec.parts import Probe
+
+
+def probes(p: Mapping[str, Any]) -> dict[str, Probe]:
+    """Return those of the network `InputError`, `V1`."""
+    price = _price(p)
+    return {
+        "energy": Energy(error="InputError", code="V1", **price),
+        "sparsity_cost": Energy(error="InputError", code="V1", **{**price, "coefficient": 1.0}),
+        "err_sumsq": L2(layer="InputError"),
+        "l1": L1(layer="V1"),
+        "l0": L0(layer="V1"),
+    }
+
+
+def _price(p: Mapping[str, Any]) -> dict[str, Any]:
+    """Return cost and coefficient of a sparsity probe (`VThreshEnergyProbeComponent.cpp:40` and others)."""
+    threshold = p["VThresh"]
+    corner = threshold + p["VWidth"]
+    known: dict[str, dict[str, Any]] = {
+        "L1NormLCAProbe": {"cost": "l1", "coefficient": threshold},
+        "L0NormLCAProbe": {"cost": "l0", "coefficient": threshold**2 / 2, "above": threshold},
+        "FirmThresholdCostFnLCAProbe": {"cost": "firm", "coefficient": threshold, "corner": corner},
+        "L1NormProbe": {"cost": "l1", "coefficient": p["coefficient"]},
+        "L0NormProbe": {"cost": "l0", "coefficient": p["coefficient"], "above": p["nnzThreshold"]},
+        "FirmThresholdCostFnProbe": {"cost": "firm", "coefficient": p["coefficient"], "corner": corner},
+    }
+    return dict(one_of("l1", p["l1"], known))
