@@ -12,6 +12,7 @@ from petabatch.engine import Engine
 from petabatch.errors import ParamsError, RunDirectoryError, StoppedEarly
 from petabatch.graph import build
 from petabatch.logs import log, silence, to_file
+from petabatch.origin import set_out
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.launch import connect
 from petabatch.plan import Plan, schedule
@@ -65,7 +66,7 @@ def run(
     """
     comm = _connect(mpi)
     engine = Engine(plan(loaded), comm, threads)
-    engine.start()
+    _begin(engine, loaded)
     directory = None
     if comm.rank == 0:
         suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
@@ -93,7 +94,7 @@ def _resume(directory: RunDirectory, comm: Comm, threads: int | None, quiet: boo
     engine = Engine(plan(loaded), comm, threads)
     head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
     if head is None:
-        engine.start()
+        _begin(engine, loaded)
     else:
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
         engine.resume(meta["step"], arrays)
@@ -110,6 +111,18 @@ def _resume(directory: RunDirectory, comm: Comm, threads: int | None, quiet: boo
     if head is None:
         session.checkpoint()
     session.go(quiet)
+
+
+def _begin(engine: Engine, loaded: Loaded) -> None:
+    """Set the state a run begins with: that of step 0, or of a checkpoint of another run."""
+    origin = loaded.network.run.start_from
+    try:
+        if origin is None:
+            engine.start()
+        else:
+            set_out(engine, Path(origin))
+    except ParamsError as error:
+        raise loaded.error(error.problems) from None
 
 
 def _connect(mpi: bool | None) -> Comm:

@@ -12,9 +12,9 @@ from petabatch.errors import InputError
 from petabatch.sources.files import dataset, open_hdf5, open_npy
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.memory import Data
-from petabatch.sources.paths import FilePath
 from petabatch.sources.pixels import largest
 from petabatch.sources.view import View
+from petabatch.spec.beside import FilePath
 
 
 class ImageArray(View):

@@ -1,4 +1,4 @@
-"""Paths in params files, relative to these or else to the working directory, and the files they name."""
+"""The files that paths and patterns in params files name."""
 
 from __future__ import annotations
 
@@ -8,24 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import Field
 
 from petabatch.errors import InputError
-
-
-def beside(path: str, folder: str | os.PathLike[str]) -> str:
-    """Return `path` as seen from `folder` when something is there, else as given."""
-    seen = os.path.abspath(os.path.join(folder, path))
-    return seen if os.path.exists(seen) or any(glob.iglob(seen, recursive=True)) else path
-
-
-def _locate(path: str, info: ValidationInfo) -> str:
-    folder = (info.context or {}).get("folder")
-    return path if folder is None else beside(path, folder)
-
-
-FilePath = Annotated[str, AfterValidator(_locate)]
-"""A path or pattern. Validated with the context `{"folder": ...}` it is looked for in that folder first."""
+from petabatch.spec.beside import FilePath, beside
 
 Files = FilePath | Annotated[tuple[FilePath, ...], Field(min_length=1)]
 """Files by a key: see `listed`."""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.spec.beside import FilePath
 from petabatch.spec.duration import Duration
 from petabatch.spec.model import Count, Index, Model, OneOf, Positive
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe
@@ -41,6 +42,13 @@ class Run(Model):
     """Compare the weights of all ranks every so many updates, and stop when they differ."""
     wall_limit: Duration | None = None
     """Stop with a checkpoint after this time, as `"11h50m"`."""
+    start_from: FilePath | None = None
+    """Run directory (its newest checkpoint) or checkpoint file of another run to go on from. Its steps count:
+    schedules and images go on, and the run's length includes them."""
+    batch_change: Literal["error", "cycle", "reset"] = "error"
+    """What slices begin with when `batch` is not that of `start_from`. `error`: nothing; it is refused.
+    `cycle`: slice i with the state of slice i modulo the old batch. `reset`: slices beyond the old batch as
+    at step 0. Weights that all slices share are taken over in any case."""
 
     @model_validator(mode="after")
     def _one_length(self) -> Run:

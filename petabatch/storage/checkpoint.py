@@ -109,6 +109,12 @@ def load_checkpoint(path: Path, lo: int, hi: int) -> tuple[dict[str, np.ndarray]
     return arrays, json.loads(attributes["meta"])
 
 
+def checkpoint_batch(path: Path) -> tuple[int, set[str]]:
+    """Return the batch of the checkpoint with head `path`, and the names of its arrays that are per slice."""
+    _, attributes = _read_head(path)
+    return int(attributes["batch"]), set(json.loads(attributes["batched"]))
+
+
 def checkpoint_steps(directory: RunDirectory) -> list[int]:
     """Return the steps of all checkpoints that have a head, ascending."""
     found = (_HEAD.fullmatch(entry.name) for entry in directory.checkpoints.iterdir())
