@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from petabatch.connections import Conv
 from petabatch.errors import Problem, did_you_mean
+from petabatch.geometry import GeometryError
 from petabatch.layers import LCA
 from petabatch.spec.network import Network
 
@@ -46,6 +47,42 @@ def check_learning(network: Network, problems: list[Problem]) -> None:
                     expected=f"{connection.post} {list(network.layers[connection.post].shape)}",
                 )
             )
+
+
+def check_normalisers(network: Network, problems: list[Problem]) -> None:
+    """Connections that are normalised together exist, fit, and have one normaliser."""
+    weighted = {name: c for name, c in network.connections.items() if isinstance(c, Conv)}
+    seen: set[str] = set()
+    for name, owner in weighted.items():
+        for other in owner.normalize.together if owner.normalize is not None else ():
+            key, taken = f"connections.{name}.normalize.together", other == name or other in seen
+            seen.add(other)
+            if other not in weighted:
+                problems.append(unknown(key, "connection with weights", other, weighted))
+            elif taken or weighted[other].normalize is not None:
+                problems.append(
+                    Problem(
+                        key, "this connection is normalised twice", other, "another one, without `normalize`"
+                    )
+                )
+            elif (kernels := _kernels(network, owner)) != (found := _kernels(network, weighted[other])):
+                problems.append(
+                    Problem(
+                        key,
+                        "these connections do not have as many patches in the same mode",
+                        found=f"{other}: {found}",
+                        expected=f"{name}: {kernels}",
+                    )
+                )
+
+
+def _kernels(network: Network, conv: Conv) -> str:
+    """Return in words what two connections must have in common to be normalised together."""
+    try:
+        weights = conv.weights(network.layers)
+    except (GeometryError, KeyError):
+        return "wrong"  # reported where it is wrong
+    return f"{weights.shape[:3]} for each {weights.per}"
 
 
 def check_observers(network: Network, problems: list[Problem]) -> None:
@@ -95,6 +132,11 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
         for name in network.output.connections
         if name not in weighted
     ]
+    for name, wanted in network.output.connections.items():
+        connection = network.connections.get(name)
+        if "usage" in wanted.variables and isinstance(connection, Conv) and connection.learn is None:
+            key = f"output.connections.{name}.variables"
+            problems.append(Problem(key, "these weights do not learn", "usage", "a connection with `learn`"))
 
 
 def check_resets(network: Network, problems: list[Problem]) -> None:

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from petabatch.checks import check_learning, check_names, check_observers, check_resets, reporter, unknown
+from petabatch.checks import (
+    check_learning,
+    check_names,
+    check_normalisers,
+    check_observers,
+    check_resets,
+    reporter,
+    unknown,
+)
 from petabatch.connections import Conv
 from petabatch.errors import ParamsError, Problem
 from petabatch.layers import Input
@@ -87,21 +95,35 @@ class Graph:
                     checkpoint=False,
                 )
             if conv.learn is not None:
-                scratch = replace(weights, per="slice", checkpoint=False)
-                found[f"connections/{name}/product"] = replace(scratch, name="product")
-                if conv.learn.counted:
-                    found[f"connections/{name}/counts"] = replace(scratch, name="counts")
-                if self.network.run.reduce == "overlapped" and weights.per == "network":
-                    for kind in ("product", "counts"):
-                        if f"connections/{name}/{kind}" in found:
-                            found[f"connections/{name}/late_{kind}"] = replace(weights, name=f"late_{kind}")
-                for variable in conv.learn.variables(weights):
-                    found[f"connections/{name}/{variable.name}"] = variable
+                own = [*conv.learn.variables(weights), *self._lesson(name, conv, weights)]
+                found |= {f"connections/{name}/{variable.name}": variable for variable in own}
         return found
 
     def reset_lookback(self, source: str, layer: str) -> int:
         """Return how many steps before the activity of `source` was made that `layer` is reset to."""
         return int(self.levels[source] >= self.levels[layer])
+
+    def _lesson(self, name: str, conv: Conv, weights: Variable) -> list[Variable]:
+        """Declare what the updates of a plastic connection need beside its rule's own state."""
+        output = self.network.output.connections.get(name)
+        usage = replace(
+            weights,
+            name="usage",
+            shape=(1, 1, weights.shape[2]),
+            dims=weights.dims[:3],
+            description="how often each feature was active at the last update, over positions and slices",
+        )
+        counted = conv.revive is not None or (output is not None and "usage" in output.variables)
+        sums = [replace(weights, name="product")]
+        sums += [replace(weights, name="counts")] if conv.learn is not None and conv.learn.counted else []
+        sums += [replace(usage, name="active")] if counted else []
+        late = self.network.run.reduce == "overlapped" and weights.per == "network"
+        return [
+            *(replace(one, per="slice", checkpoint=False) for one in sums),
+            *(replace(one, name=f"late_{one.name}") for one in sums if late),
+            *([usage] if counted else []),
+            *([replace(usage, name="idle", description="updates without activity")] if conv.revive else []),
+        ]
 
     def border(self, layer: str) -> Border:
         """Return the border rule of a layer."""
@@ -117,6 +139,7 @@ def build(network: Network) -> Graph:
     check_names(network, problems)
     wirings = _wire(network, problems)
     check_learning(network, problems)
+    check_normalisers(network, problems)
     check_observers(network, problems)
     check_resets(network, problems)
     levels = _levels(network, problems)

@@ -13,6 +13,7 @@ from petabatch.fused import fuse
 from petabatch.graph import Edge
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import LCA
+from petabatch.lessons import change, normalise
 from petabatch.plan import Lesson, Plan
 from petabatch.recorder import Recorder
 from petabatch.spec.parts import Moment
@@ -83,9 +84,7 @@ class Lane:
             stop = self.plan.next_event(step, last)
             self._steps(step, stop)
             step = stop
-            for lesson in self.plan.lessons:
-                if lesson.due(step):
-                    self._learn(lesson, step)
+            self._learn(step)
             self.record(step)
         self._check(step)
 
@@ -195,8 +194,24 @@ class Lane:
                 energy = _host(self._measure(controller.energy, step - 1)["total"])
             controller.control(self.layer_state[name], energy)
 
-    def _learn(self, lesson: Lesson, step: int) -> None:
-        """Compute the Hebbian product; apply it at once where nothing crosses slices."""
+    def _learn(self, step: int) -> None:
+        """Compute what updates that are due need of each slice; make them where nothing crosses slices."""
+        graph, changed = self.plan.graph, set()
+        for lesson in self.plan.lessons:
+            if lesson.due(step):
+                self._product(lesson, step)
+                if not lesson.reduced:
+                    mine, slices = owned(self.arrays, f"connections/{lesson.name}"), self.now.slices
+                    change(graph, lesson.name, mine, mine, lesson.update(step), 1, slices, self.now.xp)
+                    changed.add(lesson.name)
+        if changed:
+            for name in normalise(graph, self.arrays, self.now.xp, changed):
+                refresh(graph, self.arrays, self.kernels, name)
+            if self.fused is not None:
+                self.fused.load_weights()
+
+    def _product(self, lesson: Lesson, step: int) -> None:
+        """Compute the Hebbian product and what is counted with it."""
         graph = self.plan.graph
         conv, wiring = graph.plastic[lesson.name], graph.wirings[lesson.name]
         rule, way = conv.learn, wiring.link
@@ -221,21 +236,8 @@ class Lane:
             if rule.counted:
                 ones = self.kernels.xp.ones_like(post)
                 mine["counts"][...] = product(rule.tally(pre), ones)
-        if not lesson.reduced:
-            rule.change(
-                mine["weights"],
-                mine["product"],
-                mine.get("counts"),
-                mine,
-                lesson.update(step),
-                1,
-                self.kernels.xp,
-            )
-            if conv.normalize is not None:
-                conv.normalize.apply(mine["weights"], self.kernels.xp)
-            refresh(graph, self.arrays, self.kernels, lesson.name)
-            if self.fused is not None:
-                self.fused.load_weights()
+        if "active" in mine:
+            mine["active"][:, 0, 0] = (pre != 0).sum(axis=(1, 2))
 
     def activity(self, layer: str, variable: str, step: int) -> Array:
         """Return a variable of a layer; of the activity that of `step`."""

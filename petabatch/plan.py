@@ -192,27 +192,28 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
                 f"layers/{name}/{variable}",
                 network.run.length,
             )
-    for name, conv in graph.weighted.items():
+    for name in graph.weighted:
         if name not in network.output.connections:
             continue
-        weights = conv.weights(network.layers)
-        batched = weights.per == "slice"
-        # Kernel axes of length one say nothing: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
-        plain = weights.shape[:2] == (1, 1)
-        shape, dims = (weights.shape[2:], weights.dims[2:]) if plain else (weights.shape, weights.dims)
-        yield Recording(
-            Stream(
-                f"connections/{name}/weights",
-                (batch, *shape) if batched else shape,
-                ("batch", *dims) if batched else dims,
-                network.run.precision,
-                batched=batched,
-                description=weights.description,
-            ),
-            network.output.connections[name].every.steps(display),
-            f"connections/{name}/weights",
-            network.run.length,
-        )
+        for kind in network.output.connections[name].variables:
+            array = graph.variables[f"connections/{name}/{kind}"]
+            batched = array.per == "slice"
+            # Kernel axes of length one say nothing: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
+            plain = array.shape[:2] == (1, 1)
+            shape, dims = (array.shape[2:], array.dims[2:]) if plain else (array.shape, array.dims)
+            yield Recording(
+                Stream(
+                    f"connections/{name}/{kind}",
+                    (batch, *shape) if batched else shape,
+                    ("batch", *dims) if batched else dims,
+                    network.run.precision,
+                    batched=batched,
+                    description=array.description,
+                ),
+                network.output.connections[name].every.steps(display),
+                f"connections/{name}/{kind}",
+                network.run.length,
+            )
     for name, probe in network.probes.items():
         for quantity, description in probe.quantities().items():
             yield Recording(

@@ -9,6 +9,7 @@ import numpy as np
 
 from petabatch.graph import Graph
 from petabatch.kernels.array import ArrayKernels
+from petabatch.lessons import normalise
 from petabatch.random import stream
 from petabatch.variable import Array, Variable
 
@@ -48,8 +49,7 @@ class State:
             weights[...] = self.xp.asarray(
                 conv.init.weights(weights.shape[1:], stream(network.run.seed, f"weights/{name}"))
             )
-            if conv.normalize is not None:
-                conv.normalize.apply(weights, self.xp)
+        normalise(self.graph, self.arrays, self.xp)
         self.refresh()
         for name, layer in network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from petabatch.lessons import SUMMED, change, normalise
 from petabatch.parallel.agree import agree
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.reduce import ExactSum, fast_sums
 from petabatch.plan import Lesson, Plan
 from petabatch.state import State, owned
 from petabatch.variable import Array
-
-_SUMMED = ("product", "counts")
 
 
 class Updates:
@@ -43,14 +42,19 @@ class Updates:
 
         Raises NonFiniteError, or RanksDisagree when a check of the weights over ranks is due and fails.
         """
-        for index, group in enumerate(self.groups):
-            if group[0].due(step):
-                sums = self._sums(index, group, step)
-                if sums is not None:
-                    for lesson in group:
-                        self._change(lesson, step, sums)
-                if self.run.verify and (group[0].update(step) + 1) % self.run.verify == 0:
-                    self._verify(group)
+        due = {index: group for index, group in enumerate(self.groups) if group[0].due(step)}
+        changed = set()
+        for index, group in due.items():
+            sums = self._sums(index, group, step)
+            if sums is not None:
+                for lesson in group:
+                    self._change(lesson, step, sums)
+                    changed.add(lesson.name)
+        if changed:
+            normalise(self.plan.graph, self.state.arrays, np, changed)
+        for group in due.values():
+            if self.run.verify and (group[0].update(step) + 1) % self.run.verify == 0:
+                self._verify(group)
         self.state.refresh()
 
     def poll(self) -> None:
@@ -70,7 +74,7 @@ class Updates:
         parts = {
             _called(lesson.name, kind): self.state.arrays[key]
             for lesson in group
-            for kind in _SUMMED
+            for kind in SUMMED
             if (key := f"connections/{lesson.name}/{kind}") in self.state.arrays
         }
         batch, first = self.run.batch, self.state.lo
@@ -90,7 +94,7 @@ class Updates:
         return {
             _called(lesson.name, kind): self.state.arrays[f"connections/{lesson.name}/late_{kind}"]
             for lesson in group
-            for kind in _SUMMED
+            for kind in SUMMED
             if _called(lesson.name, kind) in parts
         }
 
@@ -98,18 +102,14 @@ class Updates:
         return {
             f"connections/{lesson.name}/late_{kind}": sums[_called(lesson.name, kind)]
             for lesson in group
-            for kind in _SUMMED
+            for kind in SUMMED
             if _called(lesson.name, kind) in sums
         }
 
     def _change(self, lesson: Lesson, step: int, sums: Mapping[str, Array]) -> None:
-        conv = self.plan.graph.plastic[lesson.name]
-        mine = owned(self.state.arrays, f"connections/{lesson.name}")
-        assert conv.learn is not None
-        product, counts = (sums.get(_called(lesson.name, kind)) for kind in _SUMMED)
-        conv.learn.change(mine["weights"], product, counts, mine, lesson.update(step), self.run.batch, np)
-        if conv.normalize is not None:
-            conv.normalize.apply(mine["weights"], np)
+        graph, mine = self.plan.graph, owned(self.state.arrays, f"connections/{lesson.name}")
+        own = {kind: sums[called] for kind in SUMMED if (called := _called(lesson.name, kind)) in sums}
+        change(graph, lesson.name, mine, own, lesson.update(step), self.run.batch, (0,), np)
 
     def _verify(self, group: Sequence[Lesson]) -> None:
         names = [lesson.name for lesson in group]

@@ -17,8 +17,13 @@ pytestmark = pytest.mark.mpi
 def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
     small: Path, petabatch: Command, mode: str
 ) -> None:
-    small.write_text(small.read_text().replace("patch = [4, 4]", f'patch = [4, 4]\nmode = "{mode}"'))
-    more = ("-q", "-s", "run.batch=7", "-s", "run.displays=4")
+    own = f'mode = "{mode}"\ndecorrelate = 0.1\n'
+    if mode in ("extra_shared", "shared"):
+        own += "revive = { after = 1 }\n"
+    text = small.read_text().replace("patch = [4, 4]\n", f"patch = [4, 4]\n{own}")
+    small.write_text(text.replace("dictionary = {}", 'dictionary = { variables = ["weights", "usage"] }'))
+    # So high a threshold that some features are not active at first, and start again.
+    more = ("-q", "-s", "run.batch=7", "-s", "run.displays=4", "-s", "layers.V1.threshold=2.3")
     assert petabatch("run", small, "--out", "one", "--threads", 2, *more).returncode == 0
     expected = contents(small.parent / "one" / "run.h5")
     for ranks in (1, 2, 3, 4):

@@ -10,11 +10,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from networks import images, lca_network
 from pydantic import ValidationError
 
-from petabatch.errors import InputError
+from petabatch import memory
+from petabatch.connections import Conv
+from petabatch.errors import InputError, ParamsError
+from petabatch.graph import build
+from petabatch.layers import Linear
 from petabatch.random import stream
 from petabatch.sources import ImageArray
+from petabatch.spec.network import Network
 from petabatch.spec.parts import Initial, Normalize
 from petabatch.weights import (
     L2,
@@ -263,3 +269,71 @@ def test_float32_weights_stay_float32_and_reach_unit_length_to_its_precision() -
 def test_every_initialiser_and_normaliser_can_be_named_in_a_params_file() -> None:
     assert {"array", "file", "gaussian", "identity", "patches", "uniform"} <= set(Initial.choices())
     assert {"contrast_zero_mean", "l2", "l2_ball", "max", "none", "sum"} <= set(Normalize.choices())
+
+
+# -- several connections as one
+
+
+def grouped(together: tuple[str, ...] = ("up",), learn: bool = True, **keys: Any) -> Network:
+    """Return a code that is joined to two layers, with patches of different size."""
+    net = lca_network(images(2, 2), displays=2, learn=learn)
+    down = net.connections["dictionary"].model_copy(update={"normalize": L2(together=together, **keys)})
+    layers = {**net.layers, "far": Linear(shape=(12, 16, 2))}
+    up = Conv(pre="V1", post="far", patch=(4, 2), init=Gaussian(deviation=0.5))
+    return net.model_copy(
+        update={"layers": layers, "connections": {**net.connections, "dictionary": down, "up": up}}
+    )
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared"])
+def test_connections_normalised_together_are_as_one_array(mode: str) -> None:
+    net = grouped()
+    connections = {
+        name: c.model_copy(update={"mode": mode}) if isinstance(c, Conv) else c
+        for name, c in net.connections.items()
+    }
+    done = memory.run(net.model_copy(update={"connections": connections}), [0, 20])
+    for step in range(2):
+        down, up = (
+            done.states[f"connections/{name}/weights"][step].reshape(-1, 12, size)
+            for name, size in (("dictionary", 108), ("up", 16))
+        )
+        np.testing.assert_allclose(np.linalg.norm(np.concatenate([down, up], axis=2), axis=2), 1, rtol=1e-6)
+    start, later = done.states["connections/up/weights"]
+    assert not np.allclose(start, later)  # it does not learn, but shares its length with one that does
+    ratio = later / start
+    np.testing.assert_allclose(ratio, np.broadcast_to(ratio[..., :1, :1, :1], ratio.shape), rtol=1e-4)
+
+
+def test_normalising_only_at_the_start_or_only_at_updates() -> None:
+    def lengths(**keys: Any) -> np.ndarray:
+        done = memory.run(grouped((), **keys), [0, 20])
+        return np.linalg.norm(done.states["connections/dictionary/weights"].reshape(2, 12, -1), axis=2)
+
+    start, later = lengths(at_updates=False)
+    np.testing.assert_allclose(start, 1, rtol=1e-6)
+    assert np.abs(later - 1).max() > 1e-3
+    start, later = lengths(at_start=False)
+    assert np.abs(start - 1).max() > 1
+    np.testing.assert_allclose(later, 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"normalize": L2()}, "normalised twice"),
+        ({"mode": "shared"}, "same mode"),
+    ],
+)
+def test_connections_that_cannot_be_normalised_together_are_refused(
+    changes: dict[str, Any], words: str
+) -> None:
+    net = grouped()
+    up = net.connections["up"].model_copy(update=changes)
+    with pytest.raises(ParamsError, match=words):
+        build(net.model_copy(update={"connections": {**net.connections, "up": up}}))
+    for wrong in ("dictionary", "nobody", "drive"):
+        with pytest.raises(ParamsError, match=r"normalize\.together"):
+            build(grouped((wrong,)))
+    with pytest.raises(ValidationError, match="patch by patch"):
+        L2(by="post", together=("up",))

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from petabatch.geometry import GeometryError, Link, link, weight_shape
 from petabatch.kernels.array import ArrayKernels
-from petabatch.spec.model import Count, OneOf
+from petabatch.learning.revive import Revive
+from petabatch.spec.model import Count, NonNegative, OneOf
 from petabatch.spec.parts import Connection, Initial, Layer, Learning, Normalize, Wiring
 from petabatch.variable import Array, Border, Variable
 
@@ -31,6 +32,12 @@ class Conv(Connection):
     """What is done to the weights at the start and after each update."""
     learn: Annotated[Learning, OneOf(Learning)] | None = None
     """The learning rule; without it the weights stay."""
+    decorrelate: NonNegative = 0.0
+    """At each update, before normalising, features i and j are pushed apart:
+    W_i -= decorrelate * sum over j of (W_i . W_j) W_j."""
+    revive: Revive | None = None
+    """`{ after = 50 }`: features that were not active in so many updates start again, as `init` says, or
+    with another: `{ after = 50, init = { ... } }`. For shared weights, one-to-many or one-to-one."""
 
     def link(self, layers: Mapping[str, Layer]) -> Link:
         """Return the link between the two layers; raises GeometryError when they do not go together."""
@@ -68,6 +75,16 @@ class Conv(Connection):
                 expected="sizes that are whole multiples of one another, and a patch inside the layer",
             )
             return None
+        if self.revive is not None and not (way.scatter and way.patches.shared):
+            report(
+                "revive",
+                "here a feature has more than one patch",
+                found=f"mode {self.mode}, pre {list(way.shapes[0])}, post {list(way.shapes[1])}",
+                expected="shared weights, and a pre layer not larger than the post layer",
+            )
+        for key in ("decorrelate", "revive") if self.learn is None else ():
+            if getattr(self, key):
+                report(key, "these weights do not learn", expected="`learn`")
         owner = next(name for name, connection in connections.items() if connection is self)
         return Wiring(way, owner)
 

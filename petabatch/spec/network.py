@@ -78,6 +78,8 @@ class ConnectionOutput(Model):
     """`[output.connections.NAME]`: when the weights are written; the first time is before step 1."""
 
     every: Schedule = DISPLAY
+    variables: tuple[Literal["weights", "usage"], ...] = ("weights",)
+    """`usage` says how often each pre feature was active at the last update, over positions and slices."""
 
 
 class Output(Model):

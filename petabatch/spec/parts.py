@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -146,10 +147,30 @@ class Normalize(Part):
 
     kind: ClassVar[str] = "normaliser"
     type: str
+    at_start: Flag = True
+    """Normalise the first weights."""
+    at_updates: Flag = True
+    """Normalise after each update."""
+    together: tuple[str, ...] = ()
+    """Connections normalised with this one, as if their weights were one array (NormalizeGroup of the
+    original); they have no `normalize` of their own."""
 
     @abstractmethod
     def apply(self, weights: Array, xp: Any) -> None:
         """Normalise `[lanes or 1, ky, kx, nf_pre, nyp, nxp, nf_post]` in place."""
+
+    def apply_together(self, several: Sequence[Array], xp: Any) -> None:
+        """Normalise several arrays in place as one whose patches hold all their weights."""
+        if len(several) == 1:
+            self.apply(several[0], xp)
+            return
+        flat = [weights.reshape(*weights.shape[:4], 1, 1, -1) for weights in several]
+        joint = xp.concatenate(flat, axis=-1)
+        self.apply(joint, xp)
+        ends = list(accumulate(weights.shape[-1] for weights in flat))
+        for weights, end in zip(several, ends, strict=True):
+            size = weights[0, 0, 0, 0].size
+            weights[...] = joint[..., end - size : end].reshape(weights.shape)
 
 
 class Learning(Part):

@@ -5,6 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Literal
 
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
 from petabatch.spec.model import Positive
 from petabatch.spec.parts import Normalize
 from petabatch.variable import Array
@@ -17,6 +20,16 @@ class Unitwise(Normalize):
 
     by: Literal["pre", "post"] = "pre"
     """A unit is the patch of one pre feature (an atom), or all that reaches one post feature."""
+
+    @model_validator(mode="after")
+    def _together_by_patch(self) -> Unitwise:
+        if self.together and self.by == "post":
+            raise PydanticCustomError(
+                "together",
+                "connections are normalised together patch by patch",
+                {"got": 'by = "post"', "expected": 'by = "pre" with `together`'},
+            )
+        return self
 
     @property
     def axes(self) -> tuple[int, ...]:

@@ -1,0 +1,19 @@
+"""Features pushed apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from petabatch.variable import Array
+
+
+def decorrelate(weights: Array, rate: float, xp: Any) -> None:
+    """W_i -= rate * sum over j != i of (W_i . W_j) W_j, in place: descent on (W_i . W_j)^2 / 2.
+
+    W_i is the whole patch of feature i, so that patches are compared in place, not shifted. Of
+    W -= rate (G - 1) W, G the Gram matrix, this is what is left when a normaliser looks after the diagonal.
+    `weights` is `[lanes or 1, ky, kx, nf_pre, nyp, nxp, nf_post]`; each kernel's features are treated apart.
+    """
+    units = weights.reshape(*weights.shape[:4], -1)
+    others = xp.matmul(units, units.swapaxes(-1, -2)) * (1 - xp.eye(units.shape[-2], dtype=units.dtype))
+    weights -= (rate * xp.matmul(others, units)).reshape(weights.shape)

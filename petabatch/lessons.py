@@ -1,0 +1,89 @@
+"""What one weight update is made of: the rule's change, decorrelation, restarts, then normalisation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from petabatch.connections import Conv
+from petabatch.graph import Graph
+from petabatch.learning.decorrelate import decorrelate
+from petabatch.variable import Array
+
+SUMMED = ("product", "counts", "active")
+"""What an update needs of the slices: pre times post, the rule's counts, how often features were active."""
+
+
+def change(
+    graph: Graph,
+    name: str,
+    mine: Mapping[str, Array],
+    sums: Mapping[str, Array],
+    update: int,
+    slices: int,
+    owners: Sequence[int],
+    xp: Any,
+) -> None:
+    """Change the weights of connection `name` in place by update number `update`.
+
+    `mine` holds the connection's arrays by their names, `sums` those of `SUMMED` that there are, over
+    `slices` slices. `owners` are the slices the weights belong to, (0,) when they are one for all.
+    """
+    conv = graph.plastic[name]
+    assert conv.learn is not None
+    weights = mine["weights"]
+    conv.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
+    if conv.decorrelate:
+        decorrelate(weights, conv.decorrelate, xp)
+    if "usage" in mine:
+        mine["usage"][...] = sums["active"]
+    if conv.revive is not None:
+        _revive(graph, name, conv, mine, update, owners, xp)
+
+
+def _revive(
+    graph: Graph,
+    name: str,
+    conv: Conv,
+    mine: Mapping[str, Array],
+    update: int,
+    owners: Sequence[int],
+    xp: Any,
+) -> None:
+    assert conv.revive is not None
+    assert conv.learn is not None
+    network, weights = graph.network, mine["weights"]
+    dead = conv.revive.dead(mine["idle"], mine["usage"], xp)
+    for lane, owner in enumerate(owners):
+        which = xp.flatnonzero(dead[lane])
+        if len(which) == 0:
+            continue
+        shape = weights.shape[1:]
+        new = conv.revive.fresh(conv.init, shape, network.run.seed, name, update, owner)[None]
+        if conv.normalize is not None:
+            conv.normalize.apply(new, np)
+        weights[lane, 0, 0, which] = xp.asarray(new)[0, 0, 0, which]
+        for variable in conv.learn.variables(conv.weights(network.layers)):
+            mine[variable.name][lane, 0, 0, which] = variable.initial
+
+
+def normalise(
+    graph: Graph, arrays: Mapping[str, Array], xp: Any, changed: Collection[str] | None = None
+) -> set[str]:
+    """Normalise weights in place, after the update of connections `changed`, or at the start.
+
+    Return the connections whose weights are not what they were: `changed`, and what is normalised with them.
+    """
+    touched = set(changed or ())
+    for name, conv in graph.weighted.items():
+        rule = conv.normalize
+        if rule is None:
+            continue
+        members = (name, *rule.together)
+        due = rule.at_start if changed is None else rule.at_updates and not touched.isdisjoint(members)
+        if due:
+            rule.apply_together([arrays[f"connections/{member}/weights"] for member in members], xp)
+            touched.update(members)
+    return touched
