@@ -91,6 +91,11 @@ class Engine:
                 self.recorder.reached = stop
                 yield stop
 
+    @property
+    def progress(self) -> int:
+        """A number that grows whenever anything gets on."""
+        return self.step + self.recorder.first + sum(lane.reached for lane in self.lanes)
+
     def _compile(self, pool: ThreadPoolExecutor) -> None:
         """Have the kernels ready before the first step; say so when they are not yet cached on disk."""
         fused = self.lanes[0].fused

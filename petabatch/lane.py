@@ -68,6 +68,8 @@ class Lane:
         self.operations = [
             self._layer(name) for level in plan.graph.order for name in level if self.fused is None
         ]
+        self.reached = 0
+        """The step that was last begun: what tells a slow lane from one that hangs."""
 
     def run(self, first: int, last: int) -> None:
         """Make steps first+1 .. last, with everything that happens in them."""
@@ -173,9 +175,11 @@ class Lane:
 
     def _steps(self, first: int, last: int) -> None:
         if self.fused is not None and not self.controllers:
+            self.reached = last
             self.fused.run(last - first)
             return
         for step in range(first + 1, last + 1):
+            self.reached = step
             now = replace(self.now, step=step)
             self._control(step)
             if self.fused is not None:

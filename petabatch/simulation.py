@@ -15,6 +15,7 @@ from petabatch.logs import log, silence, to_file
 from petabatch.origin import set_out
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.launch import connect
+from petabatch.parallel.watchdog import watched
 from petabatch.plan import Plan, schedule
 from petabatch.progress import Progress
 from petabatch.results import open as open_results
@@ -172,6 +173,7 @@ class _Session:
         with (
             to_file(self.directory.log, self.comm.rank),
             watch() as flag,
+            watched(self.comm, lambda: engine.progress, seconds(network.run.stuck_after)),
             Progress(
                 first, engine.plan.length, network.run.display, network.run.batch, quiet or self.comm.rank > 0
             ) as progress,

@@ -23,6 +23,16 @@ class Pending(Protocol):
         """Wait until it is done."""
 
 
+class Ring(Protocol):
+    """Messages from each rank to the one before it; neither end ever waits."""
+
+    def tell(self, message: np.ndarray) -> None:
+        """Send three numbers, int64, unless the last message is still on its way."""
+
+    def hear(self) -> np.ndarray | None:
+        """Return the newest message of the next rank, None if there is no new one."""
+
+
 class Comm(Protocol):
     """A group of ranks; every method but `abort` is collective: all ranks call it, in the same order.
 
@@ -36,6 +46,8 @@ class Comm(Protocol):
     """Number of this rank among those on the same host, from 0: which GPU it should take."""
     hosts: tuple[str, ...]
     """Host name of every rank."""
+    waiting: bool
+    """This rank is inside a collective operation: it waits for others."""
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -60,6 +72,9 @@ class Comm(Protocol):
 
     def split(self, group: int) -> Comm:
         """Return the communicator of the ranks that gave the same group, in the same order."""
+
+    def ring(self) -> Ring | None:
+        """Return a ring of all ranks; None with a single one, or if the MPI library bears one thread only."""
 
     def abort(self, code: int) -> None:
         """End all ranks at once; returns only when there is one rank, which ends by itself."""
@@ -103,6 +118,7 @@ class Serial:
         self.size = 1
         self.local_rank = 0
         self.hosts: tuple[str, ...] = (platform.node(),)
+        self.waiting = False
 
     def barrier(self) -> None:
         """Return at once."""
@@ -133,6 +149,10 @@ class Serial:
     def split(self, group: int) -> Comm:
         """Return itself."""
         return self
+
+    def ring(self) -> Ring | None:
+        """Return nothing: there is nobody else."""
+        return None
 
     def abort(self, code: int) -> None:
         """Do nothing."""

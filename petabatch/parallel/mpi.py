@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from petabatch.errors import ResourceError
-from petabatch.parallel.comm import Comm, Pending
+from petabatch.parallel.comm import Comm, Pending, Ring
 
 
 class Request:
     """A non-blocking collective of MPI."""
 
-    def __init__(self, request: Any) -> None:
-        self._request = request
+    def __init__(self, request: Any, group: MPI) -> None:
+        self._request, self._group = request, group
 
     def test(self) -> bool:
         """Push the operation on without waiting, and say whether it is done."""
@@ -24,7 +26,31 @@ class Request:
 
     def wait(self) -> None:
         """Wait until it is done."""
-        self._request.Wait()
+        with self._group.among():
+            self._request.Wait()
+
+
+class Neighbours:
+    """A ring of ranks, through messages that are always small enough to leave at once."""
+
+    def __init__(self, library: Any, group: Any) -> None:
+        self._group = group
+        self._before, self._next = (group.rank - 1) % group.size, (group.rank + 1) % group.size
+        self._sent, self._message = library.REQUEST_NULL, np.zeros(3, np.int64)
+
+    def tell(self, message: np.ndarray) -> None:
+        """Send three numbers, unless the last message is still on its way."""
+        if self._sent.Test():
+            self._message = message
+            self._sent = self._group.Isend(message, self._before)
+
+    def hear(self) -> np.ndarray | None:
+        """Return the newest message of the next rank, None if there is no new one."""
+        newest = None
+        while self._group.Iprobe(self._next):
+            newest = np.zeros(3, np.int64)
+            self._group.Recv(newest, self._next)
+        return newest
 
 
 class MPI:
@@ -41,46 +67,67 @@ class MPI:
         self.size: int = self._world.size
         self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
+        self.waiting = False
 
     @property
     def implementation(self) -> str:
         """Name and version of the MPI library."""
         return str(self._mpi.Get_library_version()).splitlines()[0].strip("\0 ")
 
+    @contextmanager
+    def among(self) -> Iterator[None]:
+        """Say that this rank waits for others."""
+        self.waiting = True
+        try:
+            yield
+        finally:
+            self.waiting = False
+
     def barrier(self) -> None:
         """Wait for all ranks."""
-        self._world.Barrier()
+        with self.among():
+            self._world.Barrier()
 
     def broadcast(self, value: Any) -> Any:
         """Return rank 0's value on every rank."""
-        return self._world.bcast(value)
+        with self.among():
+            return self._world.bcast(value)
 
     def gather(self, value: Any) -> list[Any] | None:
         """Return all ranks' values in rank order on rank 0, None elsewhere."""
-        found: list[Any] | None = self._world.gather(value)
+        with self.among():
+            found: list[Any] | None = self._world.gather(value)
         return found
 
     def any(self, flags: int) -> int:
         """Return the bitwise or of all ranks' flags."""
         both = np.array([flags], np.int64)
-        self._world.Allreduce(self._mpi.IN_PLACE, both, self._mpi.BOR)
+        with self.among():
+            self._world.Allreduce(self._mpi.IN_PLACE, both, self._mpi.BOR)
         return int(both[0])
 
     def sum(self, array: np.ndarray) -> None:
         """Replace an array by its sum over ranks."""
-        self._world.Allreduce(self._mpi.IN_PLACE, array, self._mpi.SUM)
+        with self.among():
+            self._world.Allreduce(self._mpi.IN_PLACE, array, self._mpi.SUM)
 
     def start_sum(self, array: np.ndarray) -> Pending:
         """Begin to replace an array by its sum over ranks."""
-        return Request(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.SUM))
+        return Request(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.SUM), self)
 
     def start_max(self, array: np.ndarray) -> Pending:
         """Begin to replace an array by its maximum over ranks."""
-        return Request(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.MAX))
+        return Request(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.MAX), self)
 
     def split(self, group: int) -> Comm:
         """Return the communicator of the ranks that gave the same group."""
         return MPI(self._world.Split(group, self.rank))
+
+    def ring(self) -> Ring | None:
+        """Return a ring of these ranks; None if there is one, or the library bears one thread only."""
+        if self.size == 1 or self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
+            return None
+        return Neighbours(self._mpi, self._world.Dup())
 
     def abort(self, code: int) -> None:
         """End all ranks at once."""

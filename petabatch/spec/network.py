@@ -42,6 +42,8 @@ class Run(Model):
     """Compare the weights of all ranks every so many updates, and stop when they differ."""
     wall_limit: Duration | None = None
     """Stop with a checkpoint after this time, as `"11h50m"`."""
+    stuck_after: Duration = "5m"
+    """End all ranks when one makes no progress for this time while others wait for it."""
     start_from: FilePath | None = None
     """Run directory (its newest checkpoint) or checkpoint file of another run to go on from. Its steps count:
     schedules and images go on, and the run's length includes them."""
