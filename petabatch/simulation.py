@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from petabatch.errors import ParamsError, RunDirectoryError, StoppedEarly
 from petabatch.graph import build
 from petabatch.logs import log, silence, to_file
 from petabatch.origin import set_out
+from petabatch.parallel.agree import agree_on, fingerprint
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.launch import connect
 from petabatch.parallel.watchdog import watched
@@ -26,8 +28,9 @@ from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint, sav
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import Status, drop_after, write_index
 from petabatch.storage.lock import lock
-from petabatch.storage.provenance import collect
+from petabatch.storage.provenance import blas_libraries, collect, library_versions
 from petabatch.storage.segment import write_segment
+from petabatch.version import __version__
 
 
 def read(file: Path, overrides: Sequence[str] = ()) -> Loaded:
@@ -66,6 +69,7 @@ def run(
     checkpoint to resume from, when a signal asks to stop.
     """
     comm = _connect(mpi)
+    _compare(comm, loaded)
     engine = Engine(plan(loaded), comm, threads)
     _begin(engine, loaded)
     directory = None
@@ -92,6 +96,7 @@ def resume(path: Path, *, threads: int | None = None, mpi: bool | None = None, q
 
 def _resume(directory: RunDirectory, comm: Comm, threads: int | None, quiet: bool) -> None:
     loaded = _reload(directory)
+    _compare(comm, loaded)
     engine = Engine(plan(loaded), comm, threads)
     head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
     if head is None:
@@ -112,6 +117,14 @@ def _resume(directory: RunDirectory, comm: Comm, threads: int | None, quiet: boo
     if head is None:
         session.checkpoint()
     session.go(quiet)
+
+
+def _compare(comm: Comm, loaded: Loaded) -> None:
+    """Raise ResourceError when ranks would not compute the same bits: by other libraries, CPUs or params."""
+    if comm.size > 1:
+        params = json.dumps(resolved(loaded.network), sort_keys=True)
+        own = {"petabatch": __version__, "BLAS": ", ".join(blas_libraries()), "params": fingerprint(params)}
+        agree_on(comm, {**library_versions(), **own})
 
 
 def _begin(engine: Engine, loaded: Loaded) -> None:

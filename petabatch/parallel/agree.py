@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from petabatch.errors import PetabatchError
+from petabatch.errors import PetabatchError, ResourceError
 from petabatch.parallel.comm import Comm
 
 
@@ -20,22 +20,51 @@ def agree(comm: Comm, arrays: Mapping[str, np.ndarray]) -> None:
 
     Collective. Raises RanksDisagree on all ranks together.
     """
-    mine = {name: _hash(array) for name, array in arrays.items()}
-    everyone: list[dict[str, str]] = comm.broadcast(comm.gather(mine))
-    problems = []
-    for name in mine:
-        groups: dict[str, list[int]] = {}
-        for rank, hashes in enumerate(everyone):
-            groups.setdefault(hashes[name], []).append(rank)
-        if len(groups) > 1:
-            found = ", ".join(f"{digest} on {_ranks(ranks)}" for digest, ranks in groups.items())
-            problems.append(f"{name}: the ranks hold different bits\n    found:    {found}")
+    problems = [
+        f"{name}: the ranks hold different bits\n    found:    {found}"
+        for name, found in _differences(comm, {name: _hash(array) for name, array in arrays.items()})
+    ]
     if problems:
         problems.append(
             "    expected: the same hash on all ranks\n"
             "    hint:     resume from a checkpoint; a host that differs again has a fault or other libraries"
         )
         raise RanksDisagree("\n".join(problems))
+
+
+def agree_on(comm: Comm, facts: Mapping[str, str]) -> None:
+    """Compare what decides the bits of a run, as versions of libraries, by name, over all ranks.
+
+    Collective. Raises ResourceError on all ranks together.
+    """
+    problems = [
+        f"{name} is not the same on all ranks\n    found:    {found}"
+        for name, found in _differences(comm, facts)
+    ]
+    if problems:
+        problems.append(
+            "    expected: the same on all ranks; other libraries or CPUs may round differently\n"
+            "    hint:     start all ranks with the same params file in the same environment"
+        )
+        raise ResourceError("\n".join(problems))
+
+
+def _differences(comm: Comm, mine: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the names whose texts differ, each with which ranks have which."""
+    everyone: list[dict[str, str]] = comm.broadcast(comm.gather(dict(mine)))
+    found = []
+    for name in sorted({name for one in everyone for name in one}):
+        groups: dict[str, list[int]] = {}
+        for rank, texts in enumerate(everyone):
+            groups.setdefault(texts.get(name, "nothing"), []).append(rank)
+        if len(groups) > 1:
+            found.append((name, ", ".join(f"{text} on {_ranks(ranks)}" for text, ranks in groups.items())))
+    return found
+
+
+def fingerprint(text: str) -> str:
+    """Return a short hash of a text."""
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _hash(array: np.ndarray) -> str:
