@@ -113,6 +113,39 @@ def info(folder: Annotated[Path | None, typer.Argument(help="Run directory.")] =
 
 
 @app.command()
+def bench(
+    file: Annotated[
+        Path | None, typer.Argument(help="Params file; a built-in sparse-coding network by default.")
+    ] = None,
+    overrides: Set = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Steps of one measurement; a display by default.")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Measure on 1 to so many threads; all cores by default.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--json", help="Keep the result in this file.")] = None,
+) -> None:
+    """Measure the speed of a network, the floor of dense arithmetic beside it, and where the time goes."""
+    import os
+
+    from rich.console import Console
+
+    from petabatch import simulation
+    from petabatch.bench import EXAMPLE
+    from petabatch.bench.report import bench as measure
+    from petabatch.bench.report import show
+
+    console(quiet=False)
+    network = simulation.read(file or EXAMPLE, overrides or ()).network
+    counts = range(1, 1 + (threads or len(os.sched_getaffinity(0))))
+    report = measure(network, file.name if file else "built-in network", counts, steps)
+    show(report, Console())
+    if output is not None:
+        output.write_text(json.dumps(report.json(), indent=2) + "\n", encoding="utf-8")
+
+
+@app.command()
 def schema(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference of all keys.")] = False,
 ) -> None:

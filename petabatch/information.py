@@ -49,7 +49,7 @@ def _run(run: results.Results) -> list[str]:
 
 def installation() -> str:
     """Return versions, cores, BLAS and which optional parts are installed."""
-    from petabatch.storage.provenance import blas_libraries, library_versions
+    from petabatch.storage.provenance import blas_libraries, library_versions, preset_warning
 
     optional = {"mpi": "mpi4py", "analysis": "xarray", "images": "skimage", "video": "av"}
     parts = [
@@ -62,7 +62,7 @@ def installation() -> str:
         *(f"BLAS               {library}" for library in blas_libraries()),
         f"optional parts     {', '.join(parts)}",
     ]
-    preset = os.environ.get("OPENBLAS_CORETYPE")
-    if preset:
-        lines.append(f"warning            OPENBLAS_CORETYPE={preset} is set: it may halve the speed of sgemm")
+    warning = preset_warning()
+    if warning:
+        lines.append(f"warning            {warning}")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 import subprocess
@@ -83,6 +84,14 @@ def blas_libraries() -> list[str]:
         f"{entry['internal_api']} {entry['version']} {entry.get('architecture', 'unknown kernels')}"
         for entry in loaded
     )
+
+
+def preset_warning() -> str | None:
+    """Return what a preset kind of processor does to the BLAS; None when there is no preset."""
+    preset = os.environ.get("OPENBLAS_CORETYPE")
+    if not preset:
+        return None
+    return f"OPENBLAS_CORETYPE={preset} is set: it may halve the speed of sgemm; unset it to compare speeds"
 
 
 def git_hash(folder: Path) -> str | None:

@@ -1,0 +1,48 @@
+"""Sparse coding of 16 images by 128 random features: what is measured when no params file is given.
+
+It needs no other file and no optional library.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from petabatch.connections import Conv, Identity, Transpose
+from petabatch.layers import LCA, Input, Linear
+from petabatch.sources import ImageArray
+from petabatch.spec.network import Network, Run
+from petabatch.weights import L2, Gaussian
+
+_IMAGES = 64
+
+
+def natural_noise(shape: tuple[int, int, int]) -> np.ndarray:
+    """Return random images `[n, ny, nx, nf]` whose amplitude falls with frequency as that of photographs."""
+    ny, nx, nf = shape
+    rng = np.random.default_rng(1)
+    frequency = np.hypot(np.fft.fftfreq(ny)[:, None], np.fft.rfftfreq(nx)[None, :])
+    amplitude = 1 / np.maximum(frequency, 1 / max(ny, nx))
+    spectra = np.fft.rfft2(rng.standard_normal((_IMAGES, nf, ny, nx))) * amplitude
+    images = np.fft.irfft2(spectra, s=(ny, nx)).transpose(0, 2, 3, 1)
+    grey = images.mean(axis=-1, keepdims=True)
+    return np.asarray((3 * grey + images).astype(np.float32))
+
+
+SHAPE = (32, 32, 3)
+
+network = Network(
+    title="built-in network",
+    run=Run(batch=16, display=400, displays=1),
+    layers={
+        "image": Input(shape=SHAPE, source=ImageArray(data=natural_noise(SHAPE), normalize="standard")),
+        "error": Linear(shape=SHAPE),
+        "V1": LCA(shape=(16, 16, 128), threshold=0.55),
+        "recon": Linear(shape=SHAPE),
+    },
+    connections={
+        "image_to_error": Identity(pre="image", post="error"),
+        "recon_to_error": Identity(pre="recon", post="error", channel="inh", feedback=True),
+        "dictionary": Conv(pre="V1", post="recon", patch=(8, 8), init=Gaussian(), normalize=L2()),
+        "error_to_V1": Transpose(pre="error", post="V1", of="dictionary"),
+    },
+)

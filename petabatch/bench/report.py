@@ -1,0 +1,124 @@
+"""`petabatch bench`: measure a network, print what was found, keep it as JSON."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from petabatch.bench.floor import Floor
+from petabatch.bench.machine import machine
+from petabatch.bench.profile import profile
+from petabatch.bench.trial import Trial, interleaved, ratio
+from petabatch.spec.network import Network
+from petabatch.storage.provenance import preset_warning
+
+_BUDGET = 12.0
+"""Seconds that measuring may take before it stops at one round."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What was measured on a number of threads; medians over rounds."""
+
+    threads: int
+    slice_steps_per_second: float
+    microseconds: float
+    """Of one step of one slice."""
+    floor_microseconds: float | None
+    times_floor: float | None
+    speedup: float
+    """Over one thread."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole result."""
+
+    title: str
+    batch: int
+    steps: int
+    display: int
+    rounds: int
+    active: float | None
+    floor_gflops: float | None
+    speeds: list[Speed]
+    shares: dict[str, float]
+    machine: dict[str, Any]
+
+    def json(self) -> dict[str, Any]:
+        """Return all of it, ready for JSON."""
+        return asdict(self)
+
+
+def bench(network: Network, title: str, threads: Sequence[int], steps: int | None = None) -> Report:
+    """Measure a network on each of these numbers of threads, and the floor beside it, in turns.
+
+    Raises ParamsError when the network is wrong.
+    """
+    trial = Trial.of(network, steps)
+    floor = Floor(trial.patches, network.run.batch) if trial.patches else None
+    first = sum(trial.seconds(n) for n in threads)  # compiles, and tells how long a round takes
+    rounds = max(1, min(9, int(_BUDGET / first)))
+    jobs = {}
+    for n in threads:
+        if floor is not None:
+            jobs[f"floor {n}"] = lambda n=n: floor.seconds(n)
+        jobs[f"run {n}"] = lambda n=n: trial.seconds(n) / trial.slice_steps
+    found = interleaved(jobs, rounds)
+    speeds = [_speed(found, n, threads[0]) for n in threads]
+    shares, active = profile(trial)
+    return Report(
+        title, network.run.batch, trial.steps, network.run.display, rounds, active,
+        floor.rate(statistics.median(found["floor 1"])) / 1e9 if floor and 1 in threads else None,
+        speeds, shares, machine(),
+    )  # fmt: skip
+
+
+def _speed(found: dict[str, list[float]], threads: int, least: int) -> Speed:
+    mine, floor = found[f"run {threads}"], found.get(f"floor {threads}")
+    seconds = statistics.median(mine)
+    return Speed(
+        threads, 1 / seconds, seconds * 1e6,
+        statistics.median(floor) * 1e6 if floor else None,
+        ratio(mine, floor) if floor else None,
+        ratio(found[f"run {least}"], mine),
+    )  # fmt: skip
+
+
+def show(report: Report, console: Console) -> None:
+    """Print a report."""
+    about = report.machine
+    active = "" if report.active is None else f", {report.active:.1%} active at the end"
+    console.print(
+        f"[bold]{report.title}[/]: {report.batch} slices, {report.steps} steps of {report.display} "
+        f"in a display{active}; median of {report.rounds}"
+    )
+    console.print(f"{about['processor']}, {about['cores']} cores; BLAS {', '.join(about['blas'])}")
+    table = Table("threads", "slice·steps/s", "µs per slice·step", "floor µs", "× floor", "speed-up")
+    for column in table.columns:
+        column.justify = "right"
+    for speed in report.speeds:
+        table.add_row(
+            str(speed.threads), f"{speed.slice_steps_per_second:,.0f}", f"{speed.microseconds:,.1f}",
+            _number(speed.floor_microseconds, ",.1f"), _number(speed.times_floor, ".2f"),
+            f"{speed.speedup:.2f}",
+        )  # fmt: skip
+    console.print(table)
+    if report.floor_gflops is None:
+        console.print("no floor: only a loop of image, error, code and reconstruction has one")
+    else:
+        console.print(f"floor: two dense sgemm per step, {report.floor_gflops:.0f} GFLOP/s on one thread")
+    parts = sorted(report.shares.items(), key=lambda item: -item[1])
+    console.print("one thread: " + ", ".join(f"{name} {share:.1%}" for name, share in parts if share >= 5e-4))
+    warning = preset_warning()
+    if warning:
+        console.print(f"[yellow]warning: {warning}[/]")
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,103 @@
+"""One measurement: a network run by the real engine, in memory."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from petabatch.engine import Engine
+from petabatch.fuse import Loop, find_loop
+from petabatch.geometry import Patches
+from petabatch.graph import build
+from petabatch.parallel.comm import Serial
+from petabatch.plan import Plan, multiply_adds, schedule
+from petabatch.spec.network import Network
+
+_MOST = 2e11
+"""Dense multiply-adds of one measurement, several seconds, from which only the first steps are made."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A network of a length that is worth measuring: a display, or the `steps` asked for."""
+
+    plan: Plan
+
+    @classmethod
+    def of(cls, network: Network, steps: int | None = None) -> Trial:
+        """Cut a network to `steps` steps, by default a display or as much of it as takes seconds.
+
+        Raises ParamsError when the network is wrong.
+        """
+        run = network.run
+        if steps is None:
+            each = max(1, run.batch * multiply_adds(build(network)))
+            display = min(run.length, max(run.display, 100))
+            steps = min(display, max(10, int(_MOST / each)))
+        cut = run.model_copy(update={"steps": steps, "displays": None})
+        return cls(schedule(build(network.model_copy(update={"run": cut}))))
+
+    @property
+    def steps(self) -> int:
+        """Steps of one measurement; `slice_steps` counts those of every slice."""
+        return self.plan.length
+
+    @property
+    def slice_steps(self) -> int:
+        """Steps of one measurement, of all slices together."""
+        return self.steps * self.plan.graph.network.run.batch
+
+    @property
+    def loop(self) -> Loop | None:
+        """The sparse-coding loop that compiled kernels can run, if the network is one."""
+        return find_loop(self.plan.graph)
+
+    @property
+    def patches(self) -> Patches | None:
+        """The geometry of the loop's dictionary."""
+        link = self.plan.graph.wirings[self.loop.dictionary].link if self.loop else None
+        return link.patches if link else None
+
+    def engine(self, threads: int) -> Engine:
+        """Return an engine at step 0."""
+        engine = Engine(self.plan, Serial(), threads)
+        engine.start()
+        return engine
+
+    def seconds(self, threads: int) -> float:
+        """Return the time of all steps from a fresh start, with everything in them but files."""
+        return run(self.engine(threads))
+
+    def active(self, engine: Engine) -> float | None:
+        """Return the fraction of units of the code that are not silent at the engine's last step."""
+        if self.loop is None:
+            return None
+        code = engine.state.arrays[f"layers/{self.loop.code}/A"]
+        return float(np.count_nonzero(code[:, engine.step % code.shape[1]]) / code[:, 0].size)
+
+
+def run(engine: Engine) -> float:
+    """Run an engine to its end; return the seconds it took."""
+    begin = time.perf_counter()
+    for step in engine.run():
+        if step % engine.plan.flush == 0:
+            engine.flushed()
+    return time.perf_counter() - begin
+
+
+def interleaved(jobs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Measure A B A B ..., so that whatever else the machine does falls on all alike."""
+    found: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(rounds):
+        for name, job in jobs.items():
+            found[name].append(job())
+    return found
+
+
+def ratio(mine: list[float], theirs: list[float]) -> float:
+    """Return the median over rounds of mine / theirs."""
+    return statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
