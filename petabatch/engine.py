@@ -84,10 +84,11 @@ class Engine:
                     self.updates.poll()
                 for lane in lanes:
                     lane.result()
+                self._record_shared(self.step + 1, stop - 1)
                 self.step = stop
                 if self.updates.due(stop):
                     pool.submit(self.updates.make, stop).result()
-                self._record_shared(stop)
+                self._record_shared(stop, stop)
                 self.recorder.reached = stop
                 yield stop
 
@@ -124,12 +125,12 @@ class Engine:
     def _record_initial(self) -> None:
         for lane in self.lanes:
             lane.record(0)
-        self._record_shared(0)
+        self._record_shared(0, 0)
 
-    def _record_shared(self, step: int) -> None:
-        """Record weights that are the same in all slices; rank 0 alone keeps them."""
+    def _record_shared(self, first: int, last: int) -> None:
+        """Record weights that all slices share, due in steps first .. last; rank 0 alone keeps them."""
         for index, recording in enumerate(self.plan.recordings):
-            if not recording.stream.batched and recording.due(step):
+            for step in recording.steps(first, last) if not recording.stream.batched else ():
                 row = self.recorder.row(index, step)
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from petabatch.plan import Plan, multiply_adds
+from petabatch.until import certificate
 
 
 def summary(plan: Plan) -> str:
@@ -80,6 +81,10 @@ def _schedules(plan: Plan) -> Iterator[str]:
     yield "inside a lane"
     for recording in plan.recordings:
         yield f"  record     {recording.stream.path} every {recording.period} steps"
+    until = plan.graph.network.run.until
+    if until is not None:
+        probe = certificate(plan.graph.network)
+        yield f"  rest       at a gap of {probe} up to {until.gap:g}, looked at every {until.every} steps"
     for lesson in plan.lessons:
         where = "sum over slices" if lesson.reduced else "at once, slice by slice"
         yield f"  learn      {lesson.name} every {lesson.period} steps ({where})"

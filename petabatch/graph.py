@@ -20,6 +20,7 @@ from petabatch.errors import ParamsError, Problem
 from petabatch.layers import Input
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.until import check_until, variables
 from petabatch.variable import Border, Variable
 
 
@@ -70,7 +71,7 @@ class Graph:
     def variables(self) -> dict[str, Variable]:
         """Every array of the simulation, by its key, as `layers/V1/V`: the only list there is."""
         layers = self.network.layers
-        found: dict[str, Variable] = {}
+        found: dict[str, Variable] = variables(self.network)
         for name, layer in layers.items():
             found[f"layers/{name}/A"] = Variable(
                 "A",
@@ -142,6 +143,7 @@ def build(network: Network) -> Graph:
     check_normalisers(network, problems)
     check_observers(network, problems)
     check_resets(network, problems)
+    check_until(network, problems)
     levels = _levels(network, problems)
     if problems:
         raise ParamsError(problems)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from petabatch.plan import Lesson, Plan
 from petabatch.recorder import Recorder
 from petabatch.spec.parts import Moment
 from petabatch.state import State, owned, refresh
+from petabatch.until import QUANTITY, Rest, certificate
 from petabatch.variable import Array
 
 Operation = Callable[[Moment], None]
@@ -27,15 +29,16 @@ class Ring:
     """The last activities of a layer: step t stands in place t modulo the length."""
 
     def __init__(self, activity: Array) -> None:
-        self._places = [activity[:, place] for place in range(activity.shape[1])]
+        self.length = activity.shape[1]
+        self._places = [activity[:, place] for place in range(self.length)]
 
     def at(self, step: int) -> Array:
         """Return the activity of `step`, `[lanes, ny, nx, nf]`."""
-        return self._places[step % len(self._places)]
+        return self._places[step % self.length]
 
     def stand(self, step: int) -> None:
         """Let the activity of `step` be that of the step before."""
-        if len(self._places) > 1:
+        if self.length > 1:
             self.at(step)[...] = self.at(step - 1)
 
 
@@ -64,6 +67,8 @@ class Lane:
             for name, layer in network.layers.items()
             if isinstance(layer, LCA) and layer.time_scale is not None
         }
+        assert run.until is None or len(slices) == 1  # each slice rests by itself
+        self.rest = None if run.until is None else Rest(run.until, run.display, self.arrays)
         self.fused = fuse(plan.graph, self.arrays) if state.xp is np and len(slices) == 1 else None
         self.operations = [
             self._layer(name) for level in plan.graph.order for name in level if self.fused is None
@@ -84,7 +89,13 @@ class Lane:
         while step < last:
             self._show(step + 1)
             stop = self.plan.next_event(step, last)
-            self._steps(step, stop)
+            if self.rest is None:
+                self._steps(step, stop)
+            elif self.rest.begins(step + 1):
+                self._stand(step, stop)
+            else:
+                self._steps(step, stop)
+                self.rest.made(step, stop, partial(self._gap, stop))
             step = stop
             self._learn(step)
             self.record(step)
@@ -98,7 +109,7 @@ class Lane:
                 continue
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
-            if kind == "probes":
+            if recording.key.startswith("probes/"):
                 if name not in measured:
                     measured[name] = self._measure(name, step)
                 row[...] = _host(measured[name][quantity])
@@ -187,6 +198,18 @@ class Lane:
                 continue
             for operate in self.operations:
                 operate(now)
+
+    def _stand(self, first: int, last: int) -> None:
+        """Let steps first+1 .. last be like `first`."""
+        for ring in self.rings.values():
+            for step in range(first + 1, min(last, first + ring.length) + 1):
+                ring.stand(step)
+
+    def _gap(self, step: int) -> Array:
+        """Return the relative duality gap that says whether a slice may rest, `[lanes]`."""
+        probe = certificate(self.plan.graph.network)
+        assert probe is not None
+        return _host(self._measure(probe, step)[QUANTITY])
 
     def _control(self, step: int) -> None:
         """Let adaptive time scales see the energy of the step before, or -1 when an image is new."""

@@ -14,6 +14,7 @@ from functools import cached_property
 from petabatch.graph import Graph
 from petabatch.layers import Input
 from petabatch.spec.schedule import fires, next_fire
+from petabatch.until import NAME, next_look, variables
 from petabatch.variable import Stream
 
 BLOCK_OPERATIONS = 4e10
@@ -124,6 +125,8 @@ class Plan:
             due = next_fire(recording.period, step, recording.offset)
             if due is not None:
                 stops.append(due)
+        if self.graph.network.run.until is not None:
+            stops.append(next_look(self.graph.network.run.until, display, step))
         return min(stops)
 
 
@@ -145,6 +148,8 @@ def schedule(graph: Graph) -> Plan:
     flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
     most = max(1, int(BLOCK_OPERATIONS / max(1, 2 * run.batch * multiply_adds(graph))))
     block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
+    if run.until is not None:
+        block *= max(1, most // run.display)  # slices that are done go on to their next image
     return Plan(
         graph,
         lessons,
@@ -223,6 +228,10 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
                 network.run.length,
                 probe.offset,
             )
+    for key, kept in variables(network).items():
+        place = f"probes/{NAME}/{kept.name}"
+        stream = Stream(place, (batch,), ("batch",), "float64", True, kept.description)
+        yield Recording(stream, display, key, network.run.length)
 
 
 def _flush(recordings: tuple[Recording, ...], display: int) -> int:

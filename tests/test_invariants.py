@@ -156,3 +156,13 @@ def test_threads_that_share_one_slice_change_no_bit() -> None:
     assert three.lanes[0].fused is not None
     assert three.lanes[0].fused.rows is not None
     assert_same(shared, recorded)
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_shared_weights_are_recorded_at_any_step(learn: bool) -> None:
+    _, found = simulate(lca_network(images(2), learn=learn, record=Every(7)))
+    weights = found["connections/dictionary/weights"]  # steps 0, 7, 14, .. 77 and 80; updates at 20, 40, ..
+    updates = np.array([*range(0, 80, 7), 80]) // 20 if learn else np.zeros(13, int)
+    for row, update in enumerate(updates):
+        same = np.flatnonzero(updates == update)
+        assert all(np.array_equal(weights[row], weights[other]) == (other in same) for other in range(13))

@@ -14,6 +14,22 @@ from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe
 from petabatch.spec.schedule import Every, Schedule
 
 
+class Until(Model):
+    """`[run.until]`: a slice whose code is near enough to its optimum ends its display and rests.
+
+    Its whole state stands until the display's last step, at which output and learning see the finished code;
+    it takes its next image at once, unless it has to wait for weights that all slices learn together. Steps
+    made and the gap reached are recorded as `/probes/until`.
+    """
+
+    gap: Positive
+    """Relative duality gap at which a slice is done: its energy is at most this fraction of it too high."""
+    probe: str | None = None
+    """The probe of type `optimality` that says so; by default the only one."""
+    every: Count = 10
+    """Steps after which it is measured again; also in the last step of a display."""
+
+
 class Run(Model):
     """`[run]`: how long, how many slices, and on what."""
 
@@ -40,6 +56,8 @@ class Run(Model):
     one update late."""
     verify: Count | None = None
     """Compare the weights of all ranks every so many updates, and stop when they differ."""
+    until: Until | None = None
+    """End a slice's display early, when its code is near enough to its optimum; `display` is the longest."""
     wall_limit: Duration | None = None
     """Stop with a checkpoint after this time, as `"11h50m"`."""
     stuck_after: Duration = "5m"

@@ -10,11 +10,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from petabatch.spec.model import Part
-from petabatch.spec.network import Checkpoint, ConnectionOutput, LayerOutput, Output, Run
+from petabatch.spec.network import Checkpoint, ConnectionOutput, LayerOutput, Output, Run, Until
 from petabatch.spec.schedule import Every
 
 _TABLES = (
     ("[run]", Run),
+    ("[run.until]", Until),
     ("[output]", Output),
     ("[output.layers.NAME]", LayerOutput),
     ("[output.connections.NAME]", ConnectionOutput),
