@@ -12,6 +12,9 @@ from petabatch.errors import ParamsError, Problem, StorageError
 from petabatch.layers import Input
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
+from petabatch.until import NAME
+
+_UNTIL = {f"{NAME}/steps", f"{NAME}/gap"}
 
 
 def set_out(engine: Engine, origin: Path) -> None:
@@ -75,6 +78,9 @@ def _take(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     arrays, meta = load_checkpoint(head, lo, hi)
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
+    # One of the two runs may have ended its displays early: a slice then starts out awake.
+    for key in _UNTIL & (here.keys() ^ there.keys()):
+        here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
         lines = [f"    {key}: {here.get(key, 'not')} here, {there.get(key, 'not')} there" for key in names]

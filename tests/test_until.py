@@ -12,7 +12,7 @@ import pytest
 from conftest import Command, contents
 from networks import GivenImages, collect, images, lca_network, simulate
 
-from petabatch import results
+from petabatch import results, simulation
 from petabatch.connections import Identity
 from petabatch.engine import Engine
 from petabatch.errors import ParamsError
@@ -36,6 +36,18 @@ CODES: dict[str, Any] = {
         time_scale=KneeTimeScale(energy="energy", minimum=0.5, maximum=1.0),
     ),
 }
+
+CERTIFICATE = """
+[probes.optimality]
+type = "optimality"
+image = "image"
+reconstruction = "recon"
+code = "V1"
+drive = "drive"
+coefficient = 0.3
+every = "display"
+"""
+"""Of `small.toml`."""
 
 
 def network(
@@ -220,17 +232,7 @@ def test_a_run_resumed_in_the_middle_of_a_display_equals_an_uninterrupted_one(co
 
 @pytest.mark.mpi
 def test_ranks_change_no_bit_and_the_run_file_tells_the_steps(small: Path, petabatch: Command) -> None:
-    certificate = """
-[probes.optimality]
-type = "optimality"
-image = "image"
-reconstruction = "recon"
-code = "V1"
-drive = "drive"
-coefficient = 0.3
-every = "display"
-"""
-    small.write_text(small.read_text() + certificate)
+    small.write_text(small.read_text() + CERTIFICATE)
     more = ("-q", "-s", "run.until={gap=0.5,every=2}", "-s", "run.display=30")
     assert petabatch("run", small, "--out", "one", "--threads", 2, *more).returncode == 0
     two = petabatch("run", small, "--out", "two", "--threads", 1, *more, ranks=2)
@@ -245,6 +247,24 @@ every = "display"
     assert 0 < early.sum() < early.size
     assert (gap[early] <= 0.5).all()
     assert (steps % 2 == 0).all()
+
+
+def test_a_run_may_go_on_with_displays_that_end_early_or_without(small: Path) -> None:
+    small.write_text(small.read_text() + CERTIFICATE)
+
+    def go(out: str, *more: str) -> Path:
+        loaded = simulation.read(small, ("run.display=30", "checkpoint.every=45", *more))
+        simulation.run(loaded, small.parent / out, mpi=False, quiet=True, threads=1)
+        return small.parent / out
+
+    until = "run.until={gap=0.5,every=2}"
+    go("full", "run.displays=2")
+    with results.open(go("ends", "run.displays=4", "run.start_from=full", until)) as run:
+        assert run.probe("until")["steps"].steps.tolist() == [90, 120]
+        assert (run.probe("until")["steps"][...] < 30).any()
+    with results.open(go("on", "run.displays=5", "run.start_from=ends")) as run:
+        assert "probes/until/steps" not in run.names()
+        assert run.steps_reached == 150
 
 
 def test_what_cannot_end_a_display_is_an_error() -> None:
