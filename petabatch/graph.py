@@ -15,7 +15,7 @@ from petabatch.checks import (
     reporter,
     unknown,
 )
-from petabatch.connections import Conv
+from petabatch.connections import Clone, Conv
 from petabatch.errors import ParamsError, Problem
 from petabatch.layers import Input
 from petabatch.spec.network import Network
@@ -61,6 +61,19 @@ class Graph:
     def plastic(self) -> dict[str, Conv]:
         """Connections that learn."""
         return {name: c for name, c in self.weighted.items() if c.learn is not None}
+
+    @cached_property
+    def lessons(self) -> dict[str, list[tuple[str, str]]]:
+        """By plastic connection, where its weights learn: itself and clones, each with its error layer."""
+        found = {}
+        for name, conv in self.plastic.items():
+            clones = {n: c for n, c in self.network.connections.items() if isinstance(c, Clone)}
+            assert conv.learn is not None
+            found[name] = [
+                (name, conv.learn.against or conv.post),
+                *((n, clone.error) for n, clone in clones.items() if clone.of == name and clone.error),
+            ]
+        return found
 
     @cached_property
     def weighted(self) -> dict[str, Conv]:
@@ -276,6 +289,7 @@ def _depths(
         if layer.reset_to is not None and levels[layer.reset_to] == levels[name]:
             depth[layer.reset_to] = max(depth[layer.reset_to], 2)
     for connection in network.connections.values():
-        if isinstance(connection, Conv) and connection.learn is not None:
+        learns = isinstance(connection, Conv) and connection.learn is not None
+        if learns or (isinstance(connection, Clone) and connection.error is not None):
             depth[connection.pre] = max(depth[connection.pre], connection.delay + 1)
     return depth

@@ -238,33 +238,45 @@ class Lane:
                 self.fused.load_weights()
 
     def _product(self, lesson: Lesson, step: int) -> None:
-        """Compute the Hebbian product and what is counted with it."""
-        graph = self.plan.graph
-        conv, wiring = graph.plastic[lesson.name], graph.wirings[lesson.name]
-        rule, way = conv.learn, wiring.link
+        """Compute the Hebbian product and what is counted with it, wherever these weights learn."""
+        mine = owned(self.arrays, f"connections/{lesson.name}")
+        for number, (name, against) in enumerate(self.plan.graph.lessons[lesson.name]):
+            for kind, values in self._terms(lesson, name, against, mine, step).items():
+                mine[kind][...] = values if number == 0 else mine[kind] + values
+
+    def _terms(
+        self, lesson: Lesson, name: str, against: str, mine: Mapping[str, Array], step: int
+    ) -> dict[str, Array]:
+        """Return what connection `name` adds to a lesson, the weights' own one or a clone of it."""
+        graph, xp = self.plan.graph, self.kernels.xp
+        connection, rule, way = (
+            graph.network.connections[name],
+            graph.plastic[lesson.name].learn,
+            graph.wirings[name].link,
+        )
         assert rule is not None
         assert way is not None
-        pre = self.rings[conv.pre].at(step - conv.delay)
-        post = self.rings[rule.against or conv.post].at(step)
-        mine = owned(self.arrays, f"connections/{lesson.name}")
-        borders = (graph.border(conv.pre), "zero") if way.scatter else ("zero", graph.border(conv.pre))
+        pre = self.rings[connection.pre].at(step - connection.delay)
+        post = self.rings[against].at(step)
+        borders = (
+            (graph.border(connection.pre), "zero") if way.scatter else ("zero", graph.border(connection.pre))
+        )
 
         def product(a: Array, b: Array) -> Array:
             ends = (a, b) if way.scatter else (b, a)
             full = self.kernels.outer(*ends, way.patches, *borders)
             return self.kernels.from_patches(full, way, mine["weights"].shape[1:])
 
-        if self.fused is not None and self.fused.learns(
-            lesson.name, conv.pre, rule.against or conv.post, rule
-        ):
+        found = {}
+        if self.fused is not None and self.fused.learns(name, connection.pre, against, rule):
             self.fused.gradient(mine["product"], mine.get("counts"))
         else:
-            mine["product"][...] = product(pre, post)
+            found["product"] = product(pre, post)
             if rule.counted:
-                ones = self.kernels.xp.ones_like(post)
-                mine["counts"][...] = product(rule.tally(pre), ones)
+                found["counts"] = product(rule.tally(pre), xp.ones_like(post))
         if "active" in mine:
-            mine["active"][:, 0, 0] = (pre != 0).sum(axis=(1, 2))
+            found["active"] = (pre != 0).sum(axis=(1, 2))[:, None, None]
+        return found
 
     def activity(self, layer: str, variable: str, step: int) -> Array:
         """Return a variable of a layer; of the activity that of `step`."""

@@ -57,9 +57,34 @@ class _View(Connection):
 
 
 class Clone(_View):
-    """Carries activity through the weights of connection `of`, the same way round."""
+    """Carries activity through the weights of connection `of`, the same way round.
+
+    With `error` those weights learn here too, as PlasticCloneConn has it: at their updates the products of
+    this pre layer and `error`, and what is counted with them, are added to those of connection `of`.
+    """
 
     type: Literal["clone"] = "clone"
+    error: str | None = None
+    """Layer multiplied with the pre layer, shaped like the post layer."""
+
+    def wire(
+        self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
+    ) -> Wiring | None:
+        """Check the geometry, and that there is something to learn."""
+        owner = connections.get(self.of)
+        if self.error is not None:
+            if self.error not in layers:
+                report("error", "there is no layer of this name", found=self.error, choices=sorted(layers))
+            elif layers[self.error].shape != layers[self.post].shape:
+                report(
+                    "error",
+                    "this layer is not shaped like the post layer",
+                    found=f"{self.error} {list(layers[self.error].shape)}",
+                    expected=f"{self.post} {list(layers[self.post].shape)}",
+                )
+            if isinstance(owner, Conv) and owner.learn is None:
+                report("error", f"the weights of {self.of} do not learn", expected=f"`learn` in {self.of}")
+        return super().wire(layers, connections, report)
 
 
 class Transpose(_View):
