@@ -166,10 +166,12 @@ def link(
     patch: tuple[int, int],
     shared: bool,
     margin: bool = False,
+    window: bool = False,
 ) -> Link:
     """Return the link of a connection with `patch` = (nyp, nxp) post units for each pre unit.
 
-    `margin` includes the units beyond the edge of a coarse pre layer whose border is not zero.
+    `margin` includes the units beyond the edge of a coarse pre layer whose border is not zero. With `window`,
+    the patch counts units of the finer layer, whichever that is.
     Raises GeometryError when the sizes or the patch do not go together.
     """
     directions, axes = [], []
@@ -180,7 +182,7 @@ def link(
         direction, factor = ratio(n_pre, n_post)
         directions.append(direction)
         coarse, fine = min(n_pre, n_post), max(n_pre, n_post)
-        width = size * factor if direction == "many-to-one" else size
+        width = size * factor if direction == "many-to-one" and not window else size
         if width > fine:
             raise GeometryError(f"a patch of {width} {name} does not fit on a layer of {fine} {name}")
         axis = Axis(coarse, fine, factor, width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from petabatch.geometry import GeometryError, Patches, link
+from petabatch.geometry import GeometryError, Patches, link, ratio
 from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count
 from petabatch.spec.parts import Connection, Layer, Wiring
@@ -13,16 +13,19 @@ from petabatch.variable import Array, Border
 
 
 class Pool(Connection):
-    """Each post unit gets the `max`, `sum` or `average` of the pre units whose patch it lies in.
+    """Each post unit gets the `max`, `sum` or `average` of pre units around it.
 
-    A larger pre layer is pooled: with `patch` = [1, 1] and a layer half as large, over blocks of 2 x 2. A
-    smaller one is spread over its patches (un-pooling). Both layers have the same features. The average
-    divides by the number of pre units that reach a unit far from the edge (PoolingConn of the original).
+    A larger pre layer is pooled: each post unit sees a window of it, by default the block of its own place,
+    2 x 2 for a layer half as large. A smaller one is un-pooled: each of its units is spread over a window.
+    Windows are centred on those blocks; where their sizes differ by an odd number, a window reaches one unit
+    further at the end. Both layers have the same features. The average divides by the size of the window; in
+    un-pooling by how many windows a unit lies in, on average and far from the edge (PoolingConn of the
+    original, where a patch of p has a window of p blocks).
     """
 
     type: Literal["pool"] = "pool"
-    patch: tuple[Count, Count] = (1, 1)
-    """Patch in post units, `[nyp, nxp]`."""
+    window: tuple[Count, Count] | None = None
+    """Rows and columns of the larger layer, as `[3, 3]`; by default a block."""
     method: Literal["max", "sum", "average"] = "max"
     """What is made of several pre units."""
 
@@ -31,16 +34,20 @@ class Pool(Connection):
     ) -> Wiring | None:
         """Check the geometry."""
         pre, post = layers[self.pre], layers[self.post]
-        found = f"pre {list(pre.shape)}, post {list(post.shape)}, patch {list(self.patch)}"
+        found = f"pre {list(pre.shape)}, post {list(post.shape)}, window {self.window}"
         if pre.shape[2] != post.shape[2]:
             report(
                 "", "pooling keeps features apart", found=found, expected="as many features in both layers"
             )
             return None
         try:
-            return Wiring(link(pre.shape, post.shape, self.patch, True, pre.border != "zero"))
+            y, x = (ratio(pre.shape[axis], post.shape[axis])[1] for axis in (0, 1))
+            window = self.window or (y, x)
+            way = link(pre.shape, post.shape, window, True, pre.border != "zero", window=True)
+            # Layers of the same size are pooled: each post unit sees a window.
+            return Wiring(way.transposed.with_margin(False) if pre.shape == post.shape else way)
         except GeometryError as error:
-            report("patch" if "patch" in str(error) else "", str(error), found=found)
+            report("window" if "patch" in str(error) else "", str(error), found=found)
             return None
 
     def deliver(
