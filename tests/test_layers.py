@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from networks import GivenImages, images, lca_network
 from pydantic import ValidationError
 
@@ -40,7 +42,7 @@ from petabatch.layers import (
 )
 from petabatch.layers.transfer import Polyline, Transfer
 from petabatch.spec.network import Network, Run
-from petabatch.spec.parts import Layer
+from petabatch.spec.parts import Layer, Moment
 
 SHAPE = (4, 6, 3)
 X, Y = images(2, 1, SHAPE, seed=1)[:, 0], images(2, 1, SHAPE, seed=2)[:, 0]
@@ -168,6 +170,28 @@ def test_noise_and_dropout_have_their_statistics() -> None:
     assert noise.std() == pytest.approx(3, abs=5 * 3 / math.sqrt(2 * noise.size))
     silent = passed(Dropout(shape=SHAPE, probability=0.3), steps=100) == 0
     assert silent.mean() == pytest.approx(0.3, abs=5 * math.sqrt(0.21 / silent.size))
+
+
+def test_noise_of_conductances_has_its_rate_and_sizes() -> None:
+    """Of what the decaying conductances gain in a step, each channel's own part is random."""
+    layer = ConductanceLIF(shape=SHAPE, noise=(0.0, 0.5, 2.0), noise_rate=(999.0, 100.0, 400.0))
+    gains = []
+    for step in range(1, 401):
+        state = {v.name: np.full((2, *SHAPE), v.initial) for v in layer.variables()}
+        now = Moment(step, 0.5, range(2), 1, layer="x")
+        layer.update(now, state, [np.zeros((2, *SHAPE))] * 3, np.zeros((2, *SHAPE)), np.zeros((2, *SHAPE)))
+        gains.append([state[name] for name in ("G_E", "G_I", "G_IB")])
+    found = np.array(gains)
+    assert not found[:, 0].any()
+    for channel, (amplitude, rate, decay) in {1: (0.5, 100, 5.0), 2: (2.0, 400, 10.0)}.items():
+        hits = found[:, channel] > 0
+        n, p = hits.size, rate * 0.5 / 1000
+        assert hits.mean() == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / n))
+        sizes = found[:, channel][hits] * math.exp(0.5 / decay)
+        assert sizes.max() <= amplitude
+        assert sizes.mean() == pytest.approx(amplitude / 2, abs=5 * amplitude / math.sqrt(12 * hits.sum()))
+    assert (found[:, 1, 0] != found[:, 1, 1]).any()  # slices differ
+    assert ((found[:, 1] > 0) != (found[:, 2] > 0)).any()  # and so do channels
 
 
 @pytest.mark.parametrize("method", ["arma", "heun"])
@@ -352,43 +376,78 @@ def test_time_scale_follows_the_controllers_equations(kind: str) -> None:
     assert max(tops) > high
 
 
-POOLS = [((8, 12), (4, 6), (1, 1)), ((8, 12), (4, 4), (3, 1)), ((8, 12), (8, 12), (3, 5))]
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    """Draw coarse sizes, blocks and windows."""
+    coarse, block = (draw(st.tuples(st.integers(1, 5), st.integers(1, high))) for high in (5, 4))
+    window = draw(st.tuples(*(st.integers(1, n * s) for n, s in zip(coarse, block, strict=True))))
+    return coarse, block, window
+
+
+def seen(unit: int, block: int, size: int, length: int) -> list[int]:
+    """Return the indices of the finer layer in the window of a unit of the coarser one."""
+    start = block * unit + math.ceil((block - size) / 2)
+    return [index for index in range(start, start + size) if 0 <= index < length]
 
 
 @pytest.mark.parametrize("method", ["max", "sum", "average"])
-@pytest.mark.parametrize(("pre", "post", "patch"), POOLS)
-def test_pooling_is_what_a_loop_over_patches_finds(pre: Any, post: Any, patch: Any, method: Any) -> None:
-    x = np.random.default_rng(0).normal(size=(1, 1, *pre, 2)).astype(np.float32) - 2
-    sizes = [p * (n // m) for p, n, m in zip(patch, pre, post, strict=True)]
-    expected = np.zeros((*post, 2))
-    for y in range(post[0]):
-        for xx in range(post[1]):
-            rows, cols = (
-                slice(max(0, s * j - (size - s) // 2), s * j - (size - s) // 2 + size)
-                for j, size, s in ((y, sizes[0], pre[0] // post[0]), (xx, sizes[1], pre[1] // post[1]))
-            )
-            block = x[0, 0, rows, cols].reshape(-1, 2)
-            expected[y, xx] = block.max(0) if method == "max" else block.sum(0)
+@settings(max_examples=20, deadline=None)
+@given(case=pools(), seed=st.integers(0, 99))
+@example(case=((4, 6), (2, 2), (3, 3)), seed=0)
+def test_pooling_is_what_a_loop_over_windows_finds(method: Any, case: Any, seed: int) -> None:
+    coarse, block, window = case
+    fine = (coarse[0] * block[0], coarse[1] * block[1])
+    x = np.random.default_rng(seed).normal(-2, 1, size=(1, 1, *fine, 2)).astype(np.float32)
+    expected = np.zeros((*coarse, 2))
+    for y in range(coarse[0]):
+        for xx in range(coarse[1]):
+            rows, cols = (seen(j, block[a], window[a], fine[a]) for a, j in ((0, y), (1, xx)))
+            cells = x[0, 0, rows][:, cols].reshape(-1, 2)
+            expected[y, xx] = cells.max(0) if method == "max" else cells.sum(0)
     if method == "average":
-        expected /= sizes[0] * sizes[1]
-    np.testing.assert_allclose(through(Pool, x, post, patch, method), expected, atol=1e-5)
+        expected /= window[0] * window[1]
+    np.testing.assert_allclose(through(Pool, x, coarse, window, method), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", ["max", "sum", "average"])
-def test_unpooling_spreads_each_unit_over_its_patch(method: Any) -> None:
+@settings(max_examples=20, deadline=None)
+@given(case=pools(), seed=st.integers(0, 99))
+@example(case=((4, 6), (2, 2), (3, 3)), seed=0)
+def test_unpooling_spreads_each_unit_over_its_window(method: Any, case: Any, seed: int) -> None:
+    coarse, block, window = case
+    fine = (coarse[0] * block[0], coarse[1] * block[1])
+    if block == (1, 1):
+        return  # then it is pooling
+    x = np.random.default_rng(seed).normal(-2, 1, size=(1, 1, *coarse, 2)).astype(np.float32)
+    reaching: dict[tuple[int, int], list[np.ndarray]] = {}
+    for y in range(coarse[0]):
+        for xx in range(coarse[1]):
+            for row in seen(y, block[0], window[0], fine[0]):
+                for col in seen(xx, block[1], window[1], fine[1]):
+                    reaching.setdefault((row, col), []).append(x[0, 0, y, xx])
+    expected = np.zeros((*fine, 2))
+    for place, values in reaching.items():
+        expected[place] = np.max(values, 0) if method == "max" else np.sum(values, 0)
+    if method == "average":
+        expected /= window[0] * window[1] / (block[0] * block[1])
+    np.testing.assert_allclose(through(Pool, x, fine, window, method), expected, atol=1e-4)
+
+
+def test_blocks_are_pooled_and_unpooled_by_default() -> None:
     x = np.random.default_rng(0).normal(size=(1, 1, 3, 4, 2)).astype(np.float32)
-    expected = x[0, 0].repeat(2, 0).repeat(3, 1)
-    np.testing.assert_allclose(through(Pool, x, (6, 12), (2, 3), method), expected, atol=1e-6)
+    spread = through(Pool, x, (6, 12), None, "average")
+    np.testing.assert_allclose(spread, x[0, 0].repeat(2, 0).repeat(3, 1), atol=1e-6)
+    np.testing.assert_allclose(through(Pool, spread[None, None], (3, 4), None, "max"), x[0, 0], atol=1e-6)
 
 
-def through(kind: Any, x: np.ndarray, post: tuple[int, int], patch: Any, method: str) -> np.ndarray:
+def through(kind: Any, x: np.ndarray, post: tuple[int, int], window: Any, method: str) -> np.ndarray:
     network = Network(
         run=Run(steps=1),
         layers={
             "x": Input(shape=x.shape[2:], source=GivenImages(data=x), every="never"),
             "out": Linear(shape=(*post, x.shape[-1])),
         },
-        connections={"pool": kind(pre="x", post="out", patch=patch, method=method)},
+        connections={"pool": kind(pre="x", post="out", window=window, method=method)},
     )
     found: np.ndarray = memory.run(network, [1]).states["layers/out/A"][0, 0]
     return found

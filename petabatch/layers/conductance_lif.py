@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
+from petabatch.layers.noise import drawn
 from petabatch.spec.model import Finite, NonNegative, Positive
 from petabatch.spec.parts import Layer, Moment
 from petabatch.variable import Array, Variable
@@ -54,6 +57,11 @@ class ConductanceLIF(Layer):
     """Rise of the threshold at a spike (deltaVth)."""
     after: NonNegative = 1.0
     """Rise of the conductance inh_b at a spike (deltaGIB)."""
+    noise: tuple[NonNegative, NonNegative, NonNegative] = (0.0, 0.0, 0.0)
+    """Largest size of a random input to exc, inh and inh_b; all sizes up to it are equally likely (noiseAmpE,
+    noiseAmpI, noiseAmpIB)."""
+    noise_rate: tuple[NonNegative, NonNegative, NonNegative] = (250.0, 250.0, 250.0)
+    """Random inputs to each unit in 1000 units of time, so in Hz with dt in ms (noiseFreqE, ...)."""
 
     def variables(self) -> Sequence[Variable]:
         """Declare potential, threshold and the three conductances."""
@@ -78,7 +86,8 @@ class ConductanceLIF(Layer):
         """Integrate over one step and let neurons spike."""
         xp, dt = now.xp, now.dt
         potential, threshold = state["V"], state["Vth"]
-        before = [state[name] + given for name, given in zip(_CONDUCTANCES, drive, strict=True)]
+        inputs = self._noisy(now, drive)
+        before = [state[name] + given for name, given in zip(_CONDUCTANCES, inputs, strict=True)]
         limited = [xp.minimum(g, LARGEST_CONDUCTANCE) for g in before]
         after = [g * math.exp(-dt / tau) for g, tau in zip(limited, self.decay, strict=True)]
         end = self._pull(after)
@@ -96,6 +105,21 @@ class ConductanceLIF(Layer):
         after[2] = after[2] + self.after * spikes
         for name, value in zip(_CONDUCTANCES, after, strict=True):
             state[name][...] = value
+
+    def _noisy(self, now: Moment, drive: Sequence[Array]) -> Sequence[Array]:
+        """Return the input of each channel, with noise in a random part of the units."""
+        if not any(self.noise):
+            return drive
+        chance = [min(1.0, rate * now.dt / 1000) for rate in self.noise_rate]
+
+        def draw(rng: np.random.Generator) -> np.ndarray:
+            hits, sizes = rng.random((2, 3, *self.shape))
+            return np.stack(
+                [a * u * (hit < p) for a, u, hit, p in zip(self.noise, sizes, hits, chance, strict=True)]
+            )
+
+        noise = drawn(now, draw)
+        return [given + noise[:, number] for number, given in enumerate(drive)]
 
     def _pull(self, conductances: Sequence[Array]) -> tuple[Array, Array]:
         """Return (time constant, potential) that the conductances pull with."""

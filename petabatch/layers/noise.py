@@ -30,7 +30,7 @@ class GaussianNoise(Layer):
         activity: Array,
     ) -> None:
         """Add noise to the input."""
-        noise = _drawn(now, lambda rng: rng.standard_normal(self.shape))
+        noise = drawn(now, lambda rng: rng.standard_normal(self.shape))
         activity[...] = drive[0] + self.mean + self.deviation * noise
 
 
@@ -50,10 +50,10 @@ class Dropout(Layer):
         activity: Array,
     ) -> None:
         """Silence units by chance."""
-        activity[...] = drive[0] * (_drawn(now, lambda rng: rng.random(self.shape)) >= self.probability)
+        activity[...] = drive[0] * (drawn(now, lambda rng: rng.random(self.shape)) >= self.probability)
 
 
-def _drawn(now: Moment, draw: Callable[[np.random.Generator], np.ndarray]) -> Array:
-    """Return random numbers of each slice of the lane, `[lanes, ny, nx, nf]`."""
+def drawn(now: Moment, draw: Callable[[np.random.Generator], np.ndarray]) -> Array:
+    """Return what `draw` makes of the random numbers of each slice of the lane, stacked, for this step."""
     slices = [draw(stream(now.seed, f"layers/{now.layer}", number, now.step)) for number in now.slices]
     return now.xp.asarray(np.stack(slices))
