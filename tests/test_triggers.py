@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import GivenImages, images, lca_network, simulate
 
-from petabatch import memory
+from petabatch import memory, openpv
 from petabatch.connections import Identity
 from petabatch.engine import Engine
 from petabatch.errors import ParamsError
@@ -119,6 +119,22 @@ def test_a_layer_is_reset_to_the_potential_of_another_or_to_its_activity(
     before, e = done["layers/V1/A"][0], np.float32(np.exp(-1 / 20))
     expected = e * start + (1 - e) * (_drive(network, done["layers/error/A"][1]) + before)
     np.testing.assert_allclose(done["layers/V1/V"][1], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("offset", "due"), [(0, [1, 6, 11]), (1, [5, 10]), (2, [4, 9])])
+def test_the_originals_triggers_say_when_its_layer_updates(offset: int, due: list[int]) -> None:
+    given = {"nx": 8, "ny": 8, "patch": 4, "nfeat": 4, "D": 5, "nsteps": 12, "normMethod": "none"}
+    keys = {"triggerLayerName": "Input", "triggerOffset": float(offset)}
+    weights = np.random.default_rng(0).normal(size=(4, 4, 4, 3))
+    shown = images(1, 3, (8, 8, 3)).swapaxes(0, 1)
+    done = openpv.simulate(openpv.network({**given, **keys}, weights, shown), range(13))
+    moved = np.abs(np.diff(done["V1_V"], axis=0)).max(axis=(1, 2, 3, 4)) > 0
+    assert (np.flatnonzero(moved) + 1).tolist() == due
+    keys |= {"triggerBehavior": "resetStateOnTrigger", "triggerResetLayerName": "V0"}
+    layer = openpv.layers.code({**openpv.DEFAULTS, **given, **keys}, (4, 4, 4))
+    assert [step for step in range(1, 13) if layer.resets(step, 5)] == due
+    assert layer.reset_to == "V0"
+    assert all(layer.due(step, 5) for step in range(1, 13))
 
 
 def _drive(network: Network, error: np.ndarray) -> np.ndarray:

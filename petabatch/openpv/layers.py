@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.layers import ISTA, LCA, BaseTimeScale, KneeTimeScale, LogTimeScale, MomentumLCA
 from petabatch.openpv.parameters import INFINITY, one_of
+from petabatch.openpv.trigger import trigger
 from petabatch.spec.parts import Layer
 
 _CONTROLLERS = {
@@ -64,6 +65,7 @@ def code(p: Mapping[str, Any], shape: tuple[int, int, int]) -> Layer:
             time_scale=_time_scale(p) if p["adaptive"] else None,
             border=border(p["v1_mirror"]),
             **own,
+            **trigger(p),
         )
     return layer
 

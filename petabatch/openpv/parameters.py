@@ -18,6 +18,9 @@ DEFAULTS: dict[str, Any] = {
     "v1type": "HyPerLCALayer", "tau": 100.0, "selfInteract": True, "LCAMomentumRate": 0.0,
     "VThresh": 0.55, "AMin": 0.0, "AMax": INFINITY, "AShift": 0.55, "VWidth": 0.0,
     "initV": "ConstantV", "valueV": None,
+    # when V1 updates
+    "triggerLayerName": None, "triggerOffset": 0.0, "triggerBehavior": "updateOnlyOnTrigger",
+    "triggerResetLayerName": None,
     # borders
     "err_mirror": False, "v1_mirror": False, "rec_mirror": False,
     "err_bc": 0.0, "v1_bc": 0.0, "rec_bc": 0.0,

@@ -26,7 +26,7 @@ class Until(Model):
     """Relative duality gap at which a slice is done: its energy is at most this fraction of it too high."""
     probe: str | None = None
     """The probe of type `optimality` that says so; by default the only one."""
-    every: Count = 10
+    every: Count = 25
     """Steps after which it is measured again; also in the last step of a display."""
 
 

@@ -1,0 +1,27 @@
+"""When a layer of the original updates or is reset by another layer's updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from petabatch.openpv.parameters import one_of
+from petabatch.spec.parts import DISPLAY, STEP
+
+
+def trigger(p: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a layer that its trigger's parameters stand for.
+
+    The trigger layer is asked for step t + triggerOffset (`LayerUpdateController.cpp:318-393`): `Input`
+    updates in the first step of each display, all others in every step.
+    """
+    name = p["triggerLayerName"]
+    if name is None:
+        return {}
+    period, offset = DISPLAY if name == "Input" else STEP, -round(p["triggerOffset"] / p["dt"])
+    known: dict[str, dict[str, Any]] = {
+        "updateOnlyOnTrigger": {"every": period, "offset": offset},
+        "resetStateOnTrigger": {"reset": period, "offset": offset, "reset_to": p["triggerResetLayerName"]},
+        "ignore": {},
+    }
+    return dict(one_of("triggerBehavior", p["triggerBehavior"], known))
