@@ -1,0 +1,171 @@
+"""What ranks cost and bring, on two of them, each pinned to a core and with one thread.
+
+    mpirun -n 2 python benchmarks/ranks.py              # all; about five minutes
+    mpirun -n 2 python benchmarks/ranks.py scaling      # or reduce, error
+
+scaling: the main job (params/natural_images.toml) by one rank alone, by two independent processes at the
+same time, and by two ranks, a display of each in turns. reduce: the three ways to sum, in turns, and what they
+do to learning. error: the exact sum against rational arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from petabatch import simulation
+from petabatch.engine import Engine
+from petabatch.parallel.comm import Comm, Serial, share
+from petabatch.parallel.launch import connect
+from petabatch.parallel.reduce import ExactSum
+
+JOB = Path(__file__).parents[1] / "params" / "natural_images.toml"
+ROUNDS, DISPLAYS = 20, 100
+
+
+class Job:
+    """The main job in memory, a display at a time."""
+
+    def __init__(self, comm: Comm, *overrides: str) -> None:
+        self.engine = Engine(simulation.plan(simulation.read(JOB, overrides)), comm, threads=1)
+        self.engine.start()
+        self.steps: Iterator[int] = self.engine.run()
+
+    def show(self) -> float:
+        """Show every slice one image; return the seconds it took this rank."""
+        plan, begin = self.engine.plan, time.perf_counter()
+        for step in self.steps:
+            if step % plan.flush == 0:
+                self.engine.recorder.take(step)
+                self.engine.flushed()
+            if step % plan.graph.network.run.display == 0:
+                break
+        return time.perf_counter() - begin
+
+    def energy(self) -> float:
+        """Return the energy of the last display, the mean over local slices."""
+        found = self.engine.recorder.latest("total")
+        assert found is not None
+        return found
+
+
+def together(comm: Comm, seconds: float) -> float:
+    """Return the time of the slowest rank."""
+    return max(comm.broadcast(comm.gather(seconds)))
+
+
+def alone(comm: Comm, job: Job) -> float:
+    """Return the time rank 0 takes while the other ranks sleep."""
+    seconds = job.show() if comm.rank == 0 else 0.0
+    # a rank that waits in a collective keeps its core busy
+    arrived = comm.start_max(np.zeros(1))
+    while not arrived.test():
+        time.sleep(0.01)
+    return together(comm, seconds)
+
+
+def scaling(comm: Comm) -> list[str]:
+    small, large = Job(Serial(), "run.batch=8"), Job(Serial())
+    copies, ranks = Job(Serial(), "run.batch=8"), Job(comm)
+    times: list[tuple[float, float, float, float]] = []
+    for _ in range(ROUNDS + 1):
+        one, both = alone(comm, small), alone(comm, large)
+        comm.barrier()
+        apart = together(comm, copies.show())
+        comm.barrier()
+        times.append((one, both, apart, together(comm, ranks.show())))
+    one, both, apart, two = (statistics.median(column) for column in zip(*times[1:], strict=True))
+    weak, near, strong = (
+        statistics.median(ratio)
+        for ratio in zip(*((a / d, c / d, b / d / 2) for a, b, c, d in times[1:]), strict=True)
+    )
+    return [
+        f"## Scaling: seconds a display (400 steps), median of {ROUNDS}\n",
+        "| | slices | seconds | efficiency of two ranks against it |",
+        "|---|---|---|---|",
+        f"| one rank, the other core idle | 8 | {one:.3f} | {weak:.3f} (weak scaling) |",
+        f"| one rank, the other core idle | 16 | {both:.3f} | {strong:.3f} (strong scaling) |",
+        f"| two processes that know nothing of each other | 8 each | {apart:.3f} | {near:.3f} |",
+        f"| two ranks | 16 | {two:.3f} | |",
+    ]
+
+
+def reduce(comm: Comm) -> list[str]:
+    ways = ("exact", "fast", "overlapped")
+    jobs = {way: Job(comm, f"run.reduce={way}") for way in ways}
+    times: dict[str, list[float]] = {way: [] for way in ways}
+    energies: dict[str, list[float]] = {way: [] for way in ways}
+    for display in range(DISPLAYS):
+        for way in ways if display % 2 else reversed(ways):
+            comm.barrier()
+            times[way].append(together(comm, jobs[way].show()))
+            energies[way].append(statistics.mean(comm.broadcast(comm.gather(jobs[way].energy()))))
+    lines = [
+        f"## Ways to sum: two ranks, batch 16, {DISPLAYS} displays in turns\n",
+        "| `reduce` | seconds a display, median | median of ratios to `fast` |",
+        "|---|---|---|",
+    ]
+    for way in ways:
+        ratios = [a / b for a, b in zip(times[way][2:], times["fast"][2:], strict=True)]
+        lines.append(f"| `{way}` | {statistics.median(times[way]):.4f} | {statistics.median(ratios):.4f} |")
+    lines += [
+        "\nEnergy at the end of a display, mean over slices and over ten displays:\n",
+        "| displays | `exact` | `overlapped` | `overlapped` / `exact` |",
+        "|---|---|---|---|",
+    ]
+    for first in range(0, DISPLAYS, 10):
+        exact, late = (statistics.mean(energies[way][first : first + 10]) for way in ("exact", "overlapped"))
+        lines.append(f"| {first + 1} to {first + 10} | {exact:.2f} | {late:.2f} | {late / exact:.4f} |")
+    return lines
+
+
+def error(comm: Comm) -> list[str]:
+    lines = [
+        "## Error of the exact sum, against rational arithmetic\n",
+        "| slices | values | largest error / largest \\|x\\| of the feature | stated bound |",
+        "|---|---|---|---|",
+    ]
+    rng = np.random.default_rng(1)
+    for slices in (2, 16, 100):
+        shape = (slices, 1, 1, 8, 8, 8, 3)
+        kinds = {"normal": rng.normal(size=shape), "log-normal": np.exp(8 * rng.normal(size=shape))}
+        for kind, values in kinds.items():
+            lo, hi = share(slices, comm.rank, comm.size)
+            found = ExactSum({"x": values[lo:hi]}, comm, slices, lo).wait()["x"].reshape(8, -1)
+            flat = values.reshape(slices, 8, -1)
+            worst = max(
+                abs(Fraction(found[f, i]) - sum(map(Fraction, flat[:, f, i])))
+                / Fraction(abs(flat[:, f]).max())
+                for f in range(8)
+                for i in range(found.shape[1])
+            )
+            # and half a unit in the last place, because the sum itself is a float64 here
+            bound = 2.0 ** (2 * math.ceil(math.log2(slices)) - 63) + slices * 2.0**-53
+            text = f"2^{math.log2(worst):.1f}" if worst else "0"
+            lines.append(f"| {slices} | {kind} | {text} | 2^{math.log2(bound):.1f} |")
+    return lines
+
+
+def main() -> None:
+    comm = connect(None)
+    if comm.size != 2:
+        sys.exit("start it on two ranks: mpirun -n 2 python benchmarks/ranks.py")
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[comm.local_rank % len(cores)]})
+    parts = {"scaling": scaling, "reduce": reduce, "error": error}
+    for name in sys.argv[1:] or parts:
+        lines = parts[name](comm)
+        if comm.rank == 0:
+            print("\n".join(lines), end="\n\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
