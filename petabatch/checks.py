@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from petabatch.connections import Conv
 from petabatch.errors import Problem, did_you_mean
 from petabatch.geometry import GeometryError
-from petabatch.layers import LCA
+from petabatch.layers import LCA, Input
 from petabatch.spec.network import Network
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -22,6 +22,20 @@ def check_names(network: Network, problems: list[Problem]) -> None:
             for name in getattr(network, kind)
             if not _NAME.fullmatch(name)
         ]
+
+
+def check_borders(network: Network, problems: list[Problem]) -> None:
+    """Only a layer that shows an image has one beyond its edge."""
+    problems += [
+        Problem(
+            f"layers.{name}.border",
+            "there is no image beyond the edge of this layer",
+            found=f"{layer.type}",
+            expected='"zero", "mirror" or a value; "image" for a layer of type input',
+        )
+        for name, layer in network.layers.items()
+        if layer.border == "image" and not isinstance(layer, Input)
+    ]
 
 
 def check_learning(network: Network, problems: list[Problem]) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
 import numpy as np
@@ -25,6 +25,7 @@ from petabatch.parallel.comm import Comm, share
 from petabatch.plan import Plan
 from petabatch.recorder import Recorder
 from petabatch.state import State
+from petabatch.surround import Images
 from petabatch.updates import Updates
 
 _POLL = 0.005
@@ -45,10 +46,7 @@ class Engine:
         self.updates = Updates(plan, comm, self.state)
         self.recorder = Recorder(plan.recordings, hi - lo)
         self.step = 0
-        self.readers: Mapping[str, Callable[[int, int], np.ndarray]] = {
-            name: layer.source.open(layer.shape, network.run.batch, network.run.seed)
-            for name, layer in plan.inputs.items()
-        }
+        self.readers = {name: Images(plan.graph, name) for name in plan.inputs}
         self.lanes = [
             Lane(plan, self.state, slice(index, index + 1), self.recorder, self.readers)
             for index in range(hi - lo)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from petabatch.checks import (
+    check_borders,
     check_learning,
     check_names,
     check_normalisers,
@@ -152,6 +153,7 @@ def build(network: Network) -> Graph:
     problems: list[Problem] = []
     check_names(network, problems)
     wirings = _wire(network, problems)
+    check_borders(network, problems)
     check_learning(network, problems)
     check_normalisers(network, problems)
     check_observers(network, problems)

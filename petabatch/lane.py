@@ -19,8 +19,9 @@ from petabatch.plan import Lesson, Plan
 from petabatch.recorder import Recorder
 from petabatch.spec.parts import Moment
 from petabatch.state import State, owned, refresh
+from petabatch.surround import Images, Surround
 from petabatch.until import QUANTITY, Rest, certificate
-from petabatch.variable import Array
+from petabatch.variable import Array, Border
 
 Operation = Callable[[Moment], None]
 
@@ -51,7 +52,7 @@ class Lane:
         state: State,
         lanes: slice,
         recorder: Recorder,
-        readers: Mapping[str, Callable[[int, int], np.ndarray]],
+        readers: Mapping[str, Images],
     ) -> None:
         network = plan.graph.network
         self.plan, self.lanes, self.recorder, self.readers = plan, lanes, recorder, readers
@@ -61,6 +62,11 @@ class Lane:
         slices = range(state.lo + lanes.start, state.lo + lanes.stop)
         run = network.run
         self.now = Moment(0, run.dt, slices, run.seed, state.xp, run.display)
+        self.surrounds = {
+            name: Surround(readers[name], self.now, run.precision)
+            for name, layer in plan.inputs.items()
+            if layer.border == "image"
+        }
         self.layer_state = {name: owned(self.arrays, f"layers/{name}") for name in network.layers}
         self.controllers = {
             name: layer.time_scale
@@ -155,13 +161,21 @@ class Lane:
     def _arrival(self, edge: Edge) -> Callable[[int], Array]:
         """Return the function of the step that gives what an edge delivers."""
         connection, wiring = edge.connection, edge.wiring
-        ring, border = self.rings[connection.pre], self.plan.graph.border(connection.pre)
+        ring, pre = self.rings[connection.pre], connection.pre
         patches = self._patches(wiring.weights)
 
         def arrival(step: int) -> Array:
-            return connection.deliver(self.kernels, wiring, ring.at(step - edge.lookback), border, patches)
+            seen = step - edge.lookback
+            return connection.deliver(self.kernels, wiring, ring.at(seen), self._border(pre, seen), patches)
 
         return arrival
+
+    def _border(self, layer: str, step: int) -> Border:
+        """Return what connections see beyond the edge of a layer, at the activity of `step`."""
+        around = self.surrounds.get(layer)
+        if around is None:
+            return self.plan.graph.border(layer)
+        return around.at(step) if step >= 0 else "zero"
 
     def _patches(self, owner: str | None) -> Array | None:
         if owner is None:
@@ -258,9 +272,8 @@ class Lane:
         assert way is not None
         pre = self.rings[connection.pre].at(step - connection.delay)
         post = self.rings[against].at(step)
-        borders = (
-            (graph.border(connection.pre), "zero") if way.scatter else ("zero", graph.border(connection.pre))
-        )
+        beyond = self._border(connection.pre, step - connection.delay)
+        borders = (beyond, "zero") if way.scatter else ("zero", beyond)
 
         def product(a: Array, b: Array) -> Array:
             ends = (a, b) if way.scatter else (b, a)
@@ -292,7 +305,9 @@ class Lane:
         graph = self.plan.graph
         via, wiring = graph.network.connections[connection], graph.wirings[connection]
         patches = self._patches(wiring.weights)
-        return via.strength * via.deliver(self.kernels, wiring, activity, graph.border(via.pre), patches)
+        # This activity need not be an image's, so nothing is known beyond its edge.
+        border = "zero" if via.pre in self.surrounds else graph.border(via.pre)
+        return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError when a layer holds a NaN or an infinity."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from petabatch.engine import Engine
 from petabatch.errors import ParamsError, Problem, StorageError
-from petabatch.layers import Input
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.until import NAME
@@ -101,12 +100,6 @@ def _show_own(engine: Engine, before: int) -> None:
     for name, layer in engine.plan.inputs.items():
         ring = state.arrays[f"layers/{name}/A"]
         for step in range(max(0, engine.step - ring.shape[1] + 1), engine.step + 1):
-            item = _item(layer, step, display)
+            item = layer.shown(step, display)
             for number in range(max(state.lo, before), state.hi):
                 ring[number - state.lo, step % ring.shape[1]] = engine.readers[name](number, item)
-
-
-def _item(layer: Input, step: int, display: int) -> int:
-    """Return the number of the item that is seen at the end of `step`."""
-    read = (layer.item(earlier, display) for earlier in range(step, -1, -1))
-    return next(item for item in read if item is not None)

@@ -8,8 +8,9 @@ from typing import Any, Literal
 Array = Any
 """A numpy or cupy array; which one is the kernels' choice."""
 
-Border = Literal["zero", "mirror"] | float
-"""What lies beyond the edge of a layer: zeros, the mirrored layer (edge unit repeated), or a value."""
+Border = Literal["zero", "mirror", "image"] | float | Array
+"""What lies beyond the edge of a layer: zeros, the mirrored layer (edge unit repeated), a value, or the image
+it is a part of, which kernels get as an array with as much around the layer as they may ask for."""
 
 
 @dataclass(frozen=True)

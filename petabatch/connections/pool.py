@@ -57,7 +57,8 @@ class Pool(Connection):
         way = wiring.link
         assert way is not None
         # Beyond the edge of a zero border there is nothing, which is not the same as a 0.
-        beyond: Border = float("-inf") if self.method == "max" and border == "zero" else border
+        nothing = isinstance(border, str) and border == "zero"
+        beyond: Border = float("-inf") if self.method == "max" and nothing else border
         out = (self._spread if way.scatter else self._pooled)(kernels, activity, way.patches, beyond)
         if self.method == "average":
             p = way.patches

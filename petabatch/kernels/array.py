@@ -26,10 +26,15 @@ class ArrayKernels:
     def extend(self, layer: Array, y: tuple[int, int], x: tuple[int, int], border: Border) -> Array:
         """Return `[L, ny, nx, nf]` grown by `y` rows and `x` columns (before, after) by the border rule.
 
-        Mirror repeats the edge unit (`BoundaryConditions.cpp:62-355`).
+        Mirror repeats the edge unit (`BoundaryConditions.cpp:62-355`). An array holds the layer in its middle
+        and what is around it.
         """
         if not any((*y, *x)):
             return layer
+        if not isinstance(border, (str, float, int)):
+            (_, rows, columns, _), (_, ny, nx, _) = border.shape, layer.shape
+            top, left = (rows - ny) // 2, (columns - nx) // 2
+            return border[:, top - y[0] : top + ny + y[1], left - x[0] : left + nx + x[1]]
         width = ((0, 0), y, x, (0, 0))
         if border == "mirror":
             return self.xp.pad(layer, width, mode="symmetric")

@@ -30,6 +30,12 @@ class Input(Layer):
         since = step - 1 - self.offset
         return max(0, since // self.every.steps(display)) if self.due(step, display) else None
 
+    def shown(self, step: int, display: int) -> int:
+        """Return the number of the item that is seen at the end of `step`."""
+        period = self.every.steps(display)
+        last = step - (step - 1 - self.offset) % period if period else 0
+        return (self.item(last, display) or 0) if last > 0 else 0
+
     def next_change(self, step: int, display: int) -> int | None:
         """Return the first step after `step` that begins with a new item; None is never."""
         return next_fire(self.every.steps(display), step, 1 + self.offset)

@@ -59,8 +59,9 @@ class Layer(Part):
     """Rows, columns, features: `[ny, nx, nf]`."""
     phase: Index | None = None
     """Pin the level of this layer; by default it is derived from the connections."""
-    border: Literal["zero", "mirror"] | Finite = "zero"
-    """What connections see beyond the edge: zeros, the mirrored layer, or a constant value."""
+    border: Literal["zero", "mirror", "image"] | Finite = "zero"
+    """What connections see beyond the edge: zeros, the mirrored layer, a constant value, or, of an `input`
+    layer, its image, which then must be larger than the layer."""
     every: Schedule = STEP
     """When the layer updates: in the first step of each such period, as an input of this period shows a new
     image. In between, its activity and state stand (updateOnlyOnTrigger of the original)."""

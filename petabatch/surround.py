@@ -1,0 +1,88 @@
+"""What lies around the part of an image that a layer shows: the border of layers with `border = "image"`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.graph import Graph
+from petabatch.layers import Input
+from petabatch.spec.parts import Moment
+from petabatch.variable import Array
+
+
+class Images:
+    """The images that an input layer shows, by global slice and item, `[ny, nx, nf]`.
+
+    Where connections look beyond the edge of the layer and its border is the image, `around` gives the same
+    images with that margin, of which the layer shows the middle: a crop is drawn, and pixels are normalised,
+    with the margin. (`useInputBCflag` of the original.)
+    """
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        layer, run = graph.network.layers[name], graph.network.run
+        assert isinstance(layer, Input)
+        self.layer, self.name = layer, name
+        self.y, self.x = margins(graph, name) if layer.border == "image" else (0, 0)
+        ny, nx, nf = layer.shape
+        self.shape = (ny + 2 * self.y, nx + 2 * self.x, nf)
+        try:
+            self._read = layer.source.open(self.shape, run.batch, run.seed)
+        except InputError as error:
+            raise InputError(f"{error}{self._note}") from None if self._note else error
+
+    def __call__(self, number: int, item: int) -> np.ndarray:
+        """Return what the layer shows."""
+        ny, nx, _ = self.layer.shape
+        return self.around(number, item)[self.y : self.y + ny, self.x : self.x + nx]
+
+    def around(self, number: int, item: int) -> np.ndarray:
+        """Return it with its margin; raises InputError when the source cannot give one."""
+        image = self._read(number, item)
+        if (self.y or self.x) and image.shape != self.shape:
+            raise InputError(
+                f"layers.{self.name}: the source does not give the image's margin\n"
+                f"    found:    {list(image.shape)}\n    expected: {list(self.shape)}"
+            )
+        return image
+
+    @property
+    def _note(self) -> str:
+        if not (self.y or self.x):
+            return ""
+        return (
+            f'\n    note:     layers.{self.name} has border = "image": {self.y} rows and {self.x} columns of '
+            f"the image are needed beyond each edge"
+        )
+
+
+class Surround:
+    """The margins of the images that the slices of a lane are shown, read again when they are not at hand."""
+
+    def __init__(self, images: Images, now: Moment, dtype: str) -> None:
+        self._images, self._now, self._dtype = images, now, dtype
+        self._seen: dict[int, Array] = {}
+
+    def at(self, step: int) -> Array:
+        """Return the images with their margins as shown at the end of `step`, `[lanes, ...]`."""
+        item = self._images.layer.shown(step, self._now.display)
+        if item not in self._seen:
+            for old in list(self._seen)[:-1]:  # a delay looks at the image before
+                del self._seen[old]
+            images = [self._images.around(number, item) for number in self._now.slices]
+            self._seen[item] = self._now.xp.asarray(np.stack(images), self._dtype)
+        return self._seen[item]
+
+
+def margins(graph: Graph, layer: str) -> tuple[int, int]:
+    """Return how many rows and columns beyond its edges the connections from a layer see."""
+    rows, columns = 0, 0
+    for name, connection in graph.network.connections.items():
+        way = graph.wirings[name].link
+        if connection.pre == layer and way is not None:
+            y, x = (
+                axis.margin if way.scatter else max(axis.before, axis.after)
+                for axis in (way.patches.y, way.patches.x)
+            )
+            rows, columns = max(rows, y), max(columns, x)
+    return rows, columns

@@ -1,0 +1,115 @@
+"""Margins read from the image: what connections see beyond the edge of a layer that shows a part of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from networks import GivenImages, collect
+
+from petabatch import memory
+from petabatch.connections import Clone, Conv, Pool, Transpose
+from petabatch.engine import Engine
+from petabatch.errors import InputError, ParamsError
+from petabatch.graph import build
+from petabatch.layers import Input, Linear
+from petabatch.learning import Hebbian
+from petabatch.parallel.comm import Serial
+from petabatch.plan import schedule
+from petabatch.sources import ImageArray
+from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
+from petabatch.spec.schedule import Every
+from petabatch.weights import Gaussian
+
+INSIDE = np.random.default_rng(0).normal(size=(4, 8, 12, 2)).astype(np.float32)
+MIRRORED = np.pad(INSIDE, ((0, 0), (6, 6), (6, 6), (0, 0)), mode="symmetric")
+BELOW = (4, 6, 3)
+
+
+def network(border: Any, data: np.ndarray, every: str = "display", **view: Any) -> Network:
+    """Return an image that is seen through connections of every geometry, with delays, and learned from."""
+    view = {"crop": "center", **view}
+    image = Input(shape=(8, 12, 2), border=border, source=ImageArray(data=data, **view), every=every)
+    shapes = {
+        "small": BELOW,
+        "same": (8, 12, 3),
+        "large": (16, 24, 1),
+        "pooled": (4, 6, 2),
+        "back": (8, 12, 2),
+    }
+    learn = Hebbian(rate=0.1, average="sum")
+    conv = {"pre": "image", "init": Gaussian(deviation=0.1)}
+    return Network(
+        run=Run(batch=2, display=3, displays=4),
+        layers={"image": image, **{name: Linear(shape=shape) for name, shape in shapes.items()}},
+        connections={
+            "to_small": Conv(post="small", patch=(3, 3), learn=learn, **conv),
+            "to_same": Conv(post="same", patch=(5, 3), learn=learn, **conv),
+            "to_large": Conv(post="large", patch=(6, 8), delay=2, learn=learn, **conv),
+            "again": Clone(pre="image", post="small", of="to_small", delay=1, error="small"),
+            "to_pooled": Pool(pre="image", post="pooled", window=(3, 5), method="sum"),
+            "from_small": Conv(pre="small", post="back", patch=(4, 6), init=Gaussian()),
+            "transposed": Transpose(pre="image", post="small", of="from_small"),
+        },
+        output=Output(
+            layers={name: LayerOutput(every=Every(1)) for name in ("image", *shapes)},
+            connections={name: ConnectionOutput() for name in ("to_small", "to_same", "to_large")},
+        ),
+    )
+
+
+@pytest.mark.parametrize("every", ["display", "never", "2 steps"])
+def test_an_image_that_goes_on_as_its_mirror_is_seen_as_by_a_mirror_border(every: str) -> None:
+    seen = memory.run(network("image", MIRRORED, every)).recorded
+    mirror = memory.run(network("mirror", INSIDE, every)).recorded
+    zero = memory.run(network("zero", INSIDE, every)).recorded
+    assert seen.keys() == mirror.keys()
+    for path in seen:
+        if path == "layers/large/A":  # before step 2 it sees the layer before the run, of zeros
+            np.testing.assert_array_equal(seen[path][2:], mirror[path][2:], err_msg=path)
+        else:
+            np.testing.assert_array_equal(seen[path], mirror[path], err_msg=path)
+        assert path in ("layers/image/A", "layers/back/A") or (seen[path][-1] != zero[path][-1]).any(), path
+
+
+@pytest.mark.parametrize("crop", ["random", "center", "top_left"])
+def test_the_layer_shows_the_middle_of_what_a_larger_one_would_see(crop: str) -> None:
+    """The margin is that of the largest patches: two rows and columns."""
+    data = np.random.default_rng(1).normal(size=(3, 30, 30, 2)).astype(np.float32)
+    own = memory.run(network("image", data, crop=crop, normalize="standard"), [4, 12])
+    source = ImageArray(data=data, crop=crop, normalize="standard")
+    whole = Network(
+        run=Run(batch=2, display=3, displays=4), layers={"image": Input(shape=(12, 16, 2), source=source)}
+    )
+    larger = memory.run(whole, [4, 12]).states["layers/image/A"]
+    np.testing.assert_array_equal(own.states["layers/image/A"], larger[:, :, 2:10, 2:14])
+
+
+def test_a_resumed_run_sees_the_same_margins() -> None:
+    net = network("image", MIRRORED)
+    recorded = memory.run(net).recorded
+    first = Engine(schedule(build(net)), Serial(), 1)
+    first.start()
+    next(step for step in first.run() if step == 6)
+    saved = {key: array.copy() for key, array in first.state.saved().items()}
+    second = Engine(schedule(build(net)), Serial(), 1)
+    second.resume(6, saved)
+    for path, values in collect(second).items():
+        np.testing.assert_array_equal(values, recorded[path][-len(values) :], err_msg=path)
+
+
+def test_images_must_be_larger_than_the_layer_by_its_margin() -> None:
+    with pytest.raises(InputError, match=r"(?s)smaller than the layer.*2 rows and 2 columns of the image"):
+        memory.run(network("image", INSIDE))
+    net = network("image", MIRRORED)
+    image = Input(shape=(8, 12, 2), border="image", source=GivenImages(data=INSIDE[:, None]))
+    with pytest.raises(InputError, match="margin"):
+        memory.run(net.model_copy(update={"layers": {**net.layers, "image": image}}))
+
+
+def test_only_images_have_something_beyond_their_edge() -> None:
+    net = network("image", MIRRORED)
+    layers = {**net.layers, "small": Linear(shape=BELOW, border="image")}
+    with pytest.raises(ParamsError, match="no image beyond"):
+        build(net.model_copy(update={"layers": layers}))
