@@ -1,0 +1,1 @@
+"""Hand-written CUDA kernels: `.cu` texts, and what stands in front of them for one geometry."""

@@ -1,0 +1,58 @@
+// What the kernels share. The geometry (see petabatch/geometry.py) and the numbers of the cell stand in front
+// of this text as constants: `source.py` writes them, so that every loop has a length the compiler knows.
+//
+// Nothing here adds up in an order that depends on timing: no atomics on numbers, two runs give the same bits.
+
+constexpr unsigned ALL = 0xffffffffu;
+constexpr int ROW = PATCH_X * CHANNELS;            // numbers in a row of a patch
+constexpr int LENGTH = PATCH_Y * ROW;              // weights of a patch
+constexpr int WIDTH = FINE_X * CHANNELS;           // numbers in a row of the image
+constexpr int IMAGE = FINE_Y * WIDTH;
+constexpr int PADDED = PADDED_Y * PITCH;           // the image with room for the patches beyond its edge
+constexpr int POSITIONS = UNITS_Y * UNITS_X;
+constexpr int UNITS = POSITIONS * FEATURES;
+constexpr int COLOURS_Y = (PATCH_Y + STRIDE_Y - 1) / STRIDE_Y;  // patches of the same colour never overlap:
+constexpr int COLOURS_X = (PATCH_X + STRIDE_X - 1) / STRIDE_X;  // unit (y, x) has colour (y % this, x % that)
+
+// VEC neighbouring numbers, read at once.
+struct alignas(4 * VEC) Pack {
+    float at[VEC];
+};
+
+// Where the patch of a position starts in the padded image.
+__device__ inline int origin(int y, int x) {
+    return (y * STRIDE_Y + ORIGIN_Y) * PITCH + (x * STRIDE_X + ORIGIN_X) * CHANNELS;
+}
+
+// A = T(V), as petabatch/layers/transfer.py has it.
+__device__ inline float transfer(float u) {
+    const float size = SIGNED ? fabsf(u) : u;
+    float a = size - SHIFT;
+    if (LINE && size < TOP) a = MINIMUM + SLOPE * (size - THRESHOLD);
+    if (CUT && a > MAXIMUM) a = MAXIMUM;
+    if (size < THRESHOLD) a = MINIMUM;
+    return SIGNED && u < 0.0f ? -a : a;
+}
+
+// Add to sum[i][j] the products of `count` numbers of an image from `image + from[i]` on with as many rows of
+// weights, columns column[j]; all threads of a warp share the positions i, each has features j of its own.
+template <int N, int J>
+__device__ inline void accumulate(float (&sum)[N][J], const float* image, const int (&from)[N],
+                                  const float* weights, int pitch, const int (&column)[J], int count) {
+#pragma unroll 2
+    for (int r = 0; r < count; r += VEC) {
+        Pack pixels[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) pixels[i] = *reinterpret_cast<const Pack*>(image + from[i] + r);
+#pragma unroll
+        for (int v = 0; v < VEC; v++) {
+            float w[J];
+#pragma unroll
+            for (int j = 0; j < J; j++) w[j] = weights[(r + v) * pitch + column[j]];
+#pragma unroll
+            for (int i = 0; i < N; i++)
+#pragma unroll
+                for (int j = 0; j < J; j++) sum[i][j] = fmaf(pixels[i].at[v], w[j], sum[i][j]);
+        }
+    }
+}

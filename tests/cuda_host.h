@@ -1,0 +1,145 @@
+// Runs CUDA kernels on the host, one block after the other, so that their logic can be tested without a GPU.
+// Each thread of a block is a fiber; at a barrier or an exchange within a warp it hands over to the next.
+#pragma once
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __shared__
+#define __launch_bounds__(...)
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+
+struct uint3 {
+    unsigned x, y, z;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+using std::max;
+using std::min;
+
+static uint3 threadIdx, blockIdx, blockDim;
+static float4 shared_memory[256 * 1024 / 16];
+
+namespace host {
+
+struct Fiber {
+    std::vector<char> stack = std::vector<char>(64 * 1024);
+    ucontext_t context;
+    jmp_buf place;
+    bool begun = false, done = false;
+    unsigned waits = 0;  // barriers of its block and exchanges of its warp that it has reached
+};
+
+struct Exchange {
+    unsigned count = 0, votes = 0, ballots[2] = {};
+    float values[2][32] = {};
+};
+
+static std::vector<Fiber> fibers;
+static std::vector<Exchange> warps;
+static Fiber* current;
+static jmp_buf scheduler;
+static unsigned reached, released;
+static void (*body)(void*);
+static void* argument;
+
+inline void hand_over() {
+    if (!_setjmp(current->place)) _longjmp(scheduler, 1);
+}
+
+inline void run_fiber() {
+    body(argument);
+    current->done = true;
+    _longjmp(scheduler, 1);
+}
+
+// One round: each fiber runs until it waits for others.
+inline void block(unsigned threads) {
+    static unsigned made = 0;
+    if (fibers.size() < threads) fibers.resize(threads);
+    warps.assign((threads + 31) / 32, {});
+    reached = released = 0;
+    for (unsigned t = 0; t < threads; t++) fibers[t].begun = fibers[t].done = false;
+    (void)made;
+    for (bool busy = true; busy;) {
+        busy = false;
+        for (volatile unsigned t = 0; t < threads; t = t + 1) {
+            if (fibers[t].done) continue;
+            busy = true;
+            current = &fibers[t];
+            threadIdx = {t, 0, 0};
+            if (_setjmp(scheduler)) continue;
+            if (current->begun) _longjmp(current->place, 1);
+            current->begun = true;
+            getcontext(&current->context);
+            current->context.uc_stack.ss_sp = current->stack.data();
+            current->context.uc_stack.ss_size = current->stack.size();
+            current->context.uc_link = nullptr;
+            makecontext(&current->context, run_fiber, 0);
+            setcontext(&current->context);
+        }
+    }
+}
+
+// The state of a warp's exchanges: number n is complete when 32 lanes have come n times.
+inline Exchange& meet(unsigned lane, float value, bool vote, unsigned& number) {
+    Exchange& warp = warps[threadIdx.x / 32];
+    const unsigned mine = warp.count / 32;
+    number = mine % 2;
+    if (warp.count % 32 == 0) warp.ballots[number] = 0;
+    warp.values[number][lane] = value;
+    warp.ballots[number] |= static_cast<unsigned>(vote) << lane;
+    warp.count++;
+    while (warp.count < 32 * (mine + 1)) hand_over();
+    return warp;
+}
+
+template <class... P, size_t... I>
+void call(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
+    kernel(*static_cast<std::remove_reference_t<P>*>(values[I])...);
+}
+
+template <class... P>
+void launch(void (*kernel)(P...), const unsigned* grid, unsigned threads, void** values) {
+    static void (*function)(P...);
+    static void** given;
+    function = kernel, given = values;
+    body = [](void*) { call(function, given, std::index_sequence_for<P...>{}); };
+    blockDim = {threads, 1, 1};
+    for (unsigned z = 0; z < grid[2]; z++)
+        for (unsigned y = 0; y < grid[1]; y++)
+            for (unsigned x = 0; x < grid[0]; x++) {
+                blockIdx = {x, y, z};
+                std::fill_n(reinterpret_cast<uint32_t*>(shared_memory), sizeof(shared_memory) / 4, 0x7fc00000u);
+                block(threads);
+            }
+}
+
+}  // namespace host
+
+inline void __syncthreads() {
+    const unsigned mine = host::reached / blockDim.x;
+    host::reached++;
+    while (host::reached < blockDim.x * (mine + 1)) host::hand_over();
+}
+
+inline unsigned __ballot_sync(unsigned, bool vote) {
+    unsigned number;
+    return host::meet(threadIdx.x % 32, 0.0f, vote, number).ballots[number];
+}
+
+inline float __shfl_sync(unsigned, float value, int source) {
+    unsigned number;
+    return host::meet(threadIdx.x % 32, value, false, number).values[number][source];
+}
+
+inline int __ffs(unsigned bits) { return __builtin_ffs(static_cast<int>(bits)); }

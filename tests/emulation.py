@@ -1,0 +1,82 @@
+"""Compiles CUDA kernels for the host and calls them as CuPy's RawKernel is called."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+COMPILER = shutil.which("g++")
+NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
+_FOLDER = Path(tempfile.gettempdir()) / "petabatch_emulated_kernels"
+_TYPES = {np.dtype("i4"): ctypes.c_int32, np.dtype("f4"): ctypes.c_float}
+
+
+class Kernel:
+    """A kernel of an emulated module."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self.max_dynamic_shared_size_bytes = 48 * 1024
+
+    def __call__(
+        self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0
+    ) -> None:
+        """Run all blocks; arguments are float32 or int32: contiguous arrays, or numpy scalars."""
+        assert shared_mem <= self.max_dynamic_shared_size_bytes, "a GPU would refuse this launch"
+        assert tuple(block[1:]) in ((), (1, 1))
+        kept = [_argument(value) for value in args]
+        values = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(value) for value in kept))
+        self._function((ctypes.c_uint * 3)(*grid, *[1] * (3 - len(grid))), block[0], values)
+
+
+class Module:
+    """What `cupy.RawModule` is to a GPU."""
+
+    def __init__(self, code: str) -> None:
+        self._library = ctypes.CDLL(str(_build(code)))
+
+    def get_function(self, name: str) -> Kernel:
+        return Kernel(self._library[f"launch_{name}"])
+
+
+@cache
+def _build(code: str) -> Path:
+    names = re.findall(r"^(\w+)\(const", code, re.MULTILINE)
+    here = Path(__file__).parent / "cuda_host.h"
+    calls = "".join(
+        f'extern "C" void launch_{name}(const unsigned* grid, unsigned threads, void** values)'
+        f" {{ host::launch({name}, grid, threads, values); }}\n"
+        for name in names
+    )
+    text = f'#include "{here}"\n{code}\n{calls}'
+    key = hashlib.sha256((text + here.read_text()).encode()).hexdigest()[:20]
+    library = _FOLDER / f"{key}.so"
+    if not library.exists():
+        _FOLDER.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            source, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
+            source.write_text(text)
+            # -O1: most of the time goes into compiling. No contraction, so that fma is where the source has it.
+            flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-U_FORTIFY_SOURCE"]
+            subprocess.run([str(COMPILER), *flags, str(source), "-o", str(built)], check=True)
+            shutil.copy(built, library.with_suffix(f".{hash(folder)}"))
+            library.with_suffix(f".{hash(folder)}").replace(library)
+    return library
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        assert value.flags.c_contiguous
+        assert value.dtype in _TYPES
+        return ctypes.c_void_p(value.ctypes.data)
+    return _TYPES[value.dtype](value)
