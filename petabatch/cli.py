@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -29,6 +29,9 @@ Set = Annotated[
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override a key, as layers.V1.threshold=0.3."),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads of each rank; never changes a result.")]
+Device = Annotated[
+    Literal["cpu", "gpu"] | None, typer.Option(help="Override run.device: where the steps are made.")
+]
 Mpi = Annotated[bool | None, typer.Option("--mpi/--no-mpi", help="Use MPI, or not; by default as launched.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 
@@ -41,6 +44,7 @@ def run(
     ] = None,
     overrides: Set = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run directory.")] = False,
+    device: Device = None,
     threads: Threads = None,
     mpi: Mpi = None,
     quiet: Quiet = False,
@@ -50,7 +54,7 @@ def run(
 
     console(quiet)
     simulation.run(
-        simulation.read(file, overrides or ()),
+        simulation.read(file, (*(overrides or ()), *([f"run.device={device}"] if device else ()))),
         out or Path("runs") / file.stem,
         force=force,
         threads=threads,
@@ -60,12 +64,14 @@ def run(
 
 
 @app.command()
-def resume(folder: Folder, threads: Threads = None, mpi: Mpi = None, quiet: Quiet = False) -> None:
+def resume(
+    folder: Folder, device: Device = None, threads: Threads = None, mpi: Mpi = None, quiet: Quiet = False
+) -> None:
     """Continue a run from its newest checkpoint."""
     from petabatch import simulation
 
     console(quiet)
-    simulation.resume(folder, threads=threads, mpi=mpi, quiet=quiet)
+    simulation.resume(folder, threads=threads, mpi=mpi, quiet=quiet, device=device)
 
 
 @app.command()
@@ -105,10 +111,17 @@ def draw(
 
 
 @app.command()
-def info(folder: Annotated[Path | None, typer.Argument(help="Run directory.")] = None) -> None:
+def info(
+    folder: Annotated[Path | None, typer.Argument(help="Run directory.")] = None,
+    devices: Annotated[bool, typer.Option("--devices", help="Show the GPUs, or why there are none.")] = False,
+) -> None:
     """Tell what a run is and how far it got; without a directory, what this installation has."""
     from petabatch import information
+    from petabatch.gpu import report
 
+    if devices:
+        typer.echo(report())
+        return
     typer.echo(information.installation() if folder is None else information.describe(folder))
 
 

@@ -14,13 +14,15 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from petabatch.fused import Rows
+from petabatch.fused import FusedLoop, Rows
 from petabatch.lane import Lane
 from petabatch.logs import log
+from petabatch.on_gpu import OnGpu, Whole
 from petabatch.parallel.comm import Comm, share
 from petabatch.plan import Plan
 from petabatch.recorder import Recorder
@@ -38,7 +40,9 @@ _PATIENCE = 1.5
 class Engine:
     """Advances the slices of this rank."""
 
-    def __init__(self, plan: Plan, comm: Comm, threads: int | None = None) -> None:
+    def __init__(
+        self, plan: Plan, comm: Comm, threads: int | None = None, device: Whole | None = None
+    ) -> None:
         network = plan.graph.network
         self.plan, self.comm = plan, comm
         lo, hi = share(network.run.batch, comm.rank, comm.size)
@@ -47,11 +51,9 @@ class Engine:
         self.recorder = Recorder(plan.recordings, hi - lo)
         self.step = 0
         self.readers = {name: Images(plan.graph, name) for name in plan.inputs}
-        self.lanes = [
-            Lane(plan, self.state, slice(index, index + 1), self.recorder, self.readers)
-            for index in range(hi - lo)
-        ]
         self.threads = threads or network.run.threads or len(os.sched_getaffinity(0))
+        self.gpu = OnGpu(device, self.state, self.readers, self.threads) if device is not None else None
+        self.lanes = list(self._lanes())
 
     def start(self) -> None:
         """Set the state of step 0."""
@@ -62,22 +64,36 @@ class Engine:
         self.state.restore(arrays)
         self.step = step
 
+    @property
+    def device(self) -> str:
+        """What the steps of this rank are made on."""
+        if self.gpu is None:
+            return f"cpu, {self.threads} threads"
+        return f"gpu, {self.gpu.device.name}, {self.gpu.device.uuid}"
+
+    def collect(self) -> None:
+        """Bring `state` up to date, where the newest is on a GPU."""
+        if self.gpu is not None:
+            self.gpu.resident.collect()
+
     def run(self) -> Iterator[int]:
         """Run to the end, yielding the number of steps made at every sync event."""
+        if self.gpu is not None:
+            self.gpu.resident.forget()
         self._open_recorder(initial=self.step == 0)
         if self.step == 0:
             self._record_initial()
         # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
         with (
             threadpool_limits(1),
-            ThreadPoolExecutor(self.threads, "lane") as pool,
+            self._pool() as pool,
             ThreadPoolExecutor(self.threads, "rows") as rows,
         ):
             self._share_rows(rows)
             self._compile(pool)
             while self.step < self.plan.length:
                 stop = self.plan.next_sync(self.step)
-                lanes = [pool.submit(lane.run, self.step, stop) for lane in self.lanes]
+                lanes = [pool.submit(self._advance, lane, self.step, stop) for lane in self.lanes]
                 while wait(lanes, _POLL, FIRST_EXCEPTION).not_done and not _failed(lanes):
                     self.updates.poll()
                 for lane in lanes:
@@ -85,7 +101,7 @@ class Engine:
                 self._record_shared(self.step + 1, stop - 1)
                 self.step = stop
                 if self.updates.due(stop):
-                    pool.submit(self.updates.make, stop).result()
+                    pool.submit(self._update, stop).result()
                 self._record_shared(stop, stop)
                 self.recorder.reached = stop
                 yield stop
@@ -95,10 +111,37 @@ class Engine:
         """A number that grows whenever anything gets on."""
         return self.step + self.recorder.first + sum(lane.reached for lane in self.lanes)
 
+    def _lanes(self) -> Iterator[Lane]:
+        """Yield the lanes of this rank: each slice by itself, or on a GPU as many as fit in its memory."""
+        if self.gpu is None:
+            for index in range(self.state.hi - self.state.lo):
+                yield Lane(self.plan, self.state, slice(index, index + 1), self.recorder, self.readers)
+        else:
+            self.updates.products = self.gpu.resident.products()
+            for lanes in self.gpu.resident.lanes:
+                yield Lane(self.plan, self.gpu.resident, lanes, self.recorder, self.readers, self.gpu)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self.gpu is None:
+            return ThreadPoolExecutor(self.threads, "lane")
+        return ThreadPoolExecutor(1, "gpu", self.gpu.device.enter)
+
+    def _advance(self, lane: Lane, first: int, last: int) -> None:
+        with self._holding(lane):
+            lane.run(first, last)
+
+    def _holding(self, lane: Lane) -> AbstractContextManager[None]:
+        return nullcontext() if self.gpu is None else self.gpu.holding(lane.lanes)
+
+    def _update(self, step: int) -> None:
+        self.updates.make(step)
+        if self.gpu is not None:
+            self.gpu.resident.refresh()
+
     def _compile(self, pool: ThreadPoolExecutor) -> None:
         """Have the kernels ready before the first step; say so when they are not yet cached on disk."""
         fused = self.lanes[0].fused
-        if fused is not None:
+        if isinstance(fused, FusedLoop):
             text = "compiling kernels, about ten seconds; only the first run on a machine does"
             notice = threading.Timer(_PATIENCE, log.info, [text])
             notice.start()
@@ -109,7 +152,7 @@ class Engine:
         """Let several threads work on each slice when there are fewer slices than threads; same bits."""
         each = self.threads // len(self.lanes)
         for lane in self.lanes:
-            if lane.fused is not None:
+            if isinstance(lane.fused, FusedLoop):
                 lane.fused.rows = Rows(pool, each) if each > 1 and lane.fused.worth_sharing else None
 
     def flushed(self) -> None:
@@ -122,7 +165,8 @@ class Engine:
 
     def _record_initial(self) -> None:
         for lane in self.lanes:
-            lane.record(0)
+            with self._holding(lane):
+                lane.record(0)
         self._record_shared(0, 0)
 
     def _record_shared(self, first: int, last: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -15,13 +14,15 @@ from petabatch.graph import Edge
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import LCA
 from petabatch.lessons import change, normalise
+from petabatch.on_gpu import OnGpu
 from petabatch.plan import Lesson, Plan
 from petabatch.recorder import Recorder
+from petabatch.resident import Resident
 from petabatch.spec.parts import Moment
 from petabatch.state import State, owned, refresh
 from petabatch.surround import Images, Surround
 from petabatch.until import QUANTITY, Rest, certificate
-from petabatch.variable import Array, Border
+from petabatch.variable import Array, Border, host
 
 Operation = Callable[[Moment], None]
 
@@ -49,12 +50,14 @@ class Lane:
     def __init__(
         self,
         plan: Plan,
-        state: State,
+        state: State | Resident,
         lanes: slice,
         recorder: Recorder,
         readers: Mapping[str, Images],
+        gpu: OnGpu | None = None,
     ) -> None:
         network = plan.graph.network
+        self.gpu = gpu
         self.plan, self.lanes, self.recorder, self.readers = plan, lanes, recorder, readers
         self.kernels = ArrayKernels(state.xp)
         self.arrays = state.lane(lanes)
@@ -75,7 +78,7 @@ class Lane:
         }
         assert run.until is None or len(slices) == 1  # each slice rests by itself
         self.rest = None if run.until is None else Rest(run.until, run.display, self.arrays)
-        self.fused = fuse(plan.graph, self.arrays) if state.xp is np and len(slices) == 1 else None
+        self.fused = fuse(plan.graph, self.arrays) if gpu is None else gpu.fuse(plan.graph, self.arrays)
         self.operations = [
             self._layer(name) for level in plan.graph.order for name in level if self.fused is None
         ]
@@ -118,12 +121,12 @@ class Lane:
             if recording.key.startswith("probes/"):
                 if name not in measured:
                     measured[name] = self._measure(name, step)
-                row[...] = _host(measured[name][quantity])
+                row[...] = host(measured[name][quantity])
             else:
                 values = (
                     self.activity(name, quantity, step) if kind == "layers" else self.arrays[recording.key]
                 )
-                row[...] = _host(values).reshape(row.shape)
+                row[...] = host(values).reshape(row.shape)
 
     def _layer(self, name: str) -> Operation:
         """Return the operation that gathers a layer's input and updates it."""
@@ -195,6 +198,9 @@ class Lane:
             if item is None:
                 continue
             activity = self.rings[name].at(step)
+            if self.gpu is not None:
+                self.gpu.feed.fill(name, self.now.slices, item, activity)
+                continue
             for index, number in enumerate(self.now.slices):
                 activity[index] = self.kernels.xp.asarray(self.readers[name](number, item))
 
@@ -223,7 +229,7 @@ class Lane:
         """Return the relative duality gap that says whether a slice may rest, `[lanes]`."""
         probe = certificate(self.plan.graph.network)
         assert probe is not None
-        return _host(self._measure(probe, step)[QUANTITY])
+        return host(self._measure(probe, step)[QUANTITY])
 
     def _control(self, step: int) -> None:
         """Let adaptive time scales see the energy of the step before, or -1 when an image is new."""
@@ -232,7 +238,7 @@ class Lane:
             if any(layer.item(step, display) is not None for layer in self.plan.inputs.values()):
                 energy = np.full(len(self.now.slices), -1.0)
             else:
-                energy = _host(self._measure(controller.energy, step - 1)["total"])
+                energy = host(self._measure(controller.energy, step - 1)["total"])
             controller.control(self.layer_state[name], energy)
 
     def _learn(self, step: int) -> None:
@@ -315,7 +321,7 @@ class Lane:
             activity = ring.at(step)
             # One sum is finite exactly when all terms are, short of an overflow that deserves the same error.
             if not np.isfinite(float(activity.sum(dtype=np.float64))):
-                index = next(i for i in range(len(activity)) if not np.isfinite(_host(activity[i])).all())
+                index = next(i for i in range(len(activity)) if not np.isfinite(host(activity[i])).all())
                 raise NonFiniteError(
                     f"layer {name} of slice {self.now.slices[index]} is no longer finite at step {step}; "
                     "the step may be too large for these weights (lower run.dt or raise tau)"
@@ -331,7 +337,3 @@ class _View:
 
     def __call__(self, layer: str, variable: str) -> Array:
         return self._lane.activity(layer, variable, self._step)
-
-
-def _host(array: Array) -> Any:
-    return array.get() if hasattr(array, "get") else np.asarray(array)

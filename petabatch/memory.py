@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from petabatch.engine import Engine
+from petabatch.gpu import choose
 from petabatch.graph import build
 from petabatch.parallel.comm import Serial
 from petabatch.plan import schedule
@@ -36,7 +37,8 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
     """
     wanted = tuple(at)
     plan = replace(schedule(build(network)), stops=tuple(sorted(set(wanted))))
-    engine = Engine(plan, Serial(), threads)
+    comm = Serial()
+    engine = Engine(plan, comm, threads, choose(network.run, comm))
     engine.start()
     found: dict[int, dict[str, np.ndarray]] = {}
     steps: dict[str, list[np.ndarray]] = {}
@@ -65,6 +67,7 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
 
 def _snapshot(engine: Engine, step: int) -> dict[str, np.ndarray]:
     """Copy the state; of the ring of activities only that of `step`."""
+    engine.collect()
     return {
         key: (array[:, step % array.shape[1]] if key.endswith("/A") else array).copy()
         for key, array in engine.state.saved().items()

@@ -19,6 +19,8 @@ from petabatch.variable import Stream
 
 BLOCK_OPERATIONS = 4e10
 """Floating-point operations after which lanes meet at the latest, to heed signals: seconds of one core."""
+GPU_SPEED = 1000
+"""How many times as many a GPU makes in the same time, about."""
 FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
@@ -146,7 +148,8 @@ def schedule(graph: Graph) -> Plan:
     )
     recordings = tuple(_recordings(graph))
     flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
-    most = max(1, int(BLOCK_OPERATIONS / max(1, 2 * run.batch * multiply_adds(graph))))
+    block_operations = BLOCK_OPERATIONS * (GPU_SPEED if run.device == "gpu" else 1)
+    most = max(1, int(block_operations / max(1, 2 * run.batch * multiply_adds(graph))))
     block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
     if run.until is not None:
         block *= max(1, most // run.display)  # slices that are done go on to their next image

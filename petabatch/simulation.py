@@ -6,11 +6,14 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from petabatch import catalog  # noqa: F401  (makes every built-in type known)
 from petabatch.engine import Engine
 from petabatch.errors import ParamsError, RunDirectoryError, StoppedEarly
+from petabatch.gpu import choose
 from petabatch.graph import build
 from petabatch.logs import log, silence, to_file
 from petabatch.origin import set_out
@@ -70,7 +73,7 @@ def run(
     """
     comm = _connect(mpi)
     _compare(comm, loaded)
-    engine = Engine(plan(loaded), comm, threads)
+    engine = Engine(plan(loaded), comm, threads, choose(loaded.network.run, comm))
     _begin(engine, loaded)
     directory = None
     if comm.rank == 0:
@@ -83,21 +86,29 @@ def run(
         session.go(quiet)
 
 
-def resume(path: Path, *, threads: int | None = None, mpi: bool | None = None, quiet: bool = False) -> None:
+def resume(
+    path: Path,
+    *,
+    threads: int | None = None,
+    mpi: bool | None = None,
+    quiet: bool = False,
+    device: Literal["cpu", "gpu"] | None = None,
+) -> None:
     """Continue the run in directory `path` from its newest complete checkpoint, on any number of ranks.
+
+    `device` overrides the one that the run was begun on.
 
     Raises RunDirectoryError when the run is already done, StoppedEarly when it is stopped again.
     """
     comm = _connect(mpi)
     directory = RunDirectory.open(path)
     with lock(directory, comm.rank):
-        _resume(directory, comm, threads, quiet)
+        _resume(directory, _reload(directory, device), comm, threads, quiet)
 
 
-def _resume(directory: RunDirectory, comm: Comm, threads: int | None, quiet: bool) -> None:
-    loaded = _reload(directory)
+def _resume(directory: RunDirectory, loaded: Loaded, comm: Comm, threads: int | None, quiet: bool) -> None:
     _compare(comm, loaded)
-    engine = Engine(plan(loaded), comm, threads)
+    engine = Engine(plan(loaded), comm, threads, choose(loaded.network.run, comm))
     head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
     if head is None:
         _begin(engine, loaded)
@@ -146,11 +157,18 @@ def _connect(mpi: bool | None) -> Comm:
     return comm
 
 
-def _reload(directory: RunDirectory) -> Loaded:
+def _reload(directory: RunDirectory, device: Literal["cpu", "gpu"] | None) -> Loaded:
     """Return the network of an existing run: as resolved when it began, or its params file if in Python."""
     if directory.params.suffix == ".py":
-        return load(directory.params)
-    return Loaded.from_json(directory.resolved.read_text(encoding="utf-8"), str(directory.resolved))
+        loaded = load(directory.params)
+    else:
+        loaded = Loaded.from_json(directory.resolved.read_text(encoding="utf-8"), str(directory.resolved))
+    run = loaded.network.run
+    if device is None or device == run.device:
+        return loaded
+    kernel = run.kernel if run.kernel == "array" else "auto"  # others belong to the device
+    changed = run.model_copy(update={"device": device, "kernel": kernel})
+    return replace(loaded, network=loaded.network.model_copy(update={"run": changed}))
 
 
 def _started(directory: RunDirectory) -> str | None:
@@ -175,7 +193,7 @@ class _Session:
             seed=loaded.network.run.seed,
             hosts=comm.hosts,
             ranks=comm.size,
-            devices=[f"cpu, {engine.threads} threads"] * comm.size,
+            devices=comm.gather(engine.device) or (),
             started=_started(directory),
         )
 
@@ -211,6 +229,7 @@ class _Session:
         """Save the whole state at the present step."""
         engine, state = self.engine, self.engine.state
         engine.updates.settle()
+        engine.collect()
         save_checkpoint(
             self.directory,
             engine.step,

@@ -25,6 +25,8 @@ class Updates:
 
     def __init__(self, plan: Plan, comm: Comm, state: State) -> None:
         self.plan, self.comm, self.state = plan, comm, state
+        self.products: Mapping[str, Array] = state.arrays
+        """Where the lanes leave what is summed: the state's own arrays, or those on a GPU."""
         self.run = plan.graph.network.run
         groups: dict[tuple[int, int], list[Lesson]] = {}
         for lesson in plan.lessons:
@@ -72,10 +74,10 @@ class Updates:
     def _sums(self, index: int, group: Sequence[Lesson], step: int) -> Mapping[str, Array] | None:
         """Return the sums to apply now; None when the first late ones are only being sent."""
         parts = {
-            _called(lesson.name, kind): self.state.arrays[key]
+            _called(lesson.name, kind): self.products[key]
             for lesson in group
             for kind in SUMMED
-            if (key := f"connections/{lesson.name}/{kind}") in self.state.arrays
+            if (key := f"connections/{lesson.name}/{kind}") in self.products
         }
         batch, first = self.run.batch, self.state.lo
         if self.run.reduce == "fast":

@@ -5,12 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 Array = Any
 """A numpy or cupy array; which one is the kernels' choice."""
 
 Border = Literal["zero", "mirror", "image"] | float | Array
 """What lies beyond the edge of a layer: zeros, the mirrored layer (edge unit repeated), a value, or the image
 it is a part of, which kernels get as an array with as much around the layer as they may ask for."""
+
+
+def host(array: Array) -> np.ndarray:
+    """Return an array as numpy's: itself, or a copy of what is on a GPU."""
+    copied: np.ndarray = array.get() if hasattr(array, "get") else np.asarray(array)
+    return copied
+
+
+def module_of(array: Array) -> Any:
+    """Return the array module of an array: numpy, or cupy."""
+    if isinstance(array, np.ndarray):
+        return np
+    import cupy
+
+    return cupy
 
 
 @dataclass(frozen=True)

@@ -64,12 +64,10 @@ inline void run_fiber() {
 
 // One round: each fiber runs until it waits for others.
 inline void block(unsigned threads) {
-    static unsigned made = 0;
     if (fibers.size() < threads) fibers.resize(threads);
     warps.assign((threads + 31) / 32, {});
     reached = released = 0;
     for (unsigned t = 0; t < threads; t++) fibers[t].begun = fibers[t].done = false;
-    (void)made;
     for (bool busy = true; busy;) {
         busy = false;
         for (volatile unsigned t = 0; t < threads; t = t + 1) {
@@ -108,8 +106,12 @@ void call(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
     kernel(*static_cast<std::remove_reference_t<P>*>(values[I])...);
 }
 
+// Returns 1 when a block wrote beyond its `shared` bytes. Shared memory begins as NaN.
 template <class... P>
-void launch(void (*kernel)(P...), const unsigned* grid, unsigned threads, void** values) {
+int launch(void (*kernel)(P...), const unsigned* grid, unsigned threads, unsigned shared, void** values) {
+    constexpr uint32_t nan = 0x7fc00000u;
+    uint32_t *begin = reinterpret_cast<uint32_t*>(shared_memory), *end = begin + sizeof(shared_memory) / 4;
+    std::fill(begin, end, nan);
     static void (*function)(P...);
     static void** given;
     function = kernel, given = values;
@@ -119,9 +121,11 @@ void launch(void (*kernel)(P...), const unsigned* grid, unsigned threads, void**
         for (unsigned y = 0; y < grid[1]; y++)
             for (unsigned x = 0; x < grid[0]; x++) {
                 blockIdx = {x, y, z};
-                std::fill_n(reinterpret_cast<uint32_t*>(shared_memory), sizeof(shared_memory) / 4, 0x7fc00000u);
                 block(threads);
+                if (std::any_of(begin + shared / 4, end, [](uint32_t word) { return word != nan; })) return 1;
+                std::fill(begin, begin + shared / 4, nan);
             }
+    return 0;
 }
 
 }  // namespace host

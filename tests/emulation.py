@@ -36,7 +36,8 @@ class Kernel:
         assert tuple(block[1:]) in ((), (1, 1))
         kept = [_argument(value) for value in args]
         values = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(value) for value in kept))
-        self._function((ctypes.c_uint * 3)(*grid, *[1] * (3 - len(grid))), block[0], values)
+        size = (ctypes.c_uint * 3)(*grid, *[1] * (3 - len(grid)))
+        assert self._function(size, block[0], shared_mem, values) == 0, "shared memory is overrun"
 
 
 class Module:
@@ -54,8 +55,9 @@ def _build(code: str) -> Path:
     names = re.findall(r"^(\w+)\(const", code, re.MULTILINE)
     here = Path(__file__).parent / "cuda_host.h"
     calls = "".join(
-        f'extern "C" void launch_{name}(const unsigned* grid, unsigned threads, void** values)'
-        f" {{ host::launch({name}, grid, threads, values); }}\n"
+        f'extern "C" int launch_{name}(const unsigned* grid, unsigned threads, unsigned shared, '
+        "void** values)"
+        f" {{ return host::launch({name}, grid, threads, shared, values); }}\n"
         for name in names
     )
     text = f'#include "{here}"\n{code}\n{calls}'
@@ -66,7 +68,7 @@ def _build(code: str) -> Path:
         with tempfile.TemporaryDirectory() as folder:
             source, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
             source.write_text(text)
-            # -O1: most of the time goes into compiling. No contraction, so that fma is where the source has it.
+            # -O1: most of the time goes into compiling.
             flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-U_FORTIFY_SOURCE"]
             subprocess.run([str(COMPILER), *flags, str(source), "-o", str(built)], check=True)
             shutil.copy(built, library.with_suffix(f".{hash(folder)}"))
@@ -80,3 +82,35 @@ def _argument(value: Any) -> Any:
         assert value.dtype in _TYPES
         return ctypes.c_void_p(value.ctypes.data)
     return _TYPES[value.dtype](value)
+
+
+class EmulatedGpu:
+    """Stands in for `petabatch.gpu.Gpu`: arrays are numpy's, kernels run on the host."""
+
+    xp = np
+    shared_limit = 227 * 1024
+    name, uuid = "emulated", "none"
+
+    def __init__(self, memory: float = 2.0**34) -> None:
+        self.memory = memory
+        self.captured = 0
+
+    def enter(self) -> None:
+        pass
+
+    def free(self) -> int:
+        return int(self.memory)
+
+    def compile(self, code: str) -> Any:
+        return Module(code).get_function
+
+    def capture(self, work: Any) -> Any:
+        self.captured += 1
+        return work
+
+    def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        return np.full(shape, np.nan, dtype)
+
+    def upload(self, into: np.ndarray, pinned: np.ndarray) -> Any:
+        into[...] = pinned
+        return lambda: None

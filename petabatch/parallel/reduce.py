@@ -23,10 +23,13 @@ import numpy as np
 
 from petabatch.errors import NonFiniteError
 from petabatch.parallel.comm import Comm
+from petabatch.variable import Array, host, module_of
 
 _NOT_FINITE = np.iinfo(np.int32).max
 """Stands for the exponent of a value that is not finite, less the number of its slice: the maximum over ranks
 then names the first such slice to every rank."""
+_AT_ONCE = 2**24
+"""Numbers that a GPU rounds in one go."""
 _LARGEST_EXPONENT = 1024
 _NOTHING = -2000
 """The exponent of a feature that is zero in a slice: below that of every number."""
@@ -37,14 +40,15 @@ _LARGEST_SHIFT = 1023
 class _Part:
     """One array among those of a message."""
 
-    def __init__(self, name: str, values: np.ndarray, top: np.ndarray, total: np.ndarray) -> None:
+    def __init__(self, name: str, values: Array, top: np.ndarray, total: np.ndarray) -> None:
         self.name, self.values, self.top = name, values, top
         self.flat = values.reshape(len(values), len(top), -1)
         self.total = total.reshape(self.flat.shape[1:])
 
     def measure(self, first: int) -> None:
         """Put in `top` int32 `[features]`: e with |x| < 2^e, or the mark of what is not finite."""
-        largest = np.maximum(self.flat.max(axis=2), -self.flat.min(axis=2)).astype(np.float64)
+        # What is large stays where it is, which may be a GPU.
+        largest = np.maximum(host(self.flat.max(axis=2)), -host(self.flat.min(axis=2))).astype(np.float64)
         exponents = np.frexp(largest)[1].astype(np.int32)
         exponents[largest == 0] = _NOTHING
         slices, features = np.nonzero(~np.isfinite(largest))
@@ -53,15 +57,15 @@ class _Part:
 
     def quantise(self, slices: int) -> None:
         """Put in `total` the sum over this rank's slices, in units of 2^-s."""
-        bits = 63 - _log2(slices)
-        scale = self._scale(slices)
-        scaled = np.empty(self.total.shape)
-        for one in self.flat:
-            np.multiply(one, scale, out=scaled)
-            np.rint(scaled, out=scaled)
+        xp = module_of(self.flat)
+        bits, scale = 63 - _log2(slices), xp.asarray(self._scale(slices))
+        several = 1 if type(self.flat) is np.ndarray else max(1, _AT_ONCE // self.total.size)
+        for start in range(0, len(self.flat), several):
+            scaled = self.flat[start : start + several] * scale
+            xp.rint(scaled, out=scaled)
             if bits < 53:
-                np.clip(scaled, 1 - 2.0**bits, 2.0**bits - 1, out=scaled)
-            self.total += scaled.astype(np.int64)
+                xp.clip(scaled, 1 - 2.0**bits, 2.0**bits - 1, out=scaled)
+            self.total += host(scaled.astype(np.int64).sum(axis=0))
 
     def result(self, slices: int) -> np.ndarray:
         """Return `total` as numbers again, `[1, ...]`."""
@@ -83,7 +87,7 @@ class ExactSum:
     Blocking: `ExactSum(...).wait()`. While lanes go on: give it copies, `test` now and then, `wait` later.
     """
 
-    def __init__(self, parts: Mapping[str, np.ndarray], comm: Comm, slices: int, first: int) -> None:
+    def __init__(self, parts: Mapping[str, Array], comm: Comm, slices: int, first: int) -> None:
         self._comm, self._slices = comm, slices
         features = [math.prod(values.shape[1:4]) for values in parts.values()]
         sizes = [math.prod(values.shape[1:]) for values in parts.values()]
@@ -129,15 +133,17 @@ class ExactSum:
         self._pending = self._comm.start_sum(self._total)
 
 
-def fast_sums(parts: Mapping[str, np.ndarray], comm: Comm, first: int) -> dict[str, np.ndarray]:
+def fast_sums(parts: Mapping[str, Array], comm: Comm, first: int) -> dict[str, np.ndarray]:
     """Return what `ExactSum` returns, summed in floating point, in the widest dtype among the parts.
 
     The last bits depend on the number of ranks and on the MPI library. Raises NonFiniteError as `ExactSum`.
     """
-    total = np.concatenate([values.sum(axis=0).reshape(-1) for values in parts.values()])
+    total = np.concatenate([host(values.sum(axis=0)).reshape(-1) for values in parts.values()])
     comm.sum(total)
     if not np.isfinite(total).all():
-        bad = [np.flatnonzero(~np.isfinite(v).all(axis=tuple(range(1, v.ndim)))) for v in parts.values()]
+        bad = [
+            np.flatnonzero(~np.isfinite(host(v)).all(axis=tuple(range(1, v.ndim)))) for v in parts.values()
+        ]
         marks = np.array([_NOT_FINITE - (first + b[0]) if len(b) else _NOTHING for b in bad], np.int32)
         comm.start_max(marks).wait()
         for name, mark in zip(parts, marks, strict=True):
@@ -159,7 +165,7 @@ def _refuse(name: str, exponent: int) -> None:
         raise NonFiniteError(f"{name}: not finite in slice {_NOT_FINITE - exponent}")
 
 
-def _cast(name: str, total: np.ndarray, values: np.ndarray) -> np.ndarray:
+def _cast(name: str, total: np.ndarray, values: Array) -> np.ndarray:
     """Return the sum in dtype and shape of the values."""
     with np.errstate(over="ignore"):
         found = total.astype(values.dtype).reshape(1, *values.shape[1:])

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.spec.beside import FilePath
 from petabatch.spec.duration import Duration
-from petabatch.spec.model import Count, Index, Model, OneOf, Positive
+from petabatch.spec.model import Count, Flag, Index, Model, OneOf, Positive
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe
 from petabatch.spec.schedule import Every, Schedule
 
@@ -48,8 +48,15 @@ class Run(Model):
     precision: Literal["float32", "float64"] = "float32"
     threads: Count | None = None
     """Threads of each rank; by default the cores this process may use. Never changes a result."""
-    kernel: Literal["auto", "array"] = "auto"
-    """Which kernels make the steps: the fast ones where they apply, or the readable reference."""
+    device: Literal["cpu", "gpu"] = "cpu"
+    """Where the steps are made: on the cores of this machine, or on its NVIDIA GPUs, one for each rank."""
+    kernel: Literal["auto", "array", "display", "step"] = "auto"
+    """Which kernels make the steps: the fast ones where they apply, or the readable reference. On a GPU the
+    fast ones are `display` (a slice stays on a multiprocessor for a whole display) where a slice is small
+    enough, else `step`."""
+    tf32: Flag = False
+    """On a GPU: let the matrix products of `kernel = "array"` round their factors to 10 bits, which is
+    faster. The other kernels compute in float32."""
     reduce: Literal["exact", "fast", "overlapped"] = "exact"
     """How changes of weights are summed over slices. `exact`: in integers, the same bits on any number of
     ranks. `fast`: in floating point. `overlapped`: exactly, but while the next steps are made, and applied
@@ -77,6 +84,18 @@ class Run(Model):
                 "run_length",
                 "the length of the run is given twice" if self.steps else "the length of the run is missing",
                 {"expected": "either `displays` or `steps`"},
+            )
+        if self.until is not None and self.device == "gpu":
+            raise PydanticCustomError(
+                "until_gpu",
+                "displays end slice by slice, and a GPU makes the steps of all slices together",
+                {"expected": 'device = "cpu", or no `until`'},
+            )
+        if self.kernel in ("display", "step") and self.device == "cpu":
+            raise PydanticCustomError(
+                "gpu_kernel",
+                "this kernel runs on a GPU",
+                {"got": f'kernel = "{self.kernel}", device = "cpu"', "expected": "auto or array, or a GPU"},
             )
         return self
 

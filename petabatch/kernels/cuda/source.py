@@ -14,10 +14,11 @@ from petabatch.geometry import Patches
 Constant = bool | int | float
 
 _FOLDER = Path(__file__).parent
-_POTENTIALS = {16: 64, 8: 128}
-"""Warps of a display block to potentials that one thread can keep in registers."""
+_WARPS = (16, 8)
+"""Most warps of a display block. Half as many have twice the registers each."""
+_POTENTIALS = 64
+"""Potentials that a thread of 16 warps keeps in its 128 registers, beside `_SUMS` sums and all else."""
 _SUMS = 16
-"""Sums a thread of the display kernel keeps beside them."""
 _LARGEST_PATCH = 32 * 32
 _SUB_TILE_BYTES = 96 * 1024
 """Shared memory that lets two blocks of the step kernels share a multiprocessor."""
@@ -27,7 +28,7 @@ CHUNK = 32
 
 @dataclass(frozen=True)
 class Cell:
-    """The numbers of a sparse-coding loop that stay for a run; the transfer function as in `layers/transfer`."""
+    """The numbers of a loop that stay for a run; the transfer function as in `layers/transfer.py`."""
 
     threshold: float
     shift: float
@@ -106,16 +107,18 @@ def display(p: Patches, shared_limit: int) -> Display | None:
         return None
     fixed = geometry(p)
     pitch = p.features | 1  # odd: neither features nor weights of a patch meet in a bank of shared memory
-    for warps, room in _POTENTIALS.items():
+    colour = -(-p.y.coarse // -(-p.y.size // p.y.stride)) * -(-p.x.coarse // -(-p.x.size // p.x.stride))
+    for most in _WARPS:
+        warps = min(most, colour)
         phases = _phases(p, warps)
-        group = max(1, min(len(phases), _SUMS * 16 // warps // lanes))
+        group = max(1, min(len(phases), _SUMS * 16 // most // lanes))
         group = -(-len(phases) // -(-len(phases) // group))
         order = np.full((_up(len(phases), group), warps), -1, np.int32)
         for number, phase in enumerate(phases):
             order[number, : len(phase)] = phase
         padded = int(fixed["PADDED_Y"]) * int(fixed["PITCH"])
         shared = 4 * (2 * padded + p.length * pitch + order.size)
-        if len(order) * lanes <= room and shared <= shared_limit:
+        if len(order) * lanes <= _POTENTIALS * 16 // most and shared <= shared_limit:
             own = {
                 "WARPS": warps, "PHASES": len(order), "GROUP": group, "FEATURES_PER_LANE": lanes,
                 "WEIGHT_PITCH": pitch,
@@ -153,7 +156,7 @@ def step(p: Patches, shared_limit: int) -> Step | None:
 
 
 def compose(name: str, constants: Mapping[str, Constant]) -> str:
-    """Return the whole source of `<name>.cu` for these constants; raises OSError when it was not installed."""
+    """Return the whole source of `<name>.cu` for these constants."""
     common = (_FOLDER / "common.cuh").read_text(encoding="utf-8")
     text = (_FOLDER / f"{name}.cu").read_text(encoding="utf-8")
     head = "".join(f"constexpr {_type(v)} {key} = {_literal(v)};\n" for key, v in constants.items())
@@ -167,9 +170,7 @@ def _phases(p: Patches, warps: int) -> list[list[int]]:
     for dy in range(min(down, p.y.coarse)):
         for dx in range(min(across, p.x.coarse)):
             colour = [
-                y * p.x.coarse + x
-                for y in range(dy, p.y.coarse, down)
-                for x in range(dx, p.x.coarse, across)
+                y * p.x.coarse + x for y in range(dy, p.y.coarse, down) for x in range(dx, p.x.coarse, across)
             ]
             found += [colour[i : i + warps] for i in range(0, len(colour), warps)]
     return found

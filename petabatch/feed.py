@@ -1,0 +1,70 @@
+"""Images for lanes of many slices: read ahead on threads into pinned memory while kernels run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+
+from petabatch.variable import Array
+
+
+class Staging(Protocol):
+    """What is needed of a GPU to copy images to it."""
+
+    def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return memory of the host from which copies are fast."""
+
+    def upload(self, into: Array, pinned: np.ndarray) -> Callable[[], None]:
+        """Begin to copy; return what waits until `pinned` may be written again."""
+
+
+class _Buffer:
+    """Pinned memory for the images of one display."""
+
+    def __init__(self, memory: np.ndarray) -> None:
+        self.memory = memory
+        self.wait: Callable[[], None] = lambda: None
+
+
+class Feed:
+    """Two buffers for each input layer: one on its way to the device, the other being filled."""
+
+    def __init__(
+        self, device: Staging, readers: Mapping[str, Callable[[int, int], np.ndarray]], threads: int
+    ) -> None:
+        self._device, self._readers = device, readers
+        self._pool = ThreadPoolExecutor(threads, "feed")
+        self._buffers: dict[tuple[str, int], list[_Buffer]] = {}
+        self._ahead: dict[tuple[str, int], tuple[int, _Buffer, list[Future[None]]]] = {}
+
+    def fill(self, name: str, slices: range, item: int, into: Array) -> None:
+        """Put image `item` of each slice into `into` `[lanes, ny, nx, nf]`, and begin to read the next."""
+        key = (name, slices.start)
+        if key not in self._buffers:
+            self._buffers[key] = [_Buffer(self._device.staging(into.shape, np.float32)) for _ in range(2)]
+        number, buffer, reading = self._ahead.pop(key, (-1, self._buffers[key][0], []))
+        if number != item:
+            _finish(reading)
+            reading = self._read(name, slices, item, buffer)
+        _finish(reading)
+        buffer.wait = self._device.upload(into, buffer.memory)
+        one, other = self._buffers[key]
+        spare = other if buffer is one else one
+        self._ahead[key] = (item + 1, spare, self._read(name, slices, item + 1, spare))
+
+    def _read(self, name: str, slices: range, item: int, buffer: _Buffer) -> list[Future[None]]:
+        read = self._readers[name]
+
+        def one(index: int) -> None:
+            buffer.memory[index] = read(slices[index], item)
+
+        buffer.wait()
+        return [self._pool.submit(one, index) for index in range(len(slices))]
+
+
+def _finish(reading: list[Future[None]]) -> None:
+    for one in reading:
+        one.result()

@@ -1,0 +1,92 @@
+"""Runs a sparse-coding loop on a GPU, on the arrays of all slices of a lane."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from petabatch.errors import ResourceError
+from petabatch.fuse import Loop, find_loop
+from petabatch.graph import Graph
+from petabatch.kernels.cuda.loop import Device, LoopKernels
+from petabatch.kernels.cuda.source import Cell
+from petabatch.layers import LCA
+from petabatch.layers.transfer import Transfer
+from petabatch.spec.parts import Learning
+from petabatch.variable import Array
+
+
+class GpuLoop:
+    """The loop's steps for the slices of a lane; stands in for `fused.FusedLoop`."""
+
+    def __init__(self, graph: Graph, loop: Loop, arrays: Mapping[str, Array], device: Device) -> None:
+        network = graph.network
+        layer, way = network.layers[loop.code], graph.wirings[loop.dictionary].link
+        assert isinstance(layer, LCA)
+        assert isinstance(layer.curve, Transfer)
+        assert way is not None
+        assert network.run.kernel != "array"
+        self.layer, self.dt, curve = layer, network.run.dt, layer.curve
+        self.code, self.residual, self.dictionary = loop.code, loop.error, loop.dictionary
+        cell = Cell(
+            curve.threshold, curve.shift, curve.width, curve.minimum, curve.maximum, curve.signed,
+            layer.self_interact, loop.image_factor,
+        )  # fmt: skip
+        self.state = {"V": arrays[f"layers/{loop.code}/V"]}
+        if layer.time_scale is not None:
+            self.state["time_scale"] = arrays[f"layers/{loop.code}/time_scale"]
+        lanes = len(self.state["V"])
+        self.kernels = LoopKernels(device, way.patches, cell, lanes, network.run.kernel)
+        names = (loop.image, loop.recon, loop.error)
+        self._image, self._recon, self._error = (arrays[f"layers/{name}/A"] for name in names)
+        self._activity = arrays[f"layers/{loop.code}/A"]
+        weights = arrays[f"connections/{loop.dictionary}/weights"]
+        self._weights = weights.reshape(len(weights), way.patches.features, way.patches.length)
+        self._pace = tuple(device.xp.zeros(lanes, np.float32) for _ in range(2))
+
+    def load_weights(self) -> None:
+        """Take over the weights; to be called when they may have changed."""
+        self.kernels.load(self._weights)
+
+    def run(self, steps: int) -> None:
+        """Make `steps` steps."""
+        now = self.layer.decays(self.dt, self.state, self.kernels.device.xp)
+        for target, value in zip(self._pace, now, strict=True):
+            target[...] = value.reshape(-1) if np.ndim(value) else value
+        decay, rest = self._pace
+        self.kernels.run(
+            self._image, self._recon, self._error, self.state["V"], self._activity, decay, rest, steps
+        )
+
+    def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:
+        """Say whether `gradient` gives the product of this connection's rule."""
+        plain = type(rule).tally is Learning.tally
+        return plain and (connection, pre, against) == (self.dictionary, self.code, self.residual)
+
+    def gradient(self, product: Array, counts: Array | None) -> None:
+        """Write the Hebbian product of code and error, and the counts of active units behind each weight."""
+        self.kernels.gradient(self._activity, self._error, product, counts)
+
+
+def fuse_on(device: Device, graph: Graph, arrays: Mapping[str, Array]) -> GpuLoop | None:
+    """Return the loop of a lane on a GPU, or None where layers run one by one.
+
+    Raises ResourceError when `run.kernel` names a kernel that this network cannot have.
+    """
+    run = graph.network.run
+    loop = find_loop(graph) if run.precision == "float32" else None
+    known = loop is not None and type(graph.network.layers[loop.code]) is LCA
+    if loop is not None and known and run.kernel != "array":
+        try:
+            return GpuLoop(graph, loop, arrays, device)
+        except ResourceError:
+            if run.kernel != "auto":
+                raise
+    elif run.kernel in ("display", "step"):
+        raise ResourceError(
+            f'run.kernel = "{run.kernel}" is asked for, and this network has no loop that it could run\n'
+            "    expected: image, error, lca and reconstruction, one dictionary of shared weights, float32\n"
+            '    hint:     run.kernel = "auto"'
+        )
+    return None

@@ -1,0 +1,54 @@
+"""What a rank that computes on a GPU has beside its host arrays: copies, images on their way, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Protocol
+
+import numpy as np
+
+from petabatch.feed import Feed, Staging
+from petabatch.fused_gpu import GpuLoop, fuse_on
+from petabatch.graph import Graph
+from petabatch.kernels.cuda.loop import Device
+from petabatch.resident import Memory, Resident
+from petabatch.state import State
+from petabatch.variable import Array
+
+
+class Whole(Device, Memory, Staging, Protocol):
+    """A GPU as the engine sees it."""
+
+    name: str
+    uuid: str
+
+    def enter(self) -> None:
+        """Make this GPU that of the calling thread."""
+
+
+class OnGpu:
+    """The GPU side of an engine."""
+
+    def __init__(
+        self,
+        device: Whole,
+        state: State,
+        readers: Mapping[str, Callable[[int, int], np.ndarray]],
+        threads: int,
+    ) -> None:
+        device.enter()
+        self.device = device
+        self.resident = Resident(state, device)
+        self.feed = Feed(device, readers, threads)
+
+    def fuse(self, graph: Graph, arrays: Mapping[str, Array]) -> GpuLoop | None:
+        """Return the kernels that make the steps of a lane, or None where its layers run one by one."""
+        return fuse_on(self.device, graph, arrays)
+
+    @contextmanager
+    def holding(self, lanes: slice) -> Iterator[None]:
+        """Have the arrays of these local slices on the device."""
+        self.resident.enter(lanes)
+        yield
+        self.resident.leave()

@@ -1,0 +1,124 @@
+"""A rank's arrays on its GPU: all its slices, or a window on some of them where memory is short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any, Protocol
+
+from petabatch.errors import ResourceError
+from petabatch.graph import Graph
+from petabatch.state import State
+from petabatch.variable import Array, host
+
+_SHARE = 0.85
+"""Of the free memory, what arrays may take."""
+_LONGEST = 32768
+"""Slices in a lane: kernels number them along an axis of a grid of at most 65535 blocks."""
+
+
+class Memory(Protocol):
+    """What is needed of a GPU to hold arrays."""
+
+    xp: Any
+
+    def free(self) -> int:
+        """Return the bytes of memory that are free."""
+
+
+class Resident:
+    """Copies of `host` on a device, seen by lanes as `State` is.
+
+    With one lane they stay; with several the lanes take turns, and come and go with each stretch of steps.
+    """
+
+    def __init__(self, host: State, device: Memory) -> None:
+        self.host, self.lo, self.xp = host, host.lo, device.xp
+        slices = host.hi - host.lo
+        fits = min(slices, _LONGEST, int(_SHARE * device.free() / slice_bytes(host.graph)))
+        if fits < 1:
+            raise ResourceError(
+                "one slice of this network does not fit in the memory of the GPU\n"
+                f"    found:    {device.free() / 2**30:.1f} GiB free\n"
+                f"    expected: {slice_bytes(host.graph) / 2**30:.1f} GiB for the arrays of a slice\n"
+                "    hint:     --device cpu, or a smaller layer"
+            )
+        count = -(-slices // fits)
+        ends = [slices * number // count for number in range(count + 1)]
+        self.lanes = [slice(a, b) for a, b in pairwise(ends)]
+        window = max(b - a for a, b in pairwise(ends))
+        self.arrays: dict[str, Array] = {
+            key: self.xp.empty((window if self._own(key) else 1, *array.shape[1:]), array.dtype)
+            for key, array in host.arrays.items()
+        }
+        self._here: slice | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Say whether all slices are on the device at once."""
+        return len(self.lanes) == 1
+
+    def lane(self, lanes: slice) -> dict[str, Array]:
+        """Return the arrays of the given local slices, which are these while the window lies on them."""
+        return {key: array[: lanes.stop - lanes.start] for key, array in self.arrays.items()}
+
+    def enter(self, lanes: slice) -> None:
+        """Bring slices to the device, if they are not there."""
+        if self._here == lanes:
+            return
+        for key, array in self.lane(lanes).items():
+            if self._own(key):
+                array[...] = self.xp.asarray(self.host.arrays[key][lanes])
+        self._here = lanes
+
+    def leave(self) -> None:
+        """Bring slices back, if others need their place."""
+        if not self.stays:
+            self._bring(self.arrays)
+            self._here = None
+
+    def collect(self) -> None:
+        """Bring to the host what a checkpoint holds."""
+        self._bring(self.host.saved())
+
+    def _bring(self, keys: Iterable[str]) -> None:
+        if self._here is None:
+            return
+        here = self.lane(self._here)
+        for key in keys:
+            if self._own(key):
+                self.host.arrays[key][self._here] = host(here[key])
+
+    def refresh(self) -> None:
+        """Take over what all slices share, as weights."""
+        for key, array in self.arrays.items():
+            if not self._own(key):
+                array[...] = self.xp.asarray(self.host.arrays[key])
+
+    def forget(self) -> None:
+        """Take everything anew from the host."""
+        self._here = None
+        self.refresh()
+
+    def products(self) -> Mapping[str, Array]:
+        """Return the arrays whose sums over slices are wanted: on the device if all slices are there."""
+        return self.arrays if self.stays else self.host.arrays
+
+    def _own(self, key: str) -> bool:
+        return self.host.variables[key].per == "slice"
+
+
+def slice_bytes(graph: Graph) -> int:
+    """Return about how much memory a slice takes: its arrays, and patches in the making."""
+    size = 8 if graph.network.run.precision == "float64" else 4
+    arrays = 0
+    for variable in graph.variables.values():
+        if variable.per == "slice":
+            number = size if variable.dtype == "float" else 8
+            for length in variable.shape:
+                number *= length
+            arrays += number
+    patches = [
+        edge.wiring.link.patches for edges in graph.edges.values() for edge in edges if edge.wiring.link
+    ]
+    return arrays + size * max((3 * p.positions * p.length for p in patches), default=0)

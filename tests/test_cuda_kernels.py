@@ -1,0 +1,251 @@
+"""The CUDA kernels: run on the host against the plain operators, and compiled for GPUs by nvcc."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulation import COMPILER, NO_COMPILER, EmulatedGpu
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+from test_cpu_kernels import TRANSFERS, plain
+
+from petabatch import geometry
+from petabatch.errors import ResourceError
+from petabatch.geometry import Patches
+from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda.loop import Choice, LoopKernels
+from petabatch.layers.transfer import Transfer
+
+NUMPY = ArrayKernels(np)
+NVCC = shutil.which("nvcc")
+AROUND = 64
+emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+few = settings(
+    max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+)
+tutorial, large = plain(16, 16, 128, 8, 2, 3), plain(64, 64, 512, 16, 4, 3)
+small = plain(6, 5, 37, 6, 2, 3)
+
+
+@dataclass
+class Problem:
+    """A lane in the middle of a run, each array between guards."""
+
+    p: Patches
+    curve: Transfer
+    own: bool = True
+    lanes: int = 2
+    own_weights: bool = False
+    decay: float = 0.9
+    buffers: list[np.ndarray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        p, rng = self.p, np.random.default_rng(5)
+        fine = (self.lanes, p.y.fine, p.x.fine, p.channels)
+        V = rng.standard_normal((self.lanes, p.y.coarse, p.x.coarse, p.features)).astype("f4")
+        A = np.zeros_like(V)
+        self.curve(V, A, np)
+        weights = rng.standard_normal((self.lanes if self.own_weights else 1, p.features, p.length))
+        weights /= np.linalg.norm(weights, axis=2, keepdims=True)
+        self.image, recon = rng.standard_normal(fine), rng.standard_normal(fine)
+        self.image = self.guarded(self.image)
+        self.weights = self.guarded(weights)
+        self.state = [self.guarded(array) for array in (recon, np.zeros(fine), V, A)]
+        self.pace = [self.guarded(np.full(self.lanes, value)) for value in self.decays()]
+
+    def decays(self) -> tuple[np.float32, np.float32]:
+        e = np.float32(self.decay)
+        return e, 1 - e
+
+    def guarded(self, array: np.ndarray) -> np.ndarray:
+        """Return a float32 copy with NaN before and behind it."""
+        buffer = np.full(array.size + 2 * AROUND, np.nan, "f4")
+        self.buffers.append(buffer)
+        inside = buffer[AROUND:-AROUND].reshape(array.shape)
+        inside[...] = array
+        return inside
+
+    def untouched(self) -> bool:
+        return all(np.isnan(b[:AROUND]).all() and np.isnan(b[-AROUND:]).all() for b in self.buffers)
+
+    def kernels(self, choice: Choice) -> LoopKernels:
+        t = self.curve
+        cell = source.Cell(
+            t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed, self.own, 0.75
+        )  # fmt: skip
+        made = LoopKernels(EmulatedGpu(), self.p, cell, self.lanes, choice)
+        made.load(self.weights)
+        return made
+
+    def run(self, choice: Choice, parts: list[int]) -> list[np.ndarray]:
+        """Return recon, error, V and A after the steps; the state here stays."""
+        state = [self.guarded(array) for array in self.state]
+        kernels = self.kernels(choice)
+        for steps in parts:
+            kernels.run(self.image, *state, *self.pace, steps)
+        assert self.untouched()
+        return state
+
+    def reference(self, steps: int) -> tuple[list[np.ndarray], bool]:
+        """Return the same in float64, and whether rounding may have decided a threshold."""
+        e, image, close = float(self.decays()[0]), self.image.astype("f8"), False
+        weights = self.weights.astype("f8")[:, None]
+        recon, error, V, A = (array.astype("f8") for array in self.state)
+        for _ in range(steps):
+            error = 0.75 * image - recon
+            V = e * V + (1 - e) * (NUMPY.project(error, weights, self.p) + (A if self.own else 0))
+            self.curve(V, A, np)
+            recon = NUMPY.synthesize(A, weights, self.p)
+            close |= bool((abs(abs(V) - self.curve.threshold) < 1e-5).any())
+        return [recon, error, V, A], close
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> Patches:
+    down, across = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    ny, nx = draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    rows, columns = draw(st.integers(1, min(9, ny * down))), draw(st.integers(1, min(9, nx * across)))
+    features, channels = draw(st.integers(1, 70)), draw(st.integers(1, 4))
+    fine = (ny * down, nx * across, channels)
+    return geometry.link((ny, nx, features), fine, (rows, columns), True).patches
+
+
+def relative(found: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.linalg.norm(found - expected) / max(np.linalg.norm(expected), 1e-30))
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+@few
+@given(
+    p=geometries(), curve=st.sampled_from(TRANSFERS), own=st.booleans(), own_weights=st.booleans()
+)  # fmt: skip
+def test_steps_agree_with_the_plain_operators_in_float64(
+    choice: Choice, p: Patches, curve: Transfer, own: bool, own_weights: bool
+) -> None:
+    case = Problem(p, curve, own, own_weights=own_weights)
+    found, (expected, close) = case.run(choice, [3, 1]), case.reference(4)
+    assume(curve.shift == curve.threshold or not close)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5)
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+def test_four_hundred_steps_agree_with_float64(choice: Choice) -> None:
+    case = Problem(small, Transfer(0.4, 0.4), lanes=1, decay=math.exp(-1 / 30))
+    for mine, theirs in zip(case.run(choice, [400]), case.reference(400)[0], strict=True):
+        assert relative(mine, theirs) < 1e-5
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+def test_cutting_a_run_and_running_it_again_change_no_bit(choice: Choice) -> None:
+    case = Problem(small, TRANSFERS[1])
+    whole = case.run(choice, [6])
+    for parts in ([6], [2, 4], [2, 2, 2]):
+        for a, b in zip(whole, case.run(choice, parts), strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+@emulated
+@few
+@given(p=geometries(), density=st.sampled_from([0.0, 0.1, 1.0]), counted=st.booleans())
+def test_gradient_and_counts_agree_with_the_plain_operators(
+    p: Patches, density: float, counted: bool
+) -> None:
+    case, rng = Problem(p, TRANSFERS[0]), np.random.default_rng(3)
+    A = case.guarded(rng.standard_normal(case.state[3].shape) * (rng.random(case.state[3].shape) < density))
+    product = case.guarded(np.full((2, p.features, p.length), np.nan))
+    counts = case.guarded(np.full(product.shape, np.nan))
+    case.kernels("step").gradient(A, case.image, product, counts if counted else None)
+    expected = NUMPY.outer(A.astype("f8"), case.image.astype("f8"), p)[:, 0]
+    np.testing.assert_allclose(product, expected, rtol=2e-5, atol=2e-5)
+    if counted:
+        tallied = NUMPY.outer((A != 0).astype("f8"), np.ones_like(case.image, "f8"), p)[:, 0]
+        np.testing.assert_array_equal(counts, tallied)
+    assert case.untouched()
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+def test_a_nan_in_an_image_stays_in_its_slice(choice: Choice) -> None:
+    case = Problem(small, TRANSFERS[0])
+    case.image[0, 3, 3] = np.nan
+    V = case.run(choice, [2])[2]
+    assert np.isnan(V[0]).any()
+    assert np.isfinite(V[1]).all()
+
+
+@emulated
+def test_a_stretch_of_steps_is_captured_once_and_replayed() -> None:
+    case = Problem(small, TRANSFERS[0])
+    kernels = case.kernels("step")
+    for _ in range(4):
+        kernels.run(case.image, *case.state, *case.pace, 2)
+    assert kernels.device.captured == 1
+
+
+def test_a_slice_that_does_not_fit_on_a_multiprocessor_gets_the_kernels_of_a_step() -> None:
+    assert source.display(tutorial, 227 * 1024) is not None
+    assert source.display(tutorial, 99 * 1024) is None
+    assert source.display(large, 227 * 1024) is None
+    assert source.step(large, 99 * 1024) is not None
+    cell = source.Cell(0.1, 0.1, 0, 0, math.inf, False, True, 1)
+    with pytest.raises(ResourceError, match="does not fit"):
+        LoopKernels(EmulatedGpu(), large, cell, 1, "display")
+
+
+def test_no_two_patches_of_a_phase_overlap_and_every_position_has_one_phase() -> None:
+    for p in (tutorial, small, plain(7, 5, 9, 5, 1, 2)):
+        cut = source.display(p, 227 * 1024)
+        assert cut is not None
+        order = cut.order
+        assert sorted(order[order >= 0]) == list(range(p.positions))
+        for phase in order:
+            covered = np.zeros((p.y.padded, p.x.padded), int)
+            for position in phase[phase >= 0]:
+                y, x = (position // p.x.coarse) * p.y.stride, (position % p.x.coarse) * p.x.stride
+                covered[y + p.y.offset :, x + p.x.offset :][: p.y.size, : p.x.size] += 1
+            assert covered.max() <= 1
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here to compile CUDA kernels")
+@pytest.mark.parametrize("p", [tutorial, large], ids=["tutorial", "large"])
+def test_kernels_compile_for_gpus_without_spilling_registers(p: Patches, tmp_path: Path) -> None:
+    cell = source.Cell(0.3, 0.3, 0, 0, math.inf, False, True, 1).constants()
+    display, step = source.display(p, 163 * 1024), source.step(p, 163 * 1024)
+    assert step is not None
+    jobs = {"step": step.constants}
+    if display is not None:
+        jobs |= {"display": display.constants, "gradient": source.geometry(p)}
+    targets = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90, 100)]
+    for name, constants in jobs.items():
+        file = tmp_path / f"{name}.cu"
+        file.write_text(source.compose(name, {**constants, **cell}))
+        done = subprocess.run(
+            [
+                str(NVCC),
+                "-std=c++17",
+                *targets,
+                "-Xptxas=-v",
+                "-fatbin",
+                "-o",
+                str(tmp_path / name),
+                str(file),
+            ],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        spills = re.findall(r"(\d+) bytes spill stores", done.stderr)
+        assert len(spills) == 3 * (3 if name == "step" else 1)
+        assert set(spills) == {"0"}, done.stderr
