@@ -86,7 +86,13 @@ def test_the_logarithmic_controller_takes_its_own_parameters() -> None:
 def test_each_element_shows_the_images_of_its_batch_method(
     method: str, start: Any, skip: Any, expected: Any
 ) -> None:
-    p = {"nbatch": 2, "batchMethod": method, "start_frame_index": start, "skip_frame_index": skip}
+    p = {
+        **openpv.DEFAULTS,
+        "nbatch": 2,
+        "batchMethod": method,
+        "start_frame_index": start,
+        "skip_frame_index": skip,
+    }
     np.testing.assert_array_equal(chosen(p, 5, 3), expected)
 
 
@@ -102,9 +108,47 @@ def test_images_are_cut_and_normalised() -> None:
     np.testing.assert_allclose(shown(normLum=False, inverse=True), raw.max() + raw.min() - raw, atol=1e-6)
 
 
-def test_an_image_that_does_not_fill_the_layer_is_an_error() -> None:
-    with pytest.raises(InputError, match="fill the layer"):
-        small(offsetX=2)
+@pytest.mark.parametrize(
+    ("anchor", "offset", "rows"),
+    [
+        ("tl", 0, [0, 1, 2, 3]),
+        ("tl", -1, [None, 0, 1, 2]),
+        ("bl", 0, [2, 3, 4, 5]),
+        ("cl", 1, [2, 3, 4, 5]),
+        ("br", 2, [4, 5, None, None]),
+    ],
+)
+def test_images_are_placed_by_anchor_and_offset_and_padded_after_normalisation(
+    anchor: str, offset: int, rows: list[int | None]
+) -> None:
+    image = IMAGES[0, :6, :4]
+    p = {**openpv.DEFAULTS, "offsetAnchor": anchor, "offsetY": offset, "padValue": 7.0, "normStd": False}
+    expected = np.full((4, 4, 1), 7.0)
+    there = [i for i, row in enumerate(rows) if row is not None]
+    pixels = image[[row for row in rows if row is not None]].astype(float)
+    expected[there] = (pixels - pixels.min()) / np.ptp(pixels)
+    np.testing.assert_allclose(prepared(p, image, (4, 4, 1)), expected, atol=1e-6)
+
+
+def test_colours_are_weighted_into_grey_and_grey_is_repeated() -> None:
+    p = {**openpv.DEFAULTS, "normLum": False}
+    colours = RNG.integers(0, 256, (4, 4, 3)).astype(np.uint8)
+    grey = colours / 255 @ [0.30, 0.59, 0.11]
+    np.testing.assert_allclose(prepared(p, colours, (4, 4, 1))[..., 0], grey, atol=1e-6)
+    np.testing.assert_array_equal(
+        prepared(p, IMAGES[0], (4, 4, 3))[..., 2], IMAGES[0, :4, :4, 0] / np.float32(255)
+    )
+
+
+def test_an_image_that_misses_the_layer_is_an_error() -> None:
+    with pytest.raises(InputError, match="cannot be shown"):
+        small(offsetX=20)
+
+
+def test_a_list_may_begin_again_at_its_start() -> None:
+    p = {**openpv.DEFAULTS, "nbatch": 2, "batchMethod": "bySpecified", "resetToStartOnLoop": True}
+    p |= {"start_frame_index": [1, 3], "skip_frame_index": [2, 1]}
+    np.testing.assert_array_equal(chosen(p, 5, 4), [[1, 3], [3, 4], [1, 3], [3, 4]])
 
 
 @pytest.mark.parametrize(
@@ -115,11 +159,36 @@ def test_an_image_that_does_not_fill_the_layer_is_an_error() -> None:
         ({"initV": "UniformRandomV"}, "ZeroV"),
         ({"normMethod": "normalizeGroup"}, "normalizeL2"),
         ({"batchMethod": "random"}, "byImage"),
+        ({"offsetAnchor": "top"}, "tl"),
+        ({"adaptive": True, "knee": {"kneeTresh": 1}}, "did you mean kneeThresh"),
+        ({"adaptive": True, "adaptType": "QuotientProbe"}, "KneeTimeScaleProbe"),
     ],
 )
 def test_what_is_not_supported_is_an_error_that_says_what_is(params: Any, named: str) -> None:
     with pytest.raises(ParamsError, match=named):
         small(**params)
+
+
+@pytest.mark.parametrize("key", ["plastic", "err_mirror", "adaptive"])
+def test_a_table_of_the_two_layer_network_takes_only_what_it_uses(key: str) -> None:
+    with pytest.raises(ParamsError, match=f"V2.{key}"):
+        openpv.network({"V1": {}, "V2": {key: True}}, {}, input=np.zeros((1, 1, 32, 32, 3)))
+
+
+def test_a_polyline_wins_over_the_thresholds() -> None:
+    layer = code(verticesV=[-1, 1], verticesA=[0, 1], slopePosInf=0.5)
+    assert (layer.vertices, layer.slopes) == (((-1, 0), (1, 1)), (1.0, 0.5))
+
+
+def test_a_negative_width_lowers_the_threshold_of_layer_and_price() -> None:
+    net = small(VWidth=-0.1, l1="FirmThresholdCostFnLCAProbe")
+    energy: Any = net.probes["energy"]
+    assert (energy.coefficient, energy.corner) == pytest.approx((0.45, 0.55))
+
+
+def test_a_run_goes_on_to_the_last_step_that_is_asked_for() -> None:
+    found = openpv.simulate(small(nsteps=3), [0, 8])
+    assert (len(found["V1_V"]), len(found["energy"])) == (2, 8)
 
 
 def test_patches_of_the_extended_grid_are_cut_to_the_layer() -> None:

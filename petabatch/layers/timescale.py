@@ -103,6 +103,6 @@ class LogTimeScale(TimeScale):
         return before - energy <= 0
 
     def _grow(self, ceiling: float) -> tuple[float, float]:
-        length = -(self.threshold - self.maximum) / math.log(self.slope)
-        growth = self.growth * math.exp(-(ceiling - self.maximum) / length)
+        power = (ceiling - self.maximum) / (self.threshold - self.maximum)
+        growth = self.growth * math.pow(self.slope, power)
         return ceiling, ceiling * (1 + growth)

@@ -8,7 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from petabatch.errors import InputError, ParamsError, Problem
+from petabatch.openpv.parameters import one_of
 from petabatch.sources.memory import Data
+from petabatch.sources.pixels import channels, convertible, largest
 from petabatch.spec.parts import Source
 
 
@@ -60,39 +62,50 @@ def chosen(p: Mapping[str, Any], count: int, periods: int) -> np.ndarray:
         "byMovie": (start + element * (count // batch), 1),
         "bySpecified": (start, np.maximum(skip, 1)),
     }
-    if p["batchMethod"] not in rules:
-        raise ParamsError(
-            [
-                Problem(
-                    "batchMethod", "this is not supported", found=p["batchMethod"], expected=", ".join(rules)
-                )
-            ],
-            "openpv",
-        )
-    first, step = rules[p["batchMethod"]]
-    return np.asarray((first[None] + np.arange(periods)[:, None] * step) % count)
+    first, step = one_of("batchMethod", p["batchMethod"], rules)
+    period = np.arange(periods)[:, None]
+    if p["resetToStartOnLoop"]:
+        period = period % -(-(count - first % count) // step)
+    return np.asarray((first % count + period * step) % count)
 
 
 def prepared(p: Mapping[str, Any], image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Return one image as the layer shows it: cut at the offset, normalised, float32.
+    """Return one image as the layer shows it: placed, normalised, float32.
 
-    (`InputActivityBuffer.cpp:757-870`) Sums run in float32 one pixel after the other, as the original's do;
-    the mean of the squares less the square of the mean is up to 2e-5 off the exact variance.
+    (`InputActivityBuffer.cpp:722-870`) Its pixels are those that lie on the layer; the others become
+    `padValue`. Sums run in float32 one pixel after the other, as the original's do; the mean of the squares
+    less the square of the mean is up to 2e-5 off the exact variance.
     """
-    y, x = int(p["offsetY"]), int(p["offsetX"])
-    cut = image[y : y + shape[0], x : x + shape[1]]
-    if cut.shape != shape:
+    (top, left), (height, width) = _corner(p, image.shape, shape), image.shape[:2]
+    rows, columns = top + np.arange(shape[0]), left + np.arange(shape[1])
+    rows, columns = ((at >= 0) & (at < n) for at, n in ((rows, height), (columns, width)))
+    if not convertible(image.shape[2], shape[2]) or not (rows.any() and columns.any()):
         raise InputError(
-            f"the image does not fill the layer\n    found:    {list(cut.shape)} of {list(image.shape)}\n"
-            f"    expected: {list(shape)} from row {y}, column {x}"
+            f"the image cannot be shown by the layer\n    found:    {list(image.shape)}\n"
+            f"    expected: pixels of {list(shape)} from row {top}, column {left}, 1 or 3 channels"
         )
-    largest = np.float32(np.iinfo(image.dtype).max if image.dtype.kind == "u" else 1)
-    v: np.ndarray = cut.astype(np.float32) / largest
+    cut = image[max(top, 0) : top + shape[0], max(left, 0) : left + shape[1]]
+    v = channels(cut.astype(np.float32) / np.float32(largest(image.dtype, "images")), shape[2])
+    v = v.astype(np.float32)
     if p["normLum"]:
         v = _standard(v) if p["normStd"] else _ranged(v)
     if p["inverse"]:
         v = -v if p["normLum"] else np.asarray(v.max() + v.min() - v)
-    return v
+    out = np.full(shape, p["padValue"], np.float32)
+    out[np.ix_(rows, columns)] = v
+    return out
+
+
+def _corner(p: Mapping[str, Any], image: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the row and column of the image that the layer's first row and column show."""
+    anchors = {
+        y + x: (a, b) for y, a in (("t", 0), ("c", 1), ("b", 2)) for x, b in (("l", 0), ("c", 1), ("r", 2))
+    }
+    anchor = one_of("offsetAnchor", p["offsetAnchor"], anchors)
+    room = (n - m for n, m in zip(image, shape, strict=True))
+    # A centred image is grown, or cut, by whole pixels: halves are dropped.
+    y, x = (int(r * part / 2) for r, part in zip(room, anchor, strict=False))
+    return y + int(p["offsetY"]), x + int(p["offsetX"])
 
 
 def _standard(v: np.ndarray) -> np.ndarray:

@@ -10,25 +10,17 @@ from typing import Any, Literal
 import numpy as np
 
 from petabatch.layers import ISTA, LCA, BaseTimeScale, KneeTimeScale, LogTimeScale, MomentumLCA
-from petabatch.openpv.parameters import INFINITY, one_of
+from petabatch.layers.timescale import TimeScale
+from petabatch.openpv.parameters import CONTROL, INFINITY, filled, one_of
 from petabatch.openpv.trigger import trigger
 from petabatch.spec.parts import Layer
 
-_CONTROLLERS = {
-    "KneeTimeScaleProbe": KneeTimeScale,
-    "LogTimeScaleProbe": LogTimeScale,
-    "AdaptiveTimeScaleProbe": BaseTimeScale,
+_CONTROLLERS: dict[str, tuple[type[TimeScale], dict[str, str]]] = {
+    "KneeTimeScaleProbe": (KneeTimeScale, {"knee": "kneeThresh", "slope": "kneeSlope"}),
+    "LogTimeScaleProbe": (LogTimeScale, {"threshold": "logThresh", "slope": "logSlope"}),
+    "AdaptiveTimeScaleProbe": (BaseTimeScale, {}),
 }
-_CONTROL = {
-    "baseMin": "minimum",
-    "baseMax": "maximum",
-    "tauFactor": "factor",
-    "growthFactor": "growth",
-}
-_OWN_CONTROL: dict[Any, dict[str, str]] = {
-    KneeTimeScale: {"kneeThresh": "knee", "kneeSlope": "slope"},
-    LogTimeScale: {"logThresh": "threshold", "logSlope": "slope"},
-}
+_CONTROL = {"minimum": "baseMin", "maximum": "baseMax", "factor": "tauFactor", "growth": "growthFactor"}
 
 
 def code(p: Mapping[str, Any], shape: tuple[int, int, int]) -> Layer:
@@ -47,17 +39,16 @@ def code(p: Mapping[str, Any], shape: tuple[int, int, int]) -> Layer:
     }
     kind, own = one_of("v1type", p["v1type"], kinds)
     tau = p["tau"] if p["adaptive"] else float(np.float32(p["tau"] / p["dt"]))
-    # A negative width lowers the threshold instead (`ANNActivityBuffer.cpp:229-239`).
-    width = float(p["VWidth"])
+    low, width = threshold(p)
     with warnings.catch_warnings():
         # Whoever asks for the original's momentum gets it; the docs say what it does.
         warnings.simplefilter("ignore")
         layer: LCA = kind(
             shape=shape,
             tau=tau,
-            threshold=p["VThresh"] + min(width, 0.0),
+            threshold=low,
             transfer="firm" if width else "hard",
-            width=abs(width),
+            width=width,
             shift=p["AShift"],
             minimum=p["AMin"],
             maximum=math.inf if p["AMax"] == INFINITY else p["AMax"],
@@ -66,6 +57,7 @@ def code(p: Mapping[str, Any], shape: tuple[int, int, int]) -> Layer:
             border=border(p["v1_mirror"]),
             **own,
             **trigger(p),
+            **_corners(p),
         )
     return layer
 
@@ -75,11 +67,26 @@ def _initial(p: Mapping[str, Any]) -> float:
     return float(one_of("initV", p["initV"], known))
 
 
-def _time_scale(p: Mapping[str, Any]) -> Any:
-    kind = one_of("adaptType", p["adaptType"], _CONTROLLERS)
-    names = {**_CONTROL, **_OWN_CONTROL.get(kind, {})}
-    given = {**p["knee"], **p["log"]}
-    return kind(energy="energy", **{ours: given[key] for key, ours in names.items() if key in given})
+def _time_scale(p: Mapping[str, Any]) -> TimeScale:
+    kind, own = one_of("adaptType", p["adaptType"], _CONTROLLERS)
+    given = filled(p["knee"], CONTROL, "knee.")
+    names = {**_CONTROL, **own}
+    scale: TimeScale = kind(energy="energy", **{ours: given[name] for ours, name in names.items()})
+    return scale
+
+
+def threshold(p: Mapping[str, Any]) -> tuple[float, float]:
+    """Return threshold and width: a negative width lowers the threshold (`ANNActivityBuffer.cpp:229-239`)."""
+    width = float(p["VWidth"])
+    return p["VThresh"] + min(width, 0.0), abs(width)
+
+
+def _corners(p: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the polyline, if one is given; it wins over the thresholds."""
+    if p["verticesV"] is None:
+        return {}
+    corners = tuple(zip(p["verticesV"], p["verticesA"], strict=True))
+    return {"vertices": corners, "slopes": (p["slopeNegInf"], p["slopePosInf"])}
 
 
 def border(mirror: bool) -> Literal["mirror", "zero"]:

@@ -12,7 +12,7 @@ from petabatch.layers import Input, Linear
 from petabatch.openpv.input import source
 from petabatch.openpv.layers import border, code
 from petabatch.openpv.learning import learning, normalize
-from petabatch.openpv.parameters import DEEP, DEFAULTS, FORWARD, filled
+from petabatch.openpv.parameters import CODE, DEEP, DEFAULTS, FORWARD, filled
 from petabatch.openpv.probes import probes
 from petabatch.openpv.weights import Given
 from petabatch.spec.network import Network, Run
@@ -85,16 +85,16 @@ def _deep(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: Any)
     display, steps = round(p["D"] / p["dt"]), int(p["nsteps"])
     below, layers, patches = image, {}, {}
     for name in ("V1", "V2"):
-        own = filled({**p[name], "dt": p["dt"]}, {**DEFAULTS, "nf": 16, "stride": 2}, f"{name}.")
+        own = {**DEFAULTS, **filled(p[name], CODE, f"{name}."), "dt": p["dt"]}
         shape = (below[0] // own["stride"], below[1] // own["stride"], int(own["nf"]))
         layers[name], patches[name], below = code(own, shape), (own["patch"], own["patch"]), shape
-    scale = normalize(filled({}, DEFAULTS))
+    scale = normalize(p)
 
     def dictionary(pre: str, post: str) -> Conv:
         data = np.asarray(weights[pre])
         return Conv(pre=pre, post=post, patch=patches[pre], init=Given(data=data), normalize=scale)
 
-    frames = source(filled({"nbatch": p["nbatch"]}, DEFAULTS) | p, shown, images, display, steps)
+    frames = source(p, shown, images, display, steps)
     return Network(
         title="as the original's two-layer LCA",
         run=Run(batch=p["nbatch"], display=display, steps=steps, dt=p["dt"], kernel=kernel),
@@ -126,7 +126,7 @@ def _forward(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: A
     out = (image[0] // p["stride"], image[1] // p["stride"], int(p["nf"]))
     if shown is not None and np.ndim(shown) == 4:
         shown = np.asarray(shown)[None]
-    frames = source(filled({"nbatch": p["nbatch"]}, DEFAULTS) | p, shown, images, 1, 1)
+    frames = source(p, shown, images, 1, 1)
     return Network(
         title="as the original's feed-forward connection",
         run=Run(batch=p["nbatch"], steps=1, kernel=kernel),

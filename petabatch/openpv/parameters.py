@@ -21,17 +21,19 @@ DEFAULTS: dict[str, Any] = {
     # when V1 updates
     "triggerLayerName": None, "triggerOffset": 0.0, "triggerBehavior": "updateOnlyOnTrigger",
     "triggerResetLayerName": None,
+    "verticesV": None, "verticesA": None, "slopeNegInf": 1.0, "slopePosInf": 1.0,
     # borders
     "err_mirror": False, "v1_mirror": False, "rec_mirror": False,
     "err_bc": 0.0, "v1_bc": 0.0, "rec_bc": 0.0,
     # adaptive time scale
-    "adaptive": False, "adaptType": "KneeTimeScaleProbe", "knee": {}, "log": {},
+    "adaptive": False, "adaptType": "KneeTimeScaleProbe", "knee": {},
     # energy
     "l1": "L1NormLCAProbe", "coefficient": 1.0, "nnzThreshold": 0.0,
     # input
     "err_scale": 1.0, "inputPath": "", "batchMethod": "byImage",
-    "start_frame_index": None, "skip_frame_index": None,
-    "offsetX": 0, "offsetY": 0, "normLum": True, "normStd": True, "inverse": False,
+    "start_frame_index": None, "skip_frame_index": None, "resetToStartOnLoop": False,
+    "offsetX": 0, "offsetY": 0, "offsetAnchor": "tl", "padValue": 0.0,
+    "normLum": True, "normStd": True, "inverse": False,
     # weights and learning
     "weights": "", "shared": True, "normMethod": "normalizeL2", "strength": 1.0,
     "plastic": False, "conntype": "MomentumConn", "method": "viscosity", "tauConn": 100.0, "decay": 0.0,
@@ -41,8 +43,28 @@ DEFAULTS: dict[str, Any] = {
     "ckpt": 1, "writeStep": 1.0, "wstep": 1.0, "trans_sparse": True,
 }  # fmt: skip
 """Every parameter of the one-layer network, by the name the golden cases use, and what it is if not given."""
-DEEP = {"nx": 32, "ny": 32, "nfin": 3, "nbatch": 1, "D": 100, "nsteps": 200, "V1": {}, "V2": {}, "dt": 1.0}
-FORWARD = {"nx": 32, "ny": 32, "nfin": 3, "nbatch": 1, "stride": 1, "nxp": 5, "nf": 6}
+CONTROL = {
+    "baseMin": 1.0, "baseMax": 1.0, "tauFactor": 1.0, "growthFactor": 1.0,
+    "kneeThresh": 1.0, "kneeSlope": 1.0, "logThresh": 1024.0, "logSlope": 1.0,
+}  # fmt: skip
+"""The table `knee`, for every time-scale probe; each takes its own parameters and passes over the others."""
+CODE = {
+    "nf": 16, "stride": 2, "patch": 8,
+    **{key: DEFAULTS[key] for key in (
+        "v1type", "tau", "selfInteract", "LCAMomentumRate", "VThresh", "AMin", "AMax", "AShift", "VWidth",
+        "initV", "valueV", "verticesV", "verticesA", "slopeNegInf", "slopePosInf",
+    )},
+}  # fmt: skip
+"""The tables `V1` and `V2` of the two-layer network."""
+_INPUT = {key: DEFAULTS[key] for key in (
+    "nx", "ny", "nfin", "nbatch", "dt", "inputPath", "batchMethod", "start_frame_index", "skip_frame_index",
+    "resetToStartOnLoop", "offsetX", "offsetY", "offsetAnchor", "padValue", "normLum", "normStd", "inverse",
+    "ckpt", "writeStep", "wstep", "trans_sparse",
+)}  # fmt: skip
+DEEP = {**_INPUT, "D": 100, "nsteps": 200, "normMethod": "normalizeL2", "strength": 1.0, "V1": {}, "V2": {}}
+"""The two-layer network."""
+FORWARD = {**_INPUT, "stride": 1, "nxp": 5, "nf": 6}
+"""The feed-forward connection."""
 
 
 def filled(params: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

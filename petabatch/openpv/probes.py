@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from petabatch.openpv.layers import threshold
 from petabatch.openpv.parameters import one_of
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.spec.parts import Probe
@@ -24,12 +25,12 @@ def probes(p: Mapping[str, Any]) -> dict[str, Probe]:
 
 def _price(p: Mapping[str, Any]) -> dict[str, Any]:
     """Return cost and coefficient of a sparsity probe (`VThreshEnergyProbeComponent.cpp:40` and others)."""
-    threshold = p["VThresh"]
-    corner = threshold + p["VWidth"]
+    low, width = threshold(p)
+    corner = low + width
     known: dict[str, dict[str, Any]] = {
-        "L1NormLCAProbe": {"cost": "l1", "coefficient": threshold},
-        "L0NormLCAProbe": {"cost": "l0", "coefficient": threshold**2 / 2, "above": threshold},
-        "FirmThresholdCostFnLCAProbe": {"cost": "firm", "coefficient": threshold, "corner": corner},
+        "L1NormLCAProbe": {"cost": "l1", "coefficient": low},
+        "L0NormLCAProbe": {"cost": "l0", "coefficient": low**2 / 2, "above": low},
+        "FirmThresholdCostFnLCAProbe": {"cost": "firm", "coefficient": low, "corner": corner},
         "L1NormProbe": {"cost": "l1", "coefficient": p["coefficient"]},
         "L0NormProbe": {"cost": "l0", "coefficient": p["coefficient"], "above": p["nnzThreshold"]},
         "FirmThresholdCostFnProbe": {"cost": "firm", "coefficient": p["coefficient"], "corner": corner},

@@ -20,6 +20,7 @@ _PROBED = {
     "l0": "probes/l0/active",
     "timescale": "layers/V1/time_scale",
     "timescale_max": "layers/V1/time_scale_max",
+    "timescale_true": "layers/V1/energy_before",
 }
 
 
@@ -29,12 +30,16 @@ def simulate(net: Network, at: Sequence[int], threads: int | None = None) -> dic
     At each step in `at` (0 is the initial state): `V1_V`, `V1_A`, `InputError` and so on
     `[len(at), nbatch, y, x, f]`; weights `W` (`W1`, `W2`) and, with momentum, `prev_dW`
     `[len(at), nf, py, px, c]` or `[len(at), ky, kx, nf, py, px, c]`. Of every step from 1: `energy`,
-    `err_sumsq`, `sparsity_cost`, `l1`, `l0`, and with adaptive time scale `timescale` and `timescale_max`,
-    `[steps, nbatch]`.
+    `err_sumsq`, `sparsity_cost`, `l1`, `l0`, and with adaptive time scale `timescale`, its ceiling
+    `timescale_max` and the energy it has seen, `timescale_true`, `[steps, nbatch]`.
+
+    Runs on to the last step of `at` where `nsteps` ends before it.
     """
+    run = net.run.model_copy(update={"steps": max(net.run.length, *at, 0)})
+    net = net.model_copy(update={"run": run})
     code = net.layers.get("V1")
     if isinstance(code, LCA) and code.time_scale is not None:
-        scales = LayerOutput(every=Every(1), variables=("time_scale", "time_scale_max"))
+        scales = LayerOutput(every=Every(1), variables=("time_scale", "time_scale_max", "energy_before"))
         net = net.model_copy(update={"output": Output(layers={"V1": scales})})
     done = memory.run(net, at, threads)
     found: dict[str, np.ndarray] = {}
