@@ -40,7 +40,9 @@ def run(p: dict[str, Any], weights: np.ndarray, shown: np.ndarray) -> dict[str, 
                 control[b] = scaled(p, *control[b], -1.0 if new else float(energy[b]))
         err = p["err_scale"] * image - recon
         drive = project(p, w, err)
-        for b in range(batch):
+        asked = p["triggerLayerName"] == "Input" and p["triggerBehavior"] == "updateOnlyOnTrigger"
+        stands = asked and (t - 1 + round(p["triggerOffset"] / p["dt"])) % display != 0
+        for b in range(0 if stands else batch):
             delta = control[b][0] if p["adaptive"] else p["dt"]
             tau = p["tau"] / p["dt"]
             if p["v1type"] == "ISTALayer":

@@ -22,6 +22,7 @@ PARAMS: dict[str, Any] = {
     "plastic": False, "conntype": "MomentumConn", "method": "viscosity", "tauConn": 2.0, "decay": 0.0,
     "useMomentumTau": False, "dWMax": 0.5, "normalizeDw": True, "immediate": True, "trigOffset": 1.0,
     "dWMaxDecayInterval": 0, "dWMaxDecayFactor": 0.0,
+    "triggerLayerName": None, "triggerOffset": 0.0, "triggerBehavior": "updateOnlyOnTrigger",
     "knee": {"baseMax": 0.6, "baseMin": 0.5, "tauFactor": 0.3, "growthFactor": 0.25, "kneeThresh": 0.9,
              "kneeSlope": 0.1, "logThresh": 2.0, "logSlope": 0.1},
 }  # fmt: skip
@@ -48,6 +49,9 @@ CODES: list[dict[str, Any]] = [
     {"dt": 0.5},
     {"dt": 2.0, "D": 10.0, "tau": 20.0},
     {"err_scale": 0.5, "nbatch": 3},
+    {"triggerLayerName": "Input", "tau": 2.0},
+    {"triggerLayerName": "Input", "triggerOffset": 2.0, "tau": 2.0, "plastic": True},
+    {"triggerLayerName": "Input", "triggerBehavior": "ignore"},
 ]
 TIME_SCALES: list[dict[str, Any]] = [
     {"adaptive": True},
