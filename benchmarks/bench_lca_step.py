@@ -18,9 +18,10 @@ from collections.abc import Callable
 import numpy as np
 import threadpoolctl
 
-from petabatch import geometry
+from petabatch import geometry, membrane
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu, cpu_layout
+from petabatch.layers import LCA
 
 ROUNDS = 15
 # image, channels, features, patch, stride, warm-up steps, fraction of active units to aim at
@@ -47,20 +48,20 @@ def loop(p: Patches, steps: int, active: float) -> tuple[Callable[[int], None], 
     low, high = 0.0, 4.0
     s, work, packed = cpu_layout.shape(p), cpu_layout.scratch(p), cpu_layout.dictionary(p)
     cpu_layout.pack(weights, p, packed)
-    e = np.float32(np.exp(-1 / 100))
     for _ in range(8):
         threshold = (low + high) / 2
         state = [np.zeros_like(image), np.zeros_like(image)]
-        code = [np.zeros(p.positions * p.features, "f4") for _ in range(2)]
-        c = cpu.cell(e, 1 - e, True, threshold, threshold, 0, 0, np.inf, False)
+        code = {name: np.zeros(p.positions * p.features, "f4") for name in ("A", "V")}
+        layer = LCA(shape=(p.y.coarse, p.x.coarse, p.features), tau=100, threshold=threshold)
+        pace = membrane.pace(layer, 1, {}, None)
+        cells = (*state, membrane.units(layer, code), packed, membrane.numbers(layer), pace)
 
-        def run(n: int, c: cpu.Cell = c, state: list = state, code: list = code) -> None:
-            cpu.advance(
-                image, np.float32(1), *state, *code, packed, c, s, work, n, np.zeros((0, 3))
-            )  # fmt: skip
+        def run(n: int, cells: tuple = cells) -> None:
+            nothing = (np.zeros(n, bool), np.zeros((n, 3)))
+            cpu.advance(image, np.float32(1), *cells, True, s, work, n, *nothing)
 
         run(steps)
-        found = float((code[1] != 0).mean())
+        found = float((code["A"] != 0).mean())
         low, high = (threshold, high) if found > active else (low, threshold)
     return run, found
 

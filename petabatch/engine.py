@@ -145,7 +145,7 @@ class Engine:
             text = "compiling kernels, about ten seconds; only the first run on a machine does"
             notice = threading.Timer(_PATIENCE, log.info, [text])
             notice.start()
-            pool.submit(fused.run, 0).result()
+            pool.submit(fused.run, self.step, self.step, False).result()
             notice.cancel()
 
     def _share_rows(self, pool: ThreadPoolExecutor) -> None:

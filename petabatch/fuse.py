@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from petabatch.connections import Clone, Conv, Identity, Transpose
 from petabatch.graph import Edge, Graph
-from petabatch.layers import LCA, Constant, Input, Linear
-from petabatch.spec.parts import Layer
+from petabatch.layers import Constant, Input, Linear
+from petabatch.membrane import is_known
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def find_loop(graph: Graph) -> Loop | None:
     moving = {name: layer for name, layer in layers.items() if not isinstance(layer, (Input, Constant))}
     if not all(layer.steady for layer in moving.values()):
         return None
-    codes = [name for name, layer in moving.items() if _is_plain(layer)]
+    codes = [name for name, layer in moving.items() if is_known(layer)]
     if len(moving) != 3 or len(codes) != 1 or any(depth > 1 for depth in graph.depth.values()):
         return None
     code = codes[0]
@@ -50,18 +50,13 @@ def find_loop(graph: Graph) -> Loop | None:
     plain = all(type(layer) is Linear and layer.scale == 1 and layer.border == "zero" for layer in ends)
     way = decode.wiring.link
     owner = drive.wiring.weights
-    if image is None or owner is None or way is None or not plain or layers[code].border != "zero":
+    if image is None or owner is None or way is None or not plain:
         return None
     if not way.scatter or not way.patches.shared or (drive.lookback, decode.lookback) != (0, 0):
         return None
     if (drive.factor, decode.factor) != (1, 1):
         return None
     return Loop(image.connection.pre, error, code, recon, owner, image.factor)
-
-
-def _is_plain(layer: Layer) -> bool:
-    """Say whether a layer is an LCA in all that the kernel knows of it."""
-    return type(layer) is LCA and layer.vertices is None
 
 
 def _only(graph: Graph, post: str, kind: type) -> Edge | None:

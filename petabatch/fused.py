@@ -6,21 +6,23 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from petabatch.fuse import Loop, find_loop
 from petabatch.geometry import Patches
-from petabatch.graph import Graph
 from petabatch.kernels import cpu, cpu_layout
 from petabatch.kernels.cpu_gradient import dictionary_gradient
 from petabatch.kernels.cpu_rows import advance_rows
-from petabatch.layers import LCA
-from petabatch.layers.transfer import Transfer
+from petabatch.layers import FISTA, LCA
+from petabatch.membrane import TIME_SCALES, numbers, pace, units
+from petabatch.plan import Plan
 from petabatch.spec.parts import Learning
+from petabatch.state import owned
 from petabatch.variable import Array
+from petabatch.watch import Watch
 
-_NO_SUMS = np.zeros((0, 3))
 _spaces = threading.local()
 _SHARED_STEP = 50_000_000
 """Multiply-adds of a step, a millisecond or so, from which several threads share the rows of a slice."""
@@ -29,18 +31,23 @@ _SHARED_STEP = 50_000_000
 class Space:
     """What a thread needs to work on slices of one geometry: scratch, and the weights in reading order."""
 
-    def __init__(self, p: Patches) -> None:
+    def __init__(self, p: Patches, accelerated: bool) -> None:
         self.shape = cpu_layout.shape(p)
-        self.scratch = cpu_layout.scratch(p)
         self.dictionary = cpu_layout.dictionary(p)
         self.counts = np.zeros((p.features, p.y.size, p.x.size), np.int64)
-        self._more: list[cpu_layout.Scratch] = []
+        self._scratches: list[cpu_layout.Scratch] = []
+        self._make = partial(cpu_layout.scratch, p, accelerated)
 
-    def scratches(self, p: Patches, threads: int) -> list[cpu_layout.Scratch]:
+    @property
+    def scratch(self) -> cpu_layout.Scratch:
+        """Scratch for this thread."""
+        return self.scratches(1)[0]
+
+    def scratches(self, threads: int) -> list[cpu_layout.Scratch]:
         """Return scratch for this thread and others that help it; made once."""
-        while len(self._more) < threads - 1:
-            self._more.append(cpu_layout.scratch(p))
-        return [self.scratch, *self._more[: threads - 1]]
+        while len(self._scratches) < threads:
+            self._scratches.append(self._make())
+        return self._scratches[:threads]
 
 
 @dataclass(frozen=True)
@@ -54,18 +61,22 @@ class Rows:
 class FusedLoop:
     """The loop's steps for one slice; `run` replaces the layers' own updates."""
 
-    def __init__(self, graph: Graph, loop: Loop, arrays: Mapping[str, Array]) -> None:
-        network = graph.network
-        layer, way = network.layers[loop.code], graph.wirings[loop.dictionary].link
-        assert isinstance(layer, LCA)
+    def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array]) -> None:
+        network = plan.graph.network
+        layer, way = network.layers[loop.code], plan.graph.wirings[loop.dictionary].link
         assert way is not None
-        assert isinstance(layer.curve, Transfer)  # `find_loop` takes no other
-        self.patches, self.layer, self.dt, self.curve = way.patches, layer, network.run.dt, layer.curve
-        self.state = {"V": arrays[f"layers/{loop.code}/V"]}
-        if layer.time_scale is not None:
-            self.state["time_scale"] = arrays[f"layers/{loop.code}/time_scale"]
+        self.patches, self.layer, self.dt = way.patches, layer, network.run.dt
+        self.cell = numbers(layer)
+        self.state = owned(arrays, f"layers/{loop.code}")
+        self.units = units(layer, self.state)
         self.factor = np.float32(loop.image_factor)
         self.code, self.residual = loop.code, loop.error
+        self.watch = Watch(plan, loop, self.units.A.size)
+        scale = layer.time_scale if isinstance(layer, LCA) else None
+        self.followed = None
+        if scale is not None and type(scale) in TIME_SCALES:
+            self.followed = self.watch.energies.get(scale.energy)
+        """The energy that the time scale follows inside the loop."""
         self.rows: Rows | None = None
         """Threads that share the rows of this slice, when there are more threads than slices."""
         p = self.patches
@@ -73,8 +84,6 @@ class FusedLoop:
             arrays[f"layers/{name}/A"].reshape(p.y.fine, p.x.fine * p.channels)
             for name in (loop.image, loop.recon, loop.error)
         )
-        self.potential = self.state["V"].reshape(-1)
-        self.activity = arrays[f"layers/{loop.code}/A"].reshape(-1)
         self.dictionary = loop.dictionary
         self.weights = arrays[f"connections/{loop.dictionary}/weights"].reshape(p.features, p.length)
 
@@ -87,20 +96,29 @@ class FusedLoop:
         """Put the weights in reading order; to be called by each thread when they may have changed."""
         cpu_layout.pack(self.weights, self.patches, self._space().dictionary)
 
-    def run(self, steps: int) -> None:
-        """Make `steps` steps."""
-        space, curve = self._space(), self.curve
-        e, rest = (np.float32(np.squeeze(x)) for x in self.layer.decays(self.dt, self.state, np))
-        cell = cpu.cell(
-            e, rest, self.layer.self_interact, curve.threshold, curve.shift, curve.width, curve.minimum,
-            curve.maximum, curve.signed,
-        )  # fmt: skip
-        state = (self.image, self.factor, self.recon, self.error, self.potential, self.activity)
+    def run(self, first: int, last: int, fresh: bool) -> Array:
+        """Make steps first+1 .. last; `fresh` says that the image is new in the first of them.
+
+        Returns sum error^2, sum |A| and the number of active units of the steps that `watch` looks at,
+        float64 `[steps, 3]`.
+        """
+        space, steps, watched = self._space(), last - first, self.watch.due(first, last)
+        sums = np.zeros((steps, 3))
+        state = (self.image, self.factor, self.recon, self.error, self.units, space.dictionary, self.cell)
+        pace_now = pace(self.layer, self.dt, self.state, self.followed)
         if self.rows is None:
-            cpu.advance(*state, space.dictionary, cell, space.shape, space.scratch, steps, _NO_SUMS)
+            cpu.advance(*state, pace_now, fresh, space.shape, space.scratch, steps, watched, sums)
         else:
-            works = space.scratches(self.patches, self.rows.threads)
-            advance_rows(self.rows.pool, *state, space.dictionary, cell, space.shape, works, steps)
+            works = space.scratches(self.rows.threads)
+            advance_rows(
+                self.rows.pool, *state, pace_now, fresh, space.shape, works, steps, watched, sums
+            )  # fmt: skip
+        return sums
+
+    def sums(self) -> Array:
+        """Return the sums of the step before, `[3]`, as `run` would have."""
+        space = self._space()
+        return np.array(cpu.sums_of_state(self.error, self.units.A, space.shape, space.scratch))
 
     def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:
         """Say whether `gradient` gives the product of this connection's rule."""
@@ -110,21 +128,22 @@ class FusedLoop:
     def gradient(self, product: Array, counts: Array | None) -> None:
         """Write the Hebbian product of code and error, and the counts of active units behind each weight."""
         p, tallied = self.patches, self._space().counts
-        units = self.activity.reshape(-1, p.features)
+        units = self.units.A.reshape(-1, p.features)
         dictionary_gradient(units, self.error, p, product.reshape(p.features, p.length), tallied)
         if counts is not None:
             counts.reshape(*tallied.shape, p.channels)[...] = tallied[..., None]
 
     def _space(self) -> Space:
         """Return this thread's own space for this geometry."""
-        spaces: dict[Patches, Space] = _spaces.__dict__.setdefault("by_patches", {})
-        if self.patches not in spaces:
-            spaces[self.patches] = Space(self.patches)
-        return spaces[self.patches]
+        spaces: dict[tuple[Patches, bool], Space] = _spaces.__dict__.setdefault("by_patches", {})
+        key = (self.patches, isinstance(self.layer, FISTA))
+        if key not in spaces:
+            spaces[key] = Space(*key)
+        return spaces[key]
 
 
-def fuse(graph: Graph, arrays: Mapping[str, Array]) -> FusedLoop | None:
+def fuse(plan: Plan, arrays: Mapping[str, Array]) -> FusedLoop | None:
     """Return the fused loop of a lane of one slice, or None where the network has none."""
-    run = graph.network.run
-    loop = find_loop(graph) if run.kernel == "auto" and run.precision == "float32" else None
-    return FusedLoop(graph, loop, arrays) if loop is not None else None
+    run = plan.graph.network.run
+    loop = find_loop(plan.graph) if run.kernel == "auto" and run.precision == "float32" else None
+    return FusedLoop(plan, loop, arrays) if loop is not None else None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from petabatch.errors import NonFiniteError
-from petabatch.fused import fuse
+from petabatch.fused import FusedLoop, fuse
 from petabatch.graph import Edge
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import LCA
@@ -78,7 +78,9 @@ class Lane:
         }
         assert run.until is None or len(slices) == 1  # each slice rests by itself
         self.rest = None if run.until is None else Rest(run.until, run.display, self.arrays)
-        self.fused = fuse(plan.graph, self.arrays) if gpu is None else gpu.fuse(plan.graph, self.arrays)
+        self.fused = fuse(plan, self.arrays) if gpu is None else gpu.fuse(plan.graph, self.arrays)
+        if isinstance(self.fused, FusedLoop) and self.fused.followed is not None:
+            self.controllers = {}
         self.operations = [
             self._layer(name) for level in plan.graph.order for name in level if self.fused is None
         ]
@@ -97,7 +99,7 @@ class Lane:
             self.fused.load_weights()
         while step < last:
             self._show(step + 1)
-            stop = self.plan.next_event(step, last)
+            stop = self.plan.next_event(step, last, self._watched)
             if self.rest is None:
                 self._steps(step, stop)
             elif self.rest.begins(step + 1):
@@ -114,7 +116,7 @@ class Lane:
         """Write what is due at the end of `step` to the recorder."""
         measured: dict[str, Mapping[str, Array]] = {}
         for index, recording in enumerate(self.plan.recordings):
-            if not recording.due(step) or not recording.stream.batched:
+            if not recording.due(step) or not recording.stream.batched or index in self._watched:
                 continue
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
@@ -207,15 +209,15 @@ class Lane:
     def _steps(self, first: int, last: int) -> None:
         if self.fused is not None and not self.controllers:
             self.reached = last
-            self.fused.run(last - first)
+            self._fused_steps(first, last)
             return
         for step in range(first + 1, last + 1):
             self.reached = step
-            now = replace(self.now, step=step)
             self._control(step)
             if self.fused is not None:
-                self.fused.run(1)
+                self._fused_steps(step - 1, step)
                 continue
+            now = replace(self.now, step=step)
             for operate in self.operations:
                 operate(now)
 
@@ -224,6 +226,9 @@ class Lane:
         for ring in self.rings.values():
             for step in range(first + 1, min(last, first + ring.length) + 1):
                 ring.stand(step)
+        if isinstance(self.fused, FusedLoop):
+            sums = np.tile(self.fused.sums(), (last - first, 1))
+            self.fused.watch.write(self.recorder, self.lanes, first, last, sums)
 
     def _gap(self, step: int) -> Array:
         """Return the relative duality gap that says whether a slice may rest, `[lanes]`."""
@@ -231,11 +236,27 @@ class Lane:
         assert probe is not None
         return host(self._measure(probe, step)[QUANTITY])
 
+    def _fused_steps(self, first: int, last: int) -> None:
+        if isinstance(self.fused, FusedLoop):
+            sums = self.fused.run(first, last, self._fresh(first + 1))
+            self.fused.watch.write(self.recorder, self.lanes, first, last, sums)
+        elif self.fused is not None:
+            self.fused.run(last - first)
+
+    @property
+    def _watched(self) -> Collection[int]:
+        """The recordings that the fused loop makes by itself."""
+        return self.fused.watch.recordings if isinstance(self.fused, FusedLoop) else ()
+
+    def _fresh(self, step: int) -> bool:
+        """Say whether an image is new at `step`."""
+        display = self.plan.graph.network.run.display
+        return any(layer.item(step, display) is not None for layer in self.plan.inputs.values())
+
     def _control(self, step: int) -> None:
         """Let adaptive time scales see the energy of the step before, or -1 when an image is new."""
         for name, controller in self.controllers.items():
-            display = self.plan.graph.network.run.display
-            if any(layer.item(step, display) is not None for layer in self.plan.inputs.values()):
+            if self._fresh(step):
                 energy = np.full(len(self.now.slices), -1.0)
             else:
                 energy = host(self._measure(controller.energy, step - 1)["total"])

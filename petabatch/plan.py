@@ -7,7 +7,7 @@ input, probes, samples and per-slice learning happen inside the lane; sync event
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -108,10 +108,11 @@ class Plan:
         steps += [stop for stop in self.stops if stop > step]
         return min(self.length, *(s for s in steps if s is not None))
 
-    def next_event(self, step: int, last: int) -> int:
+    def next_event(self, step: int, last: int, passed: Collection[int] = ()) -> int:
         """Return the last step that can be run from `step` in one go, up to `last`.
 
-        A lane must stop before new input, and after a step that is recorded or learned from.
+        A lane must stop before new input, and after a step that is recorded or learned from; not for the
+        recordings numbered in `passed`.
         """
         display = self.graph.network.run.display
         stops = [last]
@@ -123,9 +124,9 @@ class Plan:
             due = next_fire(lesson.period, step, lesson.offset)
             if due is not None:
                 stops.append(due)
-        for recording in self.recordings:
+        for index, recording in enumerate(self.recordings):
             due = next_fire(recording.period, step, recording.offset)
-            if due is not None:
+            if due is not None and index not in passed:
                 stops.append(due)
         if self.graph.network.run.until is not None:
             stops.append(next_look(self.graph.network.run.until, display, step))

@@ -52,6 +52,11 @@ class Recorder:
         row: np.ndarray = self._buffers[index][int(np.searchsorted(steps, step))]
         return row
 
+    def rows(self, index: int, first: int, last: int) -> np.ndarray:
+        """Return the rows of recording number `index` in steps first .. last, `[n, local slices, ...]`."""
+        begin, end = np.searchsorted(self._steps[index], (first, last + 1))
+        return self._buffers[index][begin:end]
+
     def take(self, last: int) -> list[Record]:
         """Return what was recorded up to `last`."""
         records = []

@@ -1,7 +1,7 @@
 """Many steps of a sparse-coding loop in one call: compiled, without the interpreter lock, slice by slice.
 
     error = factor * image - recon          restricted to the image; recon of the step before
-    V = e V + (1 - e)(W^T error + A);  A = T(V)
+    V = e V + (1 - e)(W^T error + A);  A = T(V)          or another rule of `cpu_units.py`
     recon = W A
 
 Equal to the layer-by-layer path through `kernels/array.py` up to rounding. One compilation serves every
@@ -17,52 +17,35 @@ geometry. What makes it fast:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu_layout import BLOCK, GROUP, PANEL, PIECE, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu_pace import (
+    ACTIVE,
+    MOVES,
+    SUM,
+    TURNS,
+    UPHILL,
+    Pace,
+    energy,
+    rates,
+    restart,
+    sum_squares,
+    total,
+)  # fmt: skip
+from petabatch.kernels.cpu_units import ACCELERATED, FAST, Cell, Units, accelerate, compare, update
 from petabatch.kernels.vector import lowest_bit, operations
 
-_FAST = {"nsz", "contract", "reassoc"}
-"""What the compiler may assume: enough to use vectors and fused multiply-adds, not that all is finite."""
 _ZERO = np.float32(0)
 
 panel_zeros, panel_load, panel_store, _, panel_multiply_add, nonzero = operations(PANEL)
 zeros, load, _, add_to, multiply_add, _ = operations(PIECE)
 
 
-class Cell(NamedTuple):
-    """The numbers of the membrane equation and the transfer function, in float32; see `cell`."""
-
-    e: np.float32
-    rest: np.float32
-    own: np.float32
-    threshold: np.float32
-    top: np.float32
-    shift: np.float32
-    slope: np.float32
-    minimum: np.float32
-    maximum: np.float32
-    signed: bool
-    line: bool
-
-
-def cell(
-    e: Any, rest: Any, own: bool, threshold: float, shift: float, width: float, minimum: float,
-    maximum: float, signed: bool,
-) -> Cell:  # fmt: skip
-    """Return the numbers of V = e V + rest (drive + own A), A = T(V), for T see `layers/transfer.py`."""
-    slope = (threshold + width - shift - minimum) / width if width > 0 else 0.0
-    f = np.float32
-    return Cell(
-        f(e), f(rest), f(own), f(threshold), f(threshold + width), f(shift), f(slope), f(minimum), f(maximum),
-        signed, width > 0,
-    )  # fmt: skip
-
-
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def residual(image: Any, factor: Any, recon: Any, begin: int, end: int, s: Shape, error: Any) -> None:
     """Write rows begin .. end of factor * image - recon inside the padded error image."""
     for y in range(begin, end):
@@ -105,41 +88,6 @@ def project(error: Any, start: int, places: Any, count: int, panels: Any, s: Sha
             panel_store(drive, to + 3 * s.wide, c3)
             panel_store(drive, to + 4 * s.wide, c4)
             panel_store(drive, to + 5 * s.wide, c5)
-
-
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
-def transfer(u: Any, c: Cell) -> Any:
-    """Return the activity of a membrane potential."""
-    size = abs(u) if c.signed else u
-    a = size - c.shift
-    if c.line:
-        a = c.minimum + c.slope * (size - c.threshold) if size < c.top else a
-    a = c.maximum if a > c.maximum else a
-    a = c.minimum if size < c.threshold else a
-    return (a if u >= _ZERO else -a) if c.signed else a
-
-
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
-def add_own(drive: Any, A: Any, c: Cell) -> None:
-    """Add each unit's own activity to its drive, if the cell interacts with itself."""
-    for i in range(drive.size):
-        drive[i] += c.own * A[i]
-
-
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
-def add_transfer(drive: Any, V: Any, c: Cell) -> None:
-    """Add each unit's own activity to its drive, where it need not be read because it is T(V)."""
-    for i in range(drive.size):
-        drive[i] += c.own * transfer(V[i], c)
-
-
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
-def integrate(V: Any, drive: Any, c: Cell) -> None:
-    """Make one membrane update, element by element, and put the new activity in place of the drive."""
-    for i in range(V.size):
-        u = c.e * V[i] + c.rest * drive[i]
-        V[i] = u
-        drive[i] = transfer(u, c)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -204,42 +152,73 @@ def synthesize(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def update_tile(
-    tile: int, first: bool, last: bool, V: Any, A: Any, weights: Dictionary, c: Cell, s: Shape,
-    work: Scratch, sums: Any,
-) -> None:  # fmt: skip
-    """Make the membrane update of a tile and write its strip; add its sum |A| and active units to `sums`.
+def rows_of(count: int, s: Shape) -> tuple[int, int, int]:
+    """Return how the units of `count` positions lie in a drive: so many rows, of so many units, so far apart.
 
-    In the first of many steps A is read, after the last it is written; between them A = T(V) is not stored.
+    One long row where features fill their panels, else a row for each position.
+    """
+    nf, wide = s.features, s.wide
+    return (1, count * nf, count * nf) if wide == nf else (count, nf, wide)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def compare_tile(tile: int, units: Units, weights: Dictionary, s: Shape, work: Scratch) -> None:
+    """Compute the drive of a tile, into `units.before`, and how it turned since the step before."""
+    start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
+    nf, moves, turns = s.features, 0.0, 0.0
+    begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+    for base in range(begin, end, s.chunk):
+        count = min(s.chunk, end - base)
+        places = work.places[base - begin : base - begin + count]
+        project(work.error, start, places, count, weights.panels, s, work.drive)
+        rows, length, pitch = rows_of(count, s)
+        for m in range(rows):
+            part = slice(base * nf + m * length, base * nf + (m + 1) * length)
+            drive = work.drive[m * pitch : m * pitch + length]
+            move, turn = compare(drive, units.A[part], units.V[part], units.before[part], work.turned[part])
+            moves, turns = moves + move, turns + turn
+    work.tallies[tile, MOVES], work.tallies[tile, TURNS] = moves, turns
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def update_tile(
+    tile: int, first: bool, last: bool, look: bool, units: Units, weights: Dictionary, c: Cell, e: Any,
+    rest: Any, s: Shape, work: Scratch,
+) -> None:  # fmt: skip
+    """Make the membrane update of a tile and write its strip; if told to look, tally its activity.
+
+    Of layers with A = T(V), A is read in the first of many steps and written after the last, not between.
     """
     strip = work.strips[tile]
     strip[:] = _ZERO
     start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
     nf, wide, code = s.features, s.wide, work.drive
+    size, active, uphill = 0.0, 0, 0.0
     begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
     for base in range(begin, end, s.chunk):
         count = min(s.chunk, end - base)
         places = work.places[base - begin : base - begin + count]
-        project(work.error, start, places, count, weights.panels, s, code)
-        # One long row where features fill their panels, else a row for each position.
-        units, pitch, rows = (count * nf, count * nf, 1) if wide == nf else (nf, wide, count)
+        if c.rule != ACCELERATED:
+            project(work.error, start, places, count, weights.panels, s, code)
+        rows, length, pitch = rows_of(count, s)
         for m in range(rows):
-            part = slice(base * nf + m * units, base * nf + (m + 1) * units)
-            row = code[m * pitch : m * pitch + units]
-            if first:
-                add_own(row, A[part], c)
-            else:
-                add_transfer(row, V[part], c)
-            integrate(V[part], row, c)
+            part = slice(base * nf + m * length, base * nf + (m + 1) * length)
+            row = code[m * pitch : m * pitch + length]
+            A, V, before = units.A[part], units.V[part], units.before[part]
+            if c.rule == ACCELERATED:
+                uphill += accelerate(row, A, V, before, work.turned[part], e, rest, c)
+                continue
+            update(row, A, V, before, first, e, rest, c)
             if last:
-                A[part] = row
+                A[:] = row
         list_active(code, count, nf, wide, work.active, work.ends)
         synthesize(code, count, wide, work.active, work.ends, weights.groups, work.pieces, places, strip)
-        if sums.size:
+        if look:
+            active += work.ends[count]
             for m in range(count):
                 for n in range(work.ends[m], work.ends[m + 1]):
-                    sums[0, 1] += abs(np.float64(code[m * wide + work.active[n]]))
-            sums[0, 2] += work.ends[count]
+                    size += abs(np.float64(code[m * wide + work.active[n]]))
+    work.tallies[tile, SUM], work.tallies[tile, ACTIVE], work.tallies[tile, UPHILL] = size, active, uphill
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -266,33 +245,64 @@ def crop(padded: Any, s: Shape, error: Any) -> None:
         error[y] = padded[start : start + s.width]
 
 
-@njit(nogil=True, fastmath=_FAST, error_model="numpy", cache=True)
-def sum_squares(error: Any) -> float:
-    """Return sum error^2, in float64."""
-    total = 0.0
-    for i in range(error.size):
-        total += np.float64(error[i]) * np.float64(error[i])
-    return total
+@njit(nogil=True, error_model="numpy", cache=True)
+def sums_of_state(error: Any, A: Any, s: Shape, work: Scratch) -> tuple[float, float, float]:
+    """Return sum error^2, sum |A| and the number of active units, with the bits of `sums_of_step`."""
+    squares = 0.0
+    for y in range(s.height):
+        squares += sum_squares(error[y])
+    each = s.tile * s.nx * s.features
+    for tile in range(work.strips.shape[0]):
+        size, active = 0.0, 0
+        for a in A[tile * each : (tile + 1) * each]:
+            size += abs(np.float64(a))
+            active += a != _ZERO
+        work.tallies[tile, SUM], work.tallies[tile, ACTIVE] = size, active
+    return squares, total(work.tallies, SUM), total(work.tallies, ACTIVE)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def sums_of_step(s: Shape, work: Scratch) -> tuple[float, float, float]:
+    """Return sum error^2, sum |A| and the number of active units of the step just made."""
+    squares = 0.0
+    for y in range(s.height):
+        start = (y + s.top) * s.pitch + s.left
+        squares += sum_squares(work.error[start : start + s.width])
+    return squares, total(work.tallies, SUM), total(work.tallies, ACTIVE)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def advance(
-    image: Any, factor: Any, recon: Any, error: Any, V: Any, A: Any, weights: Dictionary, c: Cell,
-    s: Shape, work: Scratch, steps: int, sums: Any,
+    image: Any, factor: Any, recon: Any, error: Any, units: Units, weights: Dictionary, c: Cell, p: Pace,
+    fresh: bool, s: Shape, work: Scratch, steps: int, watched: Any, sums: Any,
 ) -> None:  # fmt: skip
     """Make `steps` steps of one slice.
 
-    `image`, `recon`, `error` are `[NY, NX * C]`, `V`, `A` `[ny * nx * nf]`, all but the image updated in
-    place. Row t of `sums` `[steps or 0, 3]` float64 receives sum error^2, sum |A| and the number of active
-    units after step t; asking for them changes no bit of the state.
+    `image`, `recon`, `error` are `[NY, NX * C]`; all but the image are updated in place. `fresh` says that
+    the image is new. Where `watched` `[steps]` is true or a time scale adapts, that row of `sums`
+    `[steps, 3]` float64 receives sum error^2, sum |A| and the number of active units after the step; asking
+    for them changes no bit of the state.
     """
+    tiles = work.strips.shape[0]
+    seen = -1.0
+    if p.adaptive and not fresh and steps > 0:
+        seen = energy(p, sums_of_state(error, units.A, s, work))
     for step in range(steps):
+        look = p.adaptive or watched[step]
         residual(image, factor, recon, 0, s.height, s, work.error)
-        mine = sums[step : step + 1]
-        if mine.size:
-            mine[0, 0], mine[0, 1], mine[0, 2] = sum_squares(work.error), 0.0, 0.0
-        for tile in range(work.strips.shape[0]):
-            update_tile(tile, step == 0, step == steps - 1, V, A, weights, c, s, work, mine)
+        if c.rule == ACCELERATED:
+            for tile in range(tiles):
+                compare_tile(tile, units, weights, s, work)
+        e, rest = rates(c, p, seen, work.tallies)
+        for tile in range(tiles):
+            update_tile(
+                tile, step == 0, step == steps - 1, look, units, weights, c, e, rest, s, work
+            )  # fmt: skip
+        restart(c, p, work.tallies)
+        if look:
+            found = sums_of_step(s, work)
+            seen = energy(p, found)
+            sums[step, 0], sums[step, 1], sums[step, 2] = found
         join_strips(work.strips, 0, s.height, s, recon)
     if steps > 0:
         crop(work.error, s, error)

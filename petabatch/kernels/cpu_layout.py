@@ -66,6 +66,10 @@ class Scratch(NamedTuple):
     """Where in the padded fine layer each position's patch starts, from the start of its tile's."""
     pieces: Array
     """Where in a patch each piece starts."""
+    tallies: Array
+    """What each tile counts, float64 `[tiles, 5]`; see `cpu_pace.py`."""
+    turned: Array
+    """By how much the drive of each unit turned since the step before, for FISTA alone."""
 
 
 class Dictionary(NamedTuple):
@@ -104,8 +108,8 @@ def shape(p: Patches) -> Shape:
     )
 
 
-def scratch(p: Patches) -> Scratch:
-    """Return the scratch space of one thread."""
+def scratch(p: Patches, accelerated: bool = False) -> Scratch:
+    """Return the scratch space of one thread; FISTA, which is `accelerated`, needs more."""
     s = shape(p)
     y, x = np.divmod(np.arange(s.tile * s.nx), s.nx)
     pieces = (np.arange(s.rows)[:, None] * s.pitch + PIECE * np.arange(_row_pieces(p))).reshape(-1)
@@ -119,6 +123,8 @@ def scratch(p: Patches) -> Scratch:
         ends=np.zeros(s.chunk + 1, np.int64),
         places=y * (s.stride_y * s.pitch) + (p.x.offset + x * p.x.stride) * p.channels,
         pieces=np.concatenate([pieces, np.zeros(_groups(p) * GROUP - len(pieces), np.int64)]),
+        tallies=np.zeros((-(-s.ny // s.tile), 5)),
+        turned=np.zeros(p.positions * s.features if accelerated else 0, np.float32),
     )
 
 

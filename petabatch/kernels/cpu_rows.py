@@ -6,51 +6,80 @@ the tenth of a millisecond this costs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor, wait
 from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu import Cell, crop, join_strips, residual, update_tile
+from petabatch.kernels.cpu import (
+    compare_tile,
+    crop,
+    join_strips,
+    residual,
+    sums_of_state,
+    sums_of_step,
+    update_tile,
+)
 from petabatch.kernels.cpu_layout import Dictionary, Scratch, Shape
+from petabatch.kernels.cpu_pace import Pace, energy, rates, restart
+from petabatch.kernels.cpu_units import ACCELERATED, Cell, Units
 from petabatch.variable import Array
-
-_NO_SUMS = np.zeros((0, 3))
 
 
 def advance_rows(
-    pool: Executor, image: Array, factor: Any, recon: Array, error: Array, V: Array, A: Array,
-    weights: Dictionary, c: Cell, s: Shape, works: list[Scratch], steps: int,
+    pool: Executor, image: Array, factor: Any, recon: Array, error: Array, units: Units, weights: Dictionary,
+    c: Cell, p: Pace, fresh: bool, s: Shape, works: list[Scratch], steps: int, watched: Array, sums: Array,
 ) -> None:  # fmt: skip
-    """Do as `cpu.advance` does, on one thread of `pool` for each of `works`; no sums."""
-    # Error image and strips are everybody's; the rest of the scratch space is each thread's own.
+    """Do as `cpu.advance` does, on one thread of `pool` for each of `works`."""
+    # The drive and the active units are each thread's own; the rest of the scratch space is everybody's.
     common = works[0]
-    works = [work._replace(error=common.error, strips=common.strips) for work in works]
+    works = [common._replace(drive=work.drive, active=work.active, ends=work.ends) for work in works]
     tiles, threads = len(common.strips), len(works)
 
+    def share(thread: int, all_of_them: int) -> tuple[int, int]:
+        return all_of_them * thread // threads, all_of_them * (thread + 1) // threads
+
     def subtract(thread: int) -> None:
-        begin, end = s.height * thread // threads, s.height * (thread + 1) // threads
-        residual(image, factor, recon, begin, end, s, common.error)
+        residual(image, factor, recon, *share(thread, s.height), s, common.error)
 
-    def update(thread: int, first: bool, last: bool) -> None:
-        for tile in range(tiles * thread // threads, tiles * (thread + 1) // threads):
-            update_tile(tile, first, last, V, A, weights, c, s, works[thread], _NO_SUMS)
+    def compare(thread: int) -> None:
+        for tile in range(*share(thread, tiles)):
+            compare_tile(tile, units, weights, s, works[thread])
 
-    def join(thread: int, last: bool) -> None:
-        begin, end = s.height * thread // threads, s.height * (thread + 1) // threads
-        join_strips(common.strips, begin, end, s, recon)
-        if not last:
-            residual(image, factor, recon, begin, end, s, common.error)
-
-    def together(work: Any, *arguments: bool) -> None:
-        tasks = [pool.submit(work, thread, *arguments) for thread in range(threads)]
+    def together(work: Callable[[int], None]) -> None:
+        tasks = [pool.submit(work, thread) for thread in range(threads)]
         wait(tasks)
         for task in tasks:
             task.result()
 
+    def make(step: int, seen: float) -> float:
+        """Make a step but for its residual, which is there; write the next one's; return the energy."""
+        look, last = bool(p.adaptive or watched[step]), step == steps - 1
+        if c.rule == ACCELERATED:
+            together(compare)
+        e, rest = (np.float32(number) for number in rates(c, p, seen, common.tallies))
+
+        def update(thread: int) -> None:
+            for tile in range(*share(thread, tiles)):
+                update_tile(tile, step == 0, last, look, units, weights, c, e, rest, s, works[thread])
+
+        def join(thread: int) -> None:
+            join_strips(common.strips, *share(thread, s.height), s, recon)
+            if not last:
+                subtract(thread)
+
+        together(update)
+        restart(c, p, common.tallies)
+        if look:
+            sums[step] = found = sums_of_step(s, common)
+            seen = energy(p, found)
+        together(join)
+        return seen
+
     if steps > 0:
+        seen = -1.0 if fresh or not p.adaptive else energy(p, sums_of_state(error, units.A, s, common))
         together(subtract)
         for step in range(steps):
-            together(update, step == 0, step == steps - 1)
-            together(join, step == steps - 1)
+            seen = make(step, seen)
         crop(common.error, s, error)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
 
+from petabatch.kernels.timescale import BASE, KNEE, LOG, Growth, follow
 from petabatch.spec.model import Part, Positive
 from petabatch.variable import Array, Variable
 
@@ -44,34 +45,32 @@ class TimeScale(Part):
             Variable("energy_before", (), (), "energy seen last", dtype="float64", initial=-1.0),
         )
 
+    @property
+    @abstractmethod
+    def numbers(self) -> Growth:
+        """The numbers `follow` needs."""
+
     def control(self, state: Mapping[str, Array], energy: np.ndarray) -> None:
         """Set the time scale of the coming step from `energy`, float64 `[lanes]`, in place."""
         for lane, seen in enumerate(energy):
-            before = float(state["energy_before"][lane])
-            scale, ceiling = float(state["time_scale"][lane]), float(state["time_scale_max"][lane])
-            if seen == before:
-                continue
-            if before - seen < 0 or before <= 0 or seen <= 0 or self._resets(before, float(seen)):
-                scale, ceiling = self.minimum, self.maximum
-            else:
-                scale = self.factor * before * scale / (before - seen)
-                if scale >= ceiling:
-                    scale, ceiling = self._grow(ceiling)
-            state["time_scale"][lane], state["time_scale_max"][lane] = scale, ceiling
+            scale, ceiling, before = (
+                float(state[name][lane]) for name in ("time_scale", "time_scale_max", "energy_before")
+            )
+            state["time_scale"][lane], state["time_scale_max"][lane] = follow(
+                self.numbers, scale, ceiling, before, float(seen)
+            )
             state["energy_before"][lane] = seen
-
-    def _resets(self, before: float, energy: float) -> bool:
-        return False
-
-    def _grow(self, ceiling: float) -> tuple[float, float]:
-        """Return (scale, ceiling) once the scale has reached the ceiling."""
-        return ceiling, ceiling * (1 + self.growth)
 
 
 class BaseTimeScale(TimeScale):
     """The ceiling grows without bound."""
 
     type: Literal["base"] = "base"
+
+    @property
+    def numbers(self) -> Growth:
+        """The numbers `follow` needs."""
+        return Growth(BASE, self.minimum, self.maximum, self.factor, self.growth)
 
 
 class KneeTimeScale(TimeScale):
@@ -83,11 +82,10 @@ class KneeTimeScale(TimeScale):
     slope: Positive = 0.01
     """How much slower it is there (kneeSlope)."""
 
-    def _grow(self, ceiling: float) -> tuple[float, float]:
-        larger = ceiling * (1 + self.growth)
-        if larger > self.knee:
-            larger = ceiling + (larger - ceiling) * self.slope
-        return min(ceiling, larger), larger
+    @property
+    def numbers(self) -> Growth:
+        """The numbers `follow` needs."""
+        return Growth(KNEE, self.minimum, self.maximum, self.factor, self.growth, self.knee, self.slope)
 
 
 class LogTimeScale(TimeScale):
@@ -99,10 +97,8 @@ class LogTimeScale(TimeScale):
     slope: Positive = 0.01
     """(logSlope)"""
 
-    def _resets(self, before: float, energy: float) -> bool:
-        return before - energy <= 0
-
-    def _grow(self, ceiling: float) -> tuple[float, float]:
-        power = (ceiling - self.maximum) / (self.threshold - self.maximum)
-        growth = self.growth * math.pow(self.slope, power)
-        return ceiling, ceiling * (1 + growth)
+    @property
+    def numbers(self) -> Growth:
+        """The numbers `follow` needs."""
+        span = self.threshold - self.maximum
+        return Growth(LOG, self.minimum, self.maximum, self.factor, self.growth, slope=self.slope, span=span)
