@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from petabatch.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from petabatch.coding import encode as encode
     from petabatch.results import open as open
     from petabatch.simulation import read as load
     from petabatch.simulation import resume as resume
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "Network": ("petabatch.spec.network", "Network"),
+    "encode": ("petabatch.coding", "encode"),
     "load": ("petabatch.simulation", "read"),
     "open": ("petabatch.results", "open"),
     "resume": ("petabatch.simulation", "resume"),
     "run": ("petabatch.simulation", "run"),
 }
-__all__ = ["Network", "__version__", "load", "open", "resume", "run"]
+__all__ = ["Network", "__version__", "encode", "load", "open", "resume", "run"]
 
 
 def __getattr__(name: str) -> Any:
