@@ -44,7 +44,7 @@ class Feed:
         """Put image `item` of each slice into `into` `[lanes, ny, nx, nf]`, and begin to read the next."""
         key = (name, slices.start)
         if key not in self._buffers:
-            self._buffers[key] = [_Buffer(self._device.staging(into.shape, np.float32)) for _ in range(2)]
+            self._buffers[key] = [_Buffer(self._device.staging(into.shape, into.dtype)) for _ in range(2)]
         number, buffer, reading = self._ahead.pop(key, (-1, self._buffers[key][0], []))
         if number != item:
             _finish(reading)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -101,10 +101,9 @@ class Gpu:
         self._device = cupy.cuda.Device(number)
         with self._device:
             self._stream = cupy.cuda.Stream(non_blocking=True)
-        if tf32:
-            products.set_compute_type(np.float32, products.COMPUTE_TYPE_TF32)
+            if tf32:
+                products.set_compute_type(np.float32, products.COMPUTE_TYPE_TF32)
         self._graphs = True
-        self._lock = threading.Lock()
 
     def enter(self) -> None:
         """Make this GPU and its stream those of the calling thread."""
@@ -135,7 +134,7 @@ class Gpu:
         except (RuntimeError, NotImplementedError) as error:
             self._graphs = False
             log.warning("no CUDA graph: kernels are launched one by one (%s)", error)
-            if self._stream.is_capturing():
+            with suppress(RuntimeError):  # leave the state of capturing, in which nothing runs
                 self._stream.end_capture()
             return work
         return lambda: graph.launch(self._stream)
@@ -149,7 +148,10 @@ class Gpu:
 
     def upload(self, into: Array, pinned: np.ndarray) -> Callable[[], None]:
         """Begin to copy; return what waits until `pinned` may be written again."""
-        into.set(pinned)
+        if into.flags.c_contiguous:
+            into.set(pinned)
+        else:
+            into[...] = self.xp.asarray(pinned)
         event = self.xp.cuda.Event(disable_timing=True)
         event.record(self._stream)
         wait: Callable[[], None] = event.synchronize
@@ -167,6 +169,6 @@ def _name(about: dict[str, Any]) -> str:
 
 
 def _uuid(about: dict[str, Any]) -> str:
-    digits = bytes(about["uuid"]).hex()
+    digits = bytes(about["uuid"]).hex().ljust(32, "0")
     parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])
     return "GPU-" + "-".join(parts)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from strict_arrays import far
 
 COMPILER = shutil.which("g++")
 NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
@@ -85,9 +86,9 @@ def _argument(value: Any) -> Any:
 
 
 class EmulatedGpu:
-    """Stands in for `petabatch.gpu.Gpu`: arrays are numpy's, kernels run on the host."""
+    """Stands in for `petabatch.gpu.Gpu`: kernels run on the host, arrays refuse to be mixed with numpy's."""
 
-    xp = np
+    xp = far
     shared_limit = 227 * 1024
     name, uuid = "emulated", "none"
 
@@ -112,5 +113,5 @@ class EmulatedGpu:
         return np.full(shape, np.nan, dtype)
 
     def upload(self, into: np.ndarray, pinned: np.ndarray) -> Any:
-        into[...] = pinned
+        into[...] = far.asarray(pinned)
         return lambda: None

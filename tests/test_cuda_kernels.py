@@ -35,6 +35,12 @@ tutorial, large = plain(16, 16, 128, 8, 2, 3), plain(64, 64, 512, 16, 4, 3)
 small = plain(6, 5, 37, 6, 2, 3)
 
 
+class Plain(EmulatedGpu):
+    """An emulated GPU on whose arrays numpy works."""
+
+    xp = np
+
+
 @dataclass
 class Problem:
     """A lane in the middle of a run, each array between guards."""
@@ -81,7 +87,7 @@ class Problem:
         cell = source.Cell(
             t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed, self.own, 0.75
         )  # fmt: skip
-        made = LoopKernels(EmulatedGpu(), self.p, cell, self.lanes, choice)
+        made = LoopKernels(Plain(), self.p, cell, self.lanes, choice)
         made.load(self.weights)
         return made
 

@@ -6,11 +6,13 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import golden
 import numpy as np
 import pytest
 from conftest import Command, contents
 from emulation import COMPILER, NO_COMPILER, EmulatedGpu
 from networks import collect, images, lca_network
+from strict_arrays import far
 
 from petabatch import gpu, simulation
 from petabatch.engine import Engine
@@ -77,6 +79,15 @@ def test_a_batch_larger_than_memory_runs_in_several_lanes_with_the_same_bits(red
     parts.collect()
     for key, array in whole.state.saved().items():
         assert array.tobytes() == parts.state.saved()[key].tobytes(), key
+
+
+def test_arrays_of_the_emulated_gpu_refuse_those_of_the_host() -> None:
+    near, there = np.ones(3), far.asarray(np.ones(3))
+    for mix in (lambda: near * there, lambda: far.where(near > 0, there, 0), lambda: np.stack([near, there])):
+        with pytest.raises(TypeError, match="mixed"):
+            mix()
+    with pytest.raises(TypeError, match="mixed"):
+        there[...] = near
 
 
 def test_a_network_that_does_not_fit_in_memory_is_refused() -> None:
@@ -179,18 +190,11 @@ def test_the_first_rank_says_which_gpu_each_has_and_warns_of_a_shared_one(
     assert "2 ranks share GPU-1234" in caplog.text
 
 
-class Elsewhere(np.ndarray):
-    """An array whose numbers must be fetched, as on a GPU."""
-
-    def get(self) -> np.ndarray:
-        return np.array(self)
-
-
 @pytest.mark.parametrize("summed", [fast_sums, lambda *a: ExactSum(a[0], a[1], 5, a[2]).wait()])
 def test_sums_of_what_is_on_a_gpu_are_those_of_the_host(summed: Any) -> None:
     values = np.random.default_rng(0).standard_normal((5, 1, 1, 4, 3, 3, 2)).astype("f4")
     mine = summed({"w": values}, Serial(), 0)["w"]
-    theirs = summed({"w": values.view(Elsewhere)}, Serial(), 0)["w"]
+    theirs = summed({"w": far.asarray(values)}, Serial(), 0)["w"]
     assert mine.tobytes() == theirs.tobytes()
     assert type(theirs) is np.ndarray
 
@@ -226,3 +230,17 @@ def test_contents_of_a_run_on_a_real_gpu_are_those_of_its_twin(small: Path) -> N
     files = [sorted((small.parent / name / "parts").glob("*.h5")) for name in ("one", "two")]
     for a, b in zip(*files, strict=True):
         assert contents(a) == contents(b)
+
+
+@pytest.mark.gpu
+@real
+@pytest.mark.parametrize("name", golden.names())
+def test_a_real_gpu_agrees_with_float64_on_the_golden_cases(name: str) -> None:
+    def on(**run: Any) -> dict[str, np.ndarray]:
+        case = golden.Case(name).network()
+        wanted = case.model_copy(update={"run": case.run.model_copy(update=run)})
+        engine = simulate(wanted, gpu.choose(wanted.run, Serial()))[0]
+        engine.collect()
+        return engine.state.saved()
+
+    assert_near(on(device="gpu", kernel="auto"), on(precision="float64"), 1e-4)

@@ -1,0 +1,89 @@
+"""An array module like CuPy: its arrays refuse to be mixed with numpy's, which must be carried over first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+_CARRIES = ("asarray", "array")
+"""What takes arrays of the host."""
+
+
+class Far(np.ndarray):
+    """An array on a device that does not exist."""
+
+    def get(self) -> np.ndarray:
+        return np.array(self.view(np.ndarray))
+
+    def __array_namespace__(self, **_: Any) -> Any:
+        return far
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **keys: Any) -> Any:
+        keys = {**keys, **({"out": tuple(map(_near, out))} if out is not None else {})}
+        result = getattr(ufunc, method)(*(_near(value) for value in inputs), **keys)
+        return out[0] if out is not None else _far(result)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, keys: Any) -> Any:
+        return _far(function(*map(_near, arguments), **{key: _near(value) for key, value in keys.items()}))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.view(np.ndarray)[_near(key)] = _near(value)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _far(self.view(np.ndarray)[_near(key)])
+
+    def __iter__(self) -> Any:
+        return (self[index] for index in range(len(self)))
+
+
+class _Module:
+    """A module of numpy whose functions give `Far` arrays and take no others."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if isinstance(found, ModuleType):
+            return _Module(found)
+        if isinstance(found, type) or not callable(found):
+            return found
+        return _strict(found, name in _CARRIES)
+
+
+def _strict(function: Callable[..., Any], carries: bool) -> Callable[..., Any]:
+    def call(*arguments: Any, **keys: Any) -> Any:
+        if carries:
+            return np.array(function(*arguments, **keys)).view(Far)
+        out = keys.get("out")
+        result = function(*map(_near, arguments), **{key: _near(value) for key, value in keys.items()})
+        return out if out is not None else _far(result)
+
+    return call
+
+
+def _near(value: Any) -> Any:
+    """Return what numpy may work on; refuse an array of numpy's own."""
+    if isinstance(value, Far):
+        return value.view(np.ndarray)
+    if isinstance(value, np.ndarray) and value.ndim > 0:
+        raise TypeError("an array of the host is mixed with those of a GPU")
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_near, value))
+    return value
+
+
+def _far(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.view(Far)
+    if isinstance(value, np.generic):  # a sum is an array there
+        return np.asarray(value).view(Far)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_far, value))
+    return value
+
+
+far = _Module(np)
