@@ -94,7 +94,8 @@ class Engine:
             while self.step < self.plan.length:
                 stop = self.plan.next_sync(self.step)
                 lanes = [pool.submit(self._advance, lane, self.step, stop) for lane in self.lanes]
-                while wait(lanes, _POLL, FIRST_EXCEPTION).not_done and not _failed(lanes):
+                poll = _POLL if self.updates.late else None
+                while wait(lanes, poll, FIRST_EXCEPTION).not_done and not _failed(lanes):
                     self.updates.poll()
                 for lane in lanes:
                     lane.result()

@@ -34,6 +34,8 @@ class Space:
     def __init__(self, p: Patches, accelerated: bool) -> None:
         self.shape = cpu_layout.shape(p)
         self.dictionary = cpu_layout.dictionary(p)
+        self.packed = np.full((p.features, p.length), np.nan, np.float32)
+        """The weights that `dictionary` holds."""
         self.counts = np.zeros((p.features, p.y.size, p.x.size), np.int64)
         self._scratches: list[cpu_layout.Scratch] = []
         self._make = partial(cpu_layout.scratch, p, accelerated)
@@ -94,7 +96,11 @@ class FusedLoop:
 
     def load_weights(self) -> None:
         """Put the weights in reading order; to be called by each thread when they may have changed."""
-        cpu_layout.pack(self.weights, self.patches, self._space().dictionary)
+        space = self._space()
+        # Comparing is twenty times faster than packing, and most often another slice has packed the same.
+        if not np.array_equal(self.weights, space.packed):
+            cpu_layout.pack(self.weights, self.patches, space.dictionary)
+            space.packed[...] = self.weights
 
     def run(self, first: int, last: int, fresh: bool) -> Array:
         """Make steps first+1 .. last; `fresh` says that the image is new in the first of them.

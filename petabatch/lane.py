@@ -340,8 +340,7 @@ class Lane:
         """Raise NonFiniteError when a layer holds a NaN or an infinity."""
         for name, ring in self.rings.items():
             activity = ring.at(step)
-            # One sum is finite exactly when all terms are, short of an overflow that deserves the same error.
-            if not np.isfinite(float(activity.sum(dtype=np.float64))):
+            if not bool(self.kernels.xp.isfinite(activity).all()):
                 index = next(i for i in range(len(activity)) if not np.isfinite(host(activity[i])).all())
                 raise NonFiniteError(
                     f"layer {name} of slice {self.now.slices[index]} is no longer finite at step {step}; "

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from petabatch.fuse import find_loop
 from petabatch.graph import Graph
 from petabatch.layers import Input
 from petabatch.spec.schedule import fires, next_fire
@@ -21,6 +22,9 @@ BLOCK_OPERATIONS = 4e10
 """Floating-point operations after which lanes meet at the latest, to heed signals: seconds of one core."""
 GPU_SPEED = 1000
 """How many times as many a GPU makes in the same time, about."""
+LANE_OPERATIONS = 5e8
+"""Operations that a compiled loop makes of a slice at least before lanes meet: milliseconds, so that starting
+a lane and reading its state into cache do not count however many slices there are."""
 FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
@@ -150,7 +154,10 @@ def schedule(graph: Graph) -> Plan:
     recordings = tuple(_recordings(graph))
     flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
     block_operations = BLOCK_OPERATIONS * (GPU_SPEED if run.device == "gpu" else 1)
-    most = max(1, int(block_operations / max(1, 2 * run.batch * multiply_adds(graph))))
+    each = max(1, 2 * multiply_adds(graph))
+    most = max(1, int(block_operations / (run.batch * each)))
+    if find_loop(graph) is not None:
+        most = max(most, int(LANE_OPERATIONS / each))
     block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
     if run.until is not None:
         block *= max(1, most // run.display)  # slices that are done go on to their next image
