@@ -106,7 +106,7 @@ class FusedLoop:
         """Make steps first+1 .. last; `fresh` says that the image is new in the first of them.
 
         Returns sum error^2, sum |A| and the number of active units of the steps that `watch` looks at,
-        float64 `[steps, 3]`.
+        float64 `[steps, 1, 3]`.
         """
         space, steps, watched = self._space(), last - first, self.watch.due(first, last)
         sums = np.zeros((steps, 3))
@@ -119,7 +119,7 @@ class FusedLoop:
             advance_rows(
                 self.rows.pool, *state, pace_now, fresh, space.shape, works, steps, watched, sums
             )  # fmt: skip
-        return sums
+        return sums[:, None]
 
     def sums(self) -> Array:
         """Return the sums of the step before, `[3]`, as `run` would have."""

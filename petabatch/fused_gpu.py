@@ -8,20 +8,21 @@ import numpy as np
 
 from petabatch.errors import ResourceError
 from petabatch.fuse import Loop, find_loop
-from petabatch.graph import Graph
 from petabatch.kernels.cuda.loop import Device, LoopKernels
 from petabatch.kernels.cuda.source import Cell
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
+from petabatch.plan import Plan
 from petabatch.spec.parts import Learning
-from petabatch.variable import Array
+from petabatch.variable import Array, host
+from petabatch.watch import Watch
 
 
 class GpuLoop:
     """The loop's steps for the slices of a lane; stands in for `fused.FusedLoop`."""
 
-    def __init__(self, graph: Graph, loop: Loop, arrays: Mapping[str, Array], device: Device) -> None:
-        network = graph.network
+    def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array], device: Device) -> None:
+        graph, network = plan.graph, plan.graph.network
         layer, way = network.layers[loop.code], graph.wirings[loop.dictionary].link
         assert isinstance(layer, LCA)
         assert isinstance(layer.curve, Transfer)
@@ -38,6 +39,9 @@ class GpuLoop:
             self.state["time_scale"] = arrays[f"layers/{loop.code}/time_scale"]
         lanes = len(self.state["V"])
         self.kernels = LoopKernels(device, way.patches, cell, lanes, network.run.kernel)
+        self.watch = Watch(plan, loop, self.state["V"][0].size)
+        if self.kernels.display is None:
+            self.watch.recordings.clear()
         names = (loop.image, loop.recon, loop.error)
         self._image, self._recon, self._error = (arrays[f"layers/{name}/A"] for name in names)
         self._activity = arrays[f"layers/{loop.code}/A"]
@@ -49,15 +53,17 @@ class GpuLoop:
         """Take over the weights; to be called when they may have changed."""
         self.kernels.load(self._weights)
 
-    def run(self, steps: int) -> None:
-        """Make `steps` steps."""
+    def run(self, first: int, last: int, fresh: bool) -> Array:
+        """Make steps first+1 .. last; return the sums that `watch` needs, float64 `[steps, lanes, 3]`."""
         now = self.layer.decays(self.dt, self.state, self.kernels.device.xp)
         for target, value in zip(self._pace, now, strict=True):
             target[...] = value.reshape(-1) if np.ndim(value) else value
         decay, rest = self._pace
-        self.kernels.run(
-            self._image, self._recon, self._error, self.state["V"], self._activity, decay, rest, steps
-        )
+        arrays = (self._image, self._recon, self._error, self.state["V"], self._activity, decay, rest)
+        watched = self.watch.due(first, last).any()
+        sums = self.kernels.sums(last - first) if watched else None
+        self.kernels.run(*arrays, last - first, sums)
+        return host(sums) if sums is not None else np.zeros((last - first, len(decay), 3))
 
     def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:
         """Say whether `gradient` gives the product of this connection's rule."""
@@ -69,17 +75,17 @@ class GpuLoop:
         self.kernels.gradient(self._activity, self._error, product, counts)
 
 
-def fuse_on(device: Device, graph: Graph, arrays: Mapping[str, Array]) -> GpuLoop | None:
+def fuse_on(device: Device, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop | None:
     """Return the loop of a lane on a GPU, or None where layers run one by one.
 
     Raises ResourceError when `run.kernel` names a kernel that this network cannot have.
     """
-    run = graph.network.run
+    graph, run = plan.graph, plan.graph.network.run
     loop = find_loop(graph) if run.precision == "float32" else None
     known = loop is not None and type(graph.network.layers[loop.code]) is LCA
     if loop is not None and known and run.kernel != "array":
         try:
-            return GpuLoop(graph, loop, arrays, device)
+            return GpuLoop(plan, loop, arrays, device)
         except ResourceError:
             if run.kernel != "auto":
                 raise

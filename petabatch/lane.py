@@ -78,7 +78,7 @@ class Lane:
         }
         assert run.until is None or len(slices) == 1  # each slice rests by itself
         self.rest = None if run.until is None else Rest(run.until, run.display, self.arrays)
-        self.fused = fuse(plan, self.arrays) if gpu is None else gpu.fuse(plan.graph, self.arrays)
+        self.fused = fuse(plan, self.arrays) if gpu is None else gpu.fuse(plan, self.arrays)
         if isinstance(self.fused, FusedLoop) and self.fused.followed is not None:
             self.controllers = {}
         self.operations = [
@@ -227,7 +227,7 @@ class Lane:
             for step in range(first + 1, min(last, first + ring.length) + 1):
                 ring.stand(step)
         if isinstance(self.fused, FusedLoop):
-            sums = np.tile(self.fused.sums(), (last - first, 1))
+            sums = np.tile(self.fused.sums(), (last - first, 1, 1))
             self.fused.watch.write(self.recorder, self.lanes, first, last, sums)
 
     def _gap(self, step: int) -> Array:
@@ -237,16 +237,14 @@ class Lane:
         return host(self._measure(probe, step)[QUANTITY])
 
     def _fused_steps(self, first: int, last: int) -> None:
-        if isinstance(self.fused, FusedLoop):
-            sums = self.fused.run(first, last, self._fresh(first + 1))
-            self.fused.watch.write(self.recorder, self.lanes, first, last, sums)
-        elif self.fused is not None:
-            self.fused.run(last - first)
+        assert self.fused is not None
+        sums = self.fused.run(first, last, self._fresh(first + 1))
+        self.fused.watch.write(self.recorder, self.lanes, first, last, sums)
 
     @property
     def _watched(self) -> Collection[int]:
         """The recordings that the fused loop makes by itself."""
-        return self.fused.watch.recordings if isinstance(self.fused, FusedLoop) else ()
+        return self.fused.watch.recordings if self.fused is not None else ()
 
     def _fresh(self, step: int) -> bool:
         """Say whether an image is new at `step`."""

@@ -10,8 +10,8 @@ import numpy as np
 
 from petabatch.feed import Feed, Staging
 from petabatch.fused_gpu import GpuLoop, fuse_on
-from petabatch.graph import Graph
 from petabatch.kernels.cuda.loop import Device
+from petabatch.plan import Plan
 from petabatch.resident import Memory, Resident
 from petabatch.state import State
 from petabatch.variable import Array
@@ -42,9 +42,9 @@ class OnGpu:
         self.resident = Resident(state, device)
         self.feed = Feed(device, readers, threads)
 
-    def fuse(self, graph: Graph, arrays: Mapping[str, Array]) -> GpuLoop | None:
+    def fuse(self, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop | None:
         """Return the kernels that make the steps of a lane, or None where its layers run one by one."""
-        return fuse_on(self.device, graph, arrays)
+        return fuse_on(self.device, plan, arrays)
 
     @contextmanager
     def holding(self, lanes: slice) -> Iterator[None]:

@@ -66,12 +66,13 @@ class Watch:
         return looked
 
     def write(self, recorder: Recorder, lanes: slice, first: int, last: int, sums: np.ndarray) -> None:
-        """Record what is due in steps first+1 .. last, from `sums` `[steps, 3]`."""
+        """Record what is due in steps first+1 .. last, from `sums` `[steps, lanes, 3]`."""
         for index, (squares, size, active) in self.recordings.items():
             steps = self._steps(index, first, last)
             if steps.size:
-                values = squares * sums[steps, 0] + size * sums[steps, 1] + active * sums[steps, 2]
-                recorder.rows(index, first + 1, last)[:, lanes] = values[:, None]
+                s = sums[steps]
+                values = squares * s[..., 0] + size * s[..., 1] + active * s[..., 2]
+                recorder.rows(index, first + 1, last)[:, lanes] = values
 
     def _steps(self, index: int, first: int, last: int) -> np.ndarray:
         """Return the steps of a recording in first+1 .. last, counted from 0."""

@@ -26,7 +26,7 @@ struct alignas(16) float4 {
 using std::max;
 using std::min;
 
-static uint3 threadIdx, blockIdx, blockDim;
+static uint3 threadIdx, blockIdx, blockDim, gridDim;
 static float4 shared_memory[256 * 1024 / 16];
 
 namespace host {
@@ -41,7 +41,7 @@ struct Fiber {
 
 struct Exchange {
     unsigned count = 0, votes = 0, ballots[2] = {};
-    float values[2][32] = {};
+    double values[2][32] = {};
 };
 
 static std::vector<Fiber> fibers;
@@ -89,7 +89,7 @@ inline void block(unsigned threads) {
 }
 
 // The state of a warp's exchanges: number n is complete when 32 lanes have come n times.
-inline Exchange& meet(unsigned lane, float value, bool vote, unsigned& number) {
+inline Exchange& meet(unsigned lane, double value, bool vote, unsigned& number) {
     Exchange& warp = warps[threadIdx.x / 32];
     const unsigned mine = warp.count / 32;
     number = mine % 2;
@@ -116,7 +116,7 @@ int launch(void (*kernel)(P...), const unsigned* grid, unsigned threads, unsigne
     static void** given;
     function = kernel, given = values;
     body = [](void*) { call(function, given, std::index_sequence_for<P...>{}); };
-    blockDim = {threads, 1, 1};
+    blockDim = {threads, 1, 1}, gridDim = {grid[0], grid[1], grid[2]};
     for (unsigned z = 0; z < grid[2]; z++)
         for (unsigned y = 0; y < grid[1]; y++)
             for (unsigned x = 0; x < grid[0]; x++) {
@@ -138,12 +138,18 @@ inline void __syncthreads() {
 
 inline unsigned __ballot_sync(unsigned, bool vote) {
     unsigned number;
-    return host::meet(threadIdx.x % 32, 0.0f, vote, number).ballots[number];
+    return host::meet(threadIdx.x % 32, 0.0, vote, number).ballots[number];
 }
 
 inline float __shfl_sync(unsigned, float value, int source) {
     unsigned number;
-    return host::meet(threadIdx.x % 32, value, false, number).values[number][source];
+    return static_cast<float>(host::meet(threadIdx.x % 32, value, false, number).values[number][source]);
+}
+
+inline double __shfl_xor_sync(unsigned, double value, int distance) {
+    unsigned number;
+    const unsigned lane = threadIdx.x % 32;
+    return host::meet(lane, value, false, number).values[number][lane ^ static_cast<unsigned>(distance)];
 }
 
 inline int __ffs(unsigned bits) { return __builtin_ffs(static_cast<int>(bits)); }

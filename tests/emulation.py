@@ -19,7 +19,7 @@ from strict_arrays import far
 COMPILER = shutil.which("g++")
 NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
 _FOLDER = Path(tempfile.gettempdir()) / "petabatch_emulated_kernels"
-_TYPES = {np.dtype("i4"): ctypes.c_int32, np.dtype("f4"): ctypes.c_float}
+_TYPES = {np.dtype("i4"): ctypes.c_int32, np.dtype("f4"): ctypes.c_float, np.dtype("f8"): ctypes.c_double}
 
 
 class Kernel:

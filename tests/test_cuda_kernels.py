@@ -182,6 +182,22 @@ def test_gradient_and_counts_agree_with_the_plain_operators(
 
 
 @emulated
+def test_the_display_kernel_sums_each_step_and_that_changes_no_bit() -> None:
+    case = Problem(small, TRANSFERS[1])
+    kernels, seen = case.kernels("display"), [case.guarded(array) for array in case.state]
+    sums = kernels.sums(5)
+    kernels.run(case.image, *seen, *case.pace, 5, sums)
+    for a, b in zip(case.run("display", [5]), seen, strict=True):
+        assert a.tobytes() == b.tobytes()
+    for step in range(5):
+        _, error, _, A = case.run("display", [step + 1])
+        each = [np.square(error, dtype=float), abs(A).astype(float), A != 0]
+        expected = np.stack([array.reshape(2, -1).sum(axis=1) for array in each], axis=1)
+        np.testing.assert_allclose(sums[step], expected, rtol=1e-6)
+        np.testing.assert_array_equal(sums[step, :, 2], expected[:, 2])
+
+
+@emulated
 @pytest.mark.parametrize("choice", ["display", "step"])
 def test_a_nan_in_an_image_stays_in_its_slice(choice: Choice) -> None:
     case = Problem(small, TRANSFERS[0])

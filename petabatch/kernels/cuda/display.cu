@@ -14,11 +14,12 @@ constexpr int PARTS = (LENGTH + 31) / 32;  // weights of a patch that one lane a
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 display(const float* images, float* recons, float* errors, float* potentials, float* activities,
         const float* panels, int panels_step, const float* decays, const float* rests, const int* order,
-        int steps) {
+        int steps, double* sums, int watched) {
     extern __shared__ float4 shared_memory[];
-    float* error = reinterpret_cast<float*>(shared_memory);  // PADDED
-    float* recon = error + PADDED;                           // PADDED
-    float* weights = recon + PADDED;                         // LENGTH rows of WEIGHT_PITCH
+    double* totals = reinterpret_cast<double*>(shared_memory);    // WARPS rows of 4
+    float* error = reinterpret_cast<float*>(totals + 4 * WARPS);  // PADDED
+    float* recon = error + PADDED;                                // PADDED
+    float* weights = recon + PADDED;                              // LENGTH rows of WEIGHT_PITCH
     int* places = reinterpret_cast<int*>(weights + LENGTH * WEIGHT_PITCH);  // PHASES * WARPS
 
     const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
@@ -104,6 +105,34 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
                     }
                 }
                 __syncthreads();
+            }
+        }
+        if (watched) {
+            double part[3] = {};
+            for (int i = thread; i < PADDED; i += THREADS) part[0] += static_cast<double>(error[i]) * error[i];
+            float size = 0.0f;
+            int active = 0;
+#pragma unroll
+            for (int phase = 0; phase < PHASES; phase++)
+#pragma unroll
+                for (int j = 0; j < FEATURES_PER_LANE; j++)
+                    if (places[phase * WARPS + warp] >= 0 && lane + 32 * j < FEATURES) {
+                        const float a = transfer(u[phase][j]);
+                        size += fabsf(a);
+                        active += a != 0.0f;
+                    }
+            part[1] = size, part[2] = active;
+#pragma unroll
+            for (int n = 0; n < 3; n++) {
+                for (int distance = 16; distance; distance /= 2)
+                    part[n] += __shfl_xor_sync(ALL, part[n], distance);
+                if (lane == 0) totals[warp * 4 + n] = part[n];
+            }
+            __syncthreads();
+            if (thread < 3) {
+                double total = 0.0;
+                for (int w = 0; w < WARPS; w++) total += totals[w * 4 + thread];
+                sums[(static_cast<long long>(step) * gridDim.x + slice) * 3 + thread] = total;
             }
         }
     }

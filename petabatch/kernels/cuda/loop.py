@@ -64,6 +64,7 @@ class LoopKernels:
             made = device.compile(source.compose("display", {**self.display.constants, **numbers}))
             self._display = _kernel(made, "display", self.display.shared)
             self._order = self._xp.asarray(self.display.order)
+            self._nothing = self._xp.zeros(1)
         else:
             assert self.step is not None
             made = device.compile(source.compose("step", {**self.step.constants, **numbers}))
@@ -92,30 +93,24 @@ class LoopKernels:
         decay: Array,
         rest: Array,
         steps: int,
+        sums: Array | None = None,
     ) -> None:
         """Make `steps` steps with V = decay V + rest (drive + own A); `decay`, `rest` `[lanes]`.
 
-        The arrays must be the same ones in each call, as a captured graph keeps their addresses.
+        The arrays but `sums` must be the same ones in each call, as a captured graph keeps their addresses.
+        `sums`, only for the display kernel, receive sum error^2, sum |A| and active units after each step.
         """
         if steps == 0:
             return
         if self.display is not None:
-            args = (
-                image,
-                recon,
-                error,
-                V,
-                A,
-                self._panels,
-                self._jump(self._panels),
-                decay,
-                rest,
-                self._order,
-            )
+            state, pace, watched = (image, recon, error, V, A), (decay, rest), sums is not None
             self._display(
                 (self.lanes,),
                 (self.display.threads,),
-                (*args, np.int32(steps)),
+                (
+                    *(*state, self._panels, self._jump(self._panels), *pace, self._order),
+                    *(np.int32(steps), sums if watched else self._nothing, np.int32(watched)),
+                ),
                 shared_mem=self.display.shared,
             )
             return
@@ -132,6 +127,10 @@ class LoopKernels:
         if graph is None:
             graph = self._stretches[steps] = self.device.capture(stretch)
         graph()
+
+    def sums(self, steps: int) -> Array:
+        """Return room for the sums of so many steps."""
+        return self._xp.empty((steps, self.lanes, 3), np.float64)
 
     def gradient(self, A: Array, error: Array, product: Array, counts: Array | None) -> None:
         """Write each slice's Hebbian product and the active units behind each weight, `[lanes, nf, K]`."""

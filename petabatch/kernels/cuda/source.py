@@ -117,7 +117,7 @@ def display(p: Patches, shared_limit: int) -> Display | None:
         for number, phase in enumerate(phases):
             order[number, : len(phase)] = phase
         padded = int(fixed["PADDED_Y"]) * int(fixed["PITCH"])
-        shared = 4 * (2 * padded + p.length * pitch + order.size)
+        shared = 32 * warps + 4 * (2 * padded + p.length * pitch + order.size)
         if len(order) * lanes <= _POTENTIALS * 16 // most and shared <= shared_limit:
             own = {
                 "WARPS": warps, "PHASES": len(order), "GROUP": group, "FEATURES_PER_LANE": lanes,
