@@ -115,6 +115,7 @@ def test_images_are_cut_and_normalised() -> None:
         ("tl", -1, [None, 0, 1, 2]),
         ("bl", 0, [2, 3, 4, 5]),
         ("cl", 1, [2, 3, 4, 5]),
+        ("cr", -2, [None, 0, 1, 2]),
         ("br", 2, [4, 5, None, None]),
     ],
 )

@@ -64,7 +64,7 @@ def chosen(p: Mapping[str, Any], count: int, periods: int) -> np.ndarray:
     }
     first, step = one_of("batchMethod", p["batchMethod"], rules)
     period = np.arange(periods)[:, None]
-    if p["resetToStartOnLoop"]:
+    if p["batchMethod"] == "bySpecified" and p["resetToStartOnLoop"]:
         period = period % -(-(count - first % count) // step)
     return np.asarray((first % count + period * step) % count)
 
@@ -98,14 +98,12 @@ def prepared(p: Mapping[str, Any], image: np.ndarray, shape: tuple[int, int, int
 
 def _corner(p: Mapping[str, Any], image: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, int]:
     """Return the row and column of the image that the layer's first row and column show."""
-    anchors = {
-        y + x: (a, b) for y, a in (("t", 0), ("c", 1), ("b", 2)) for x, b in (("l", 0), ("c", 1), ("r", 2))
-    }
-    anchor = one_of("offsetAnchor", p["offsetAnchor"], anchors)
-    room = (n - m for n, m in zip(image, shape, strict=True))
-    # A centred image is grown, or cut, by whole pixels: halves are dropped.
-    y, x = (int(r * part / 2) for r, part in zip(room, anchor, strict=False))
-    return y + int(p["offsetY"]), x + int(p["offsetX"])
+    height, width = image[:2]
+    tops = {"t": 0, "c": height // 2 - shape[0] // 2, "b": height - shape[0]}
+    lefts = {"l": 0, "c": width // 2 - shape[1] // 2, "r": width - shape[1]}
+    anchors = {y + x: (tops[y], lefts[x]) for y in tops for x in lefts}
+    top, left = one_of("offsetAnchor", p["offsetAnchor"], anchors)
+    return top + int(p["offsetY"]), left + int(p["offsetX"])
 
 
 def _standard(v: np.ndarray) -> np.ndarray:
