@@ -1,7 +1,7 @@
 """Random networks against the original's rules of a step, written as plain loops and not from our code.
 
 Layers of several types in random phases, joined by identities and patches of random ratio, size, channel and
-delay. A layer sees the activity of this step of layers in lower phases, of the step before of all others, each
+delay. A layer sees the activity of this step of layers in lower phases, else of the step before, each
 later by the delay; before step 0 there was no activity.
 """
 
