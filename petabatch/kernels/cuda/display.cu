@@ -11,6 +11,12 @@
 constexpr int THREADS = 32 * WARPS;
 constexpr int PARTS = (LENGTH + 31) / 32;  // weights of a patch that one lane adds up
 
+// Put the sum of a number over the lanes of each warp in row `warp` of `totals`.
+__device__ inline void add_up(double part, double* totals) {
+    for (int distance = 16; distance; distance /= 2) part += __shfl_xor_sync(ALL, part, distance);
+    if (threadIdx.x % 32 == 0) totals[threadIdx.x / 32 * 4] = part;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 display(const float* images, float* recons, float* errors, float* potentials, float* activities,
         const float* panels, int panels_step, const float* decays, const float* rests, const int* order,
@@ -108,8 +114,10 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
             }
         }
         if (watched) {
-            double part[3] = {};
-            for (int i = thread; i < PADDED; i += THREADS) part[0] += static_cast<double>(error[i]) * error[i];
+            double squares = 0.0;
+#pragma unroll 1
+            for (int i = thread; i < PADDED; i += THREADS) squares += static_cast<double>(error[i]) * error[i];
+            add_up(squares, totals);
             float size = 0.0f;
             int active = 0;
 #pragma unroll
@@ -121,13 +129,8 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
                         size += fabsf(a);
                         active += a != 0.0f;
                     }
-            part[1] = size, part[2] = active;
-#pragma unroll
-            for (int n = 0; n < 3; n++) {
-                for (int distance = 16; distance; distance /= 2)
-                    part[n] += __shfl_xor_sync(ALL, part[n], distance);
-                if (lane == 0) totals[warp * 4 + n] = part[n];
-            }
+            add_up(size, totals + 1);
+            add_up(active, totals + 2);
             __syncthreads();
             if (thread < 3) {
                 double total = 0.0;
