@@ -298,10 +298,10 @@ class Lane:
         pre = self.rings[connection.pre].at(step - connection.delay)
         post = self.rings[against].at(step)
         beyond = self._border(connection.pre, step - connection.delay)
-        borders = (beyond, "zero") if way.scatter else ("zero", beyond)
 
-        def product(a: Array, b: Array) -> Array:
+        def product(a: Array, b: Array, beyond: Border) -> Array:
             ends = (a, b) if way.scatter else (b, a)
+            borders: tuple[Border, Border] = (beyond, "zero") if way.scatter else ("zero", beyond)
             full = self.kernels.outer(*ends, way.patches, *borders)
             return self.kernels.from_patches(full, way, mine["weights"].shape[1:])
 
@@ -309,9 +309,13 @@ class Lane:
         if self.fused is not None and self.fused.learns(name, connection.pre, against, rule):
             self.fused.gradient(mine["product"], mine.get("counts"))
         else:
-            found["product"] = product(pre, post)
+            found["product"] = product(pre, post, beyond)
             if rule.counted:
-                found["counts"] = product(rule.tally(pre), xp.ones_like(post))
+                # Units beyond the edge count as those of the layer do.
+                if not isinstance(beyond, str):
+                    tallied = rule.tally(xp.asarray(beyond))
+                    beyond = tallied if tallied.ndim else float(tallied)
+                found["counts"] = product(rule.tally(pre), xp.ones_like(post), beyond)
         if "active" in mine:
             found["active"] = (pre != 0).sum(axis=(1, 2))[:, None, None]
         return found
