@@ -25,7 +25,9 @@ from petabatch.spec.parts import Initial, Normalize
 from petabatch.weights import (
     L2,
     ContrastZeroMean,
+    Gabor,
     Gaussian,
+    Gaussian2D,
     IdentityWeights,
     ImagePatches,
     L2Ball,
@@ -99,6 +101,48 @@ def test_patches_need_images_with_a_channel_for_each_post_feature() -> None:
     source = ImageArray(data=np.zeros((1, 12, 12, 4), np.float32))
     with pytest.raises(InputError, match="number of channels"):
         ImagePatches(source=source).weights(SHAPE, stream(1, "w"))
+
+
+def test_gaussians_have_their_widths_and_directions() -> None:
+    weights = Gaussian2D(sigma=4.0, aspect=2.0, strength=3.0).weights((1, 1, 4, 41, 45, 2), stream(1, "w"))
+    assert weights.max() == 3.0
+    assert np.array_equal(weights[..., 0], weights[..., 1])
+    y, x = np.mgrid[-20:21, -22:23]
+    for feature, angle in enumerate((0, 45, 90, 135)):
+        mass = weights[0, 0, feature, :, :, 0] / weights[0, 0, feature, :, :, 0].sum()
+        covariance = [[(mass * a * b).sum() for a in (x, y)] for b in (x, y)]
+        sizes, axes = np.linalg.eigh(covariance)
+        np.testing.assert_allclose(sizes, [4, 16], rtol=1e-3)
+        along = np.deg2rad(angle)
+        assert abs(axes[:, 1] @ [np.cos(along), np.sin(along)]) == pytest.approx(1)
+    cut = Gaussian2D(sigma=4.0, reach=5.0).weights((1, 1, 1, 41, 45, 1), stream(1, "w"))[0, 0, 0, ..., 0]
+    assert np.array_equal(cut > 0, x**2 + y**2 <= 25)
+
+
+def test_a_gabor_bank_has_its_wavelengths_directions_and_phases() -> None:
+    bank = Gabor(wavelengths=(4.0, 8.0), width=1.0).weights((1, 1, 16, 64, 64, 1), stream(1, "w"))[
+        0, 0, ..., 0
+    ]
+    np.testing.assert_allclose(bank.sum(axis=(1, 2)), 0, atol=1e-9)
+    for number, patch in enumerate(bank):
+        angle, wavelength = np.pi * (number // 4) / 4, (4.0, 8.0)[number // 2 % 2]
+        strength = np.abs(np.fft.fft2(patch, (512, 512)))[:, :256]
+        row, column = np.unravel_index(strength.argmax(), strength.shape)
+        found = np.array([column, row - 512 * (row > 255)]) / 512
+        expected = np.array([np.cos(angle), np.sin(angle)]) / wavelength
+        expected *= 1 if expected[0] > -1e-9 else -1
+        assert min(np.abs(found - expected).max(), np.abs(found + expected).max()) < 0.01, number
+    even, odd = bank[0::2], bank[1::2]
+    np.testing.assert_allclose(even, even[:, ::-1, ::-1], atol=1e-9)
+    np.testing.assert_allclose(odd, -odd[:, ::-1, ::-1], atol=1e-9)
+
+
+def test_a_gabor_bank_has_as_many_directions_as_its_features_ask_for() -> None:
+    weights = Gabor().weights((1, 1, 5, 8, 8, 3), stream(1, "w"))
+    assert len(np.unique(weights.reshape(5, -1).round(9), axis=0)) == 5
+    np.testing.assert_allclose(
+        weights[:, :, ::2][:, :, :1], Gabor().weights((1, 1, 1, 8, 8, 3), stream(1, "w"))
+    )
 
 
 def test_identity_carries_each_feature_to_its_like() -> None:
@@ -267,7 +311,9 @@ def test_float32_weights_stay_float32_and_reach_unit_length_to_its_precision() -
 
 
 def test_every_initialiser_and_normaliser_can_be_named_in_a_params_file() -> None:
-    assert {"array", "file", "gaussian", "identity", "patches", "uniform"} <= set(Initial.choices())
+    assert {"array", "file", "gabor", "gaussian", "gaussian_2d", "identity", "patches", "uniform"} <= set(
+        Initial.choices()
+    )
     assert {"contrast_zero_mean", "l2", "l2_ball", "max", "none", "sum"} <= set(Normalize.choices())
 
 
