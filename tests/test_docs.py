@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from petabatch import catalog, simulation
@@ -29,3 +30,16 @@ def test_links_of_the_docs_lead_somewhere() -> None:
             target = part.split(")")[0].split("#")[0]
             if target and not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_each_system_test_of_the_original_is_answered_by_a_test_that_exists() -> None:
+    text = (REPOSITORY / "docs" / "coming-from-petavision.md").read_text()
+    rows = [
+        line.split(" | ") for line in text.split("one by one\n\nAll 155")[1].splitlines() if line[:1] == "|"
+    ]
+    names = [name.strip("| ") for row in rows[2:] for name in row[0].split(",")]
+    assert len(names) == len(set(names)) == 155
+    answers = re.findall(r"`(test_\w+\.py)::(test_\w+)`", text)
+    assert answers
+    for file, name in answers:
+        assert f"def {name}(" in (REPOSITORY / "tests" / file).read_text(), f"{file}::{name}"
