@@ -4,8 +4,8 @@
     mpirun -n 2 python benchmarks/ranks.py scaling      # or reduce, error
 
 scaling: the main job (params/natural_images.toml) by one rank alone, by two independent processes at the
-same time, and by two ranks, a display of each in turns. reduce: the three ways to sum, in turns, and what they
-do to learning. error: the exact sum against rational arithmetic.
+same time, and by two ranks, a display of each in turns. reduce: the three ways to sum, in turns, and what
+they do to learning. error: the exact sum against rational arithmetic.
 """
 
 from __future__ import annotations

@@ -65,13 +65,20 @@ def run(
 
 @app.command()
 def resume(
-    folder: Folder, device: Device = None, threads: Threads = None, mpi: Mpi = None, quiet: Quiet = False
+    folder: Folder,
+    device: Device = None,
+    features: Annotated[
+        int | None, typer.Option(min=1, help="Ranks that share a slice's features; by default as begun.")
+    ] = None,
+    threads: Threads = None,
+    mpi: Mpi = None,
+    quiet: Quiet = False,
 ) -> None:
     """Continue a run from its newest checkpoint."""
     from petabatch import simulation
 
     console(quiet)
-    simulation.resume(folder, threads=threads, mpi=mpi, quiet=quiet, device=device)
+    simulation.resume(folder, threads=threads, mpi=mpi, quiet=quiet, device=device, features=features)
 
 
 @app.command()

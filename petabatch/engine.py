@@ -26,6 +26,7 @@ from petabatch.on_gpu import OnGpu, Whole
 from petabatch.parallel.comm import Comm, share
 from petabatch.plan import Plan
 from petabatch.recorder import Recorder
+from petabatch.split import Split
 from petabatch.state import State
 from petabatch.surround import Images
 from petabatch.updates import Updates
@@ -41,10 +42,17 @@ class Engine:
     """Advances the slices of this rank."""
 
     def __init__(
-        self, plan: Plan, comm: Comm, threads: int | None = None, device: Whole | None = None
+        self,
+        plan: Plan,
+        comm: Comm,
+        threads: int | None = None,
+        device: Whole | None = None,
+        split: Split | None = None,
     ) -> None:
+        """Allocate the state; with `split` of a part of the features, and `comm` are those with the same."""
+        plan = plan if split is None else split.plan
         network = plan.graph.network
-        self.plan, self.comm = plan, comm
+        self.plan, self.comm, self.split = plan, comm, split
         lo, hi = share(network.run.batch, comm.rank, comm.size)
         self.state = State(plan.graph, lo, hi)
         self.updates = Updates(plan, comm, self.state)
@@ -114,7 +122,11 @@ class Engine:
 
     def _lanes(self) -> Iterator[Lane]:
         """Yield the lanes of this rank: each slice by itself, or on a GPU as many as fit in its memory."""
-        if self.gpu is None:
+        if self.split is not None:
+            # One lane: the parts of all slices' features meet in one message.
+            everything = slice(0, self.state.hi - self.state.lo)
+            yield Lane(self.plan, self.state, everything, self.recorder, self.readers, split=self.split)
+        elif self.gpu is None:
             for index in range(self.state.hi - self.state.lo):
                 yield Lane(self.plan, self.state, slice(index, index + 1), self.recorder, self.readers)
         else:

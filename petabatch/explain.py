@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from petabatch.features import split_layers
 from petabatch.plan import Plan, multiply_adds
 from petabatch.until import certificate
 
@@ -60,6 +61,32 @@ def _costs(plan: Plan) -> Iterator[str]:
     yield f"                   {_bytes(common)} once on each rank"
     yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP a step and slice, done densely; "
     yield f"                   {2 * macs * run.batch * plan.length / 1e12:.2f} TFLOP the run"
+    yield from _parallel(plan)
+
+
+def _parallel(plan: Plan) -> Iterator[str]:
+    """Tell what it costs and saves to split features over ranks."""
+    graph, ways = plan.graph, plan.graph.network.parallel.features
+    split = split_layers(graph.network)
+    if not split:
+        return
+    word = np.dtype(graph.network.run.precision).itemsize
+    sent = sum(
+        _size(graph.network.layers[post].shape) * word
+        for post, edges in graph.edges.items()
+        for edge in edges
+        if edge.connection.pre in split and post not in split
+    )
+    owners = {f"connections/{name}" for name, conv in graph.weighted.items() if conv.pre in split}
+    held = {"slice": 0, "network": 0}
+    for key, variable in graph.variables.items():
+        if key.rpartition("/")[0] in owners | {f"layers/{name}" for name in split}:
+            held[variable.per] += _size(variable.shape) * word
+    slices, common = (held[per] * (ways - 1) / ways for per in ("slice", "network"))
+    names = ", ".join(sorted(split))
+    yield f"features           of {names} split over {ways} ranks; steps are made layer by layer"
+    yield f"                   costs {_bytes(sent)} from each of the other {ways - 1} a step and slice"
+    yield f"                   saves {_bytes(slices)} a slice and {_bytes(common)} on each rank"
 
 
 def _operations(plan: Plan) -> Iterator[str]:

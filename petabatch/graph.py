@@ -18,6 +18,7 @@ from petabatch.checks import (
 )
 from petabatch.connections import Clone, Conv
 from petabatch.errors import ParamsError, Problem
+from petabatch.features import check_features
 from petabatch.layers import Input
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
@@ -159,6 +160,7 @@ def build(network: Network) -> Graph:
     check_observers(network, problems)
     check_resets(network, problems)
     check_until(network, problems)
+    check_features(network, problems)
     levels = _levels(network, problems)
     if problems:
         raise ParamsError(problems)

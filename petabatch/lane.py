@@ -19,6 +19,7 @@ from petabatch.plan import Lesson, Plan
 from petabatch.recorder import Recorder
 from petabatch.resident import Resident
 from petabatch.spec.parts import Moment
+from petabatch.split import Split
 from petabatch.state import State, owned, refresh
 from petabatch.surround import Images, Surround
 from petabatch.until import QUANTITY, Rest, certificate
@@ -55,9 +56,10 @@ class Lane:
         recorder: Recorder,
         readers: Mapping[str, Images],
         gpu: OnGpu | None = None,
+        split: Split | None = None,
     ) -> None:
         network = plan.graph.network
-        self.gpu = gpu
+        self.gpu, self.split = gpu, split
         self.plan, self.lanes, self.recorder, self.readers = plan, lanes, recorder, readers
         self.kernels = ArrayKernels(state.xp)
         self.arrays = state.lane(lanes)
@@ -78,7 +80,10 @@ class Lane:
         }
         assert run.until is None or len(slices) == 1  # each slice rests by itself
         self.rest = None if run.until is None else Rest(run.until, run.display, self.arrays)
-        self.fused = fuse(plan, self.arrays) if gpu is None else gpu.fuse(plan, self.arrays)
+        if split is not None:
+            self.fused = None  # parts of the features meet in the middle of the loop
+        else:
+            self.fused = fuse(plan, self.arrays) if gpu is None else gpu.fuse(plan, self.arrays)
         if isinstance(self.fused, FusedLoop) and self.fused.followed is not None:
             self.controllers = {}
         self.operations = [
@@ -173,6 +178,9 @@ class Lane:
             seen = step - edge.lookback
             return connection.deliver(self.kernels, wiring, ring.at(seen), self._border(pre, seen), patches)
 
+        split = self.split
+        if split is not None and split.joins(pre, connection.post):
+            return lambda step: split.add(arrival(step))
         return arrival
 
     def _border(self, layer: str, step: int) -> Border:
@@ -327,7 +335,10 @@ class Lane:
         return self.arrays[f"layers/{layer}/{variable}"]
 
     def _measure(self, probe: str, step: int) -> Mapping[str, Array]:
-        return self.plan.graph.network.probes[probe].measure(_View(self, step), self.kernels.xp)
+        measure, view = self.plan.graph.network.probes[probe], _View(self, step)
+        if self.split is not None:
+            return self.split.measure(measure, view, len(self.now.slices))
+        return measure.measure(view, self.kernels.xp)
 
     def through(self, connection: str, activity: Array) -> Array:
         """Return what a connection would deliver of this activity, with its weights of now."""

@@ -75,6 +75,8 @@ def _take(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     batched = {key for key in mine if engine.state.variables[key].per == "slice"}
     lo, hi = min(slices, default=0), max(slices, default=-1) + 1
     arrays, meta = load_checkpoint(head, lo, hi)
+    if engine.split is not None:
+        arrays = engine.split.part(arrays)
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # One of the two runs may have ended its displays early: a slice then starts out awake.

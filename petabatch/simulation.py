@@ -19,6 +19,7 @@ from petabatch.logs import log, silence, to_file
 from petabatch.origin import set_out
 from petabatch.parallel.agree import agree_on, fingerprint
 from petabatch.parallel.comm import Comm
+from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
 from petabatch.parallel.watchdog import watched
 from petabatch.plan import Plan, schedule
@@ -27,6 +28,7 @@ from petabatch.results import open as open_results
 from petabatch.signals import StopFlag, watch
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
+from petabatch.split import Split
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import Status, drop_after, write_index
@@ -73,7 +75,7 @@ def run(
     """
     comm = _connect(mpi)
     _compare(comm, loaded)
-    engine = Engine(plan(loaded), comm, threads, choose(loaded.network.run, comm))
+    engine = _engine(loaded, comm, threads)
     _begin(engine, loaded)
     directory = None
     if comm.rank == 0:
@@ -93,28 +95,29 @@ def resume(
     mpi: bool | None = None,
     quiet: bool = False,
     device: Literal["cpu", "gpu"] | None = None,
+    features: int | None = None,
 ) -> None:
     """Continue the run in directory `path` from its newest complete checkpoint, on any number of ranks.
 
-    `device` overrides the one that the run was begun on.
+    `device` overrides the one that the run was begun on, `features` over how many ranks features were split.
 
     Raises RunDirectoryError when the run is already done, StoppedEarly when it is stopped again.
     """
     comm = _connect(mpi)
     directory = RunDirectory.open(path)
     with lock(directory, comm.rank):
-        _resume(directory, _reload(directory, device), comm, threads, quiet)
+        _resume(directory, _reload(directory, device, features), comm, threads, quiet)
 
 
 def _resume(directory: RunDirectory, loaded: Loaded, comm: Comm, threads: int | None, quiet: bool) -> None:
     _compare(comm, loaded)
-    engine = Engine(plan(loaded), comm, threads, choose(loaded.network.run, comm))
+    engine = _engine(loaded, comm, threads)
     head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
     if head is None:
         _begin(engine, loaded)
     else:
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
-        engine.resume(meta["step"], arrays)
+        engine.resume(meta["step"], arrays if engine.split is None else engine.split.part(arrays))
     if engine.step >= engine.plan.length:
         raise RunDirectoryError(
             f"{directory.path}: this run is done: all {engine.plan.length} steps are made"
@@ -138,6 +141,14 @@ def _compare(comm: Comm, loaded: Loaded) -> None:
         agree_on(comm, {**library_versions(), **own})
 
 
+def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
+    """Return the engine of this rank, for its slices and its part of the features; collective."""
+    whole, wanted = plan(loaded), loaded.network.parallel
+    place = grid(comm, wanted.batch, wanted.features)
+    split = Split(whole, place.features) if wanted.features > 1 else None
+    return Engine(whole, place.batch, threads, choose(loaded.network.run, comm), split)
+
+
 def _begin(engine: Engine, loaded: Loaded) -> None:
     """Set the state a run begins with: that of step 0, or of a checkpoint of another run."""
     origin = loaded.network.run.start_from
@@ -157,12 +168,15 @@ def _connect(mpi: bool | None) -> Comm:
     return comm
 
 
-def _reload(directory: RunDirectory, device: Literal["cpu", "gpu"] | None) -> Loaded:
+def _reload(directory: RunDirectory, device: Literal["cpu", "gpu"] | None, features: int | None) -> Loaded:
     """Return the network of an existing run: as resolved when it began, or its params file if in Python."""
     if directory.params.suffix == ".py":
         loaded = load(directory.params)
     else:
         loaded = Loaded.from_json(directory.resolved.read_text(encoding="utf-8"), str(directory.resolved))
+    if features is not None:
+        parallel = loaded.network.parallel.model_copy(update={"batch": None, "features": features})
+        loaded = replace(loaded, network=loaded.network.model_copy(update={"parallel": parallel}))
     run = loaded.network.run
     if device is None or device == run.device:
         return loaded
@@ -184,7 +198,8 @@ class _Session:
 
     def __init__(self, directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm) -> None:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
-        self.streams = [recording.stream for recording in engine.plan.recordings]
+        whole = engine.plan if engine.split is None else engine.split.whole_plan
+        self.streams = [recording.stream for recording in whole.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = time.monotonic()
         self.provenance = collect(
@@ -230,17 +245,22 @@ class _Session:
         engine, state = self.engine, self.engine.state
         engine.updates.settle()
         engine.collect()
+        arrays = state.saved()
+        if engine.split is not None:
+            arrays = engine.split.whole(arrays)
+            if engine.split.group.rank > 0:
+                return
         save_checkpoint(
             self.directory,
             engine.step,
-            state.saved(),
+            arrays,
             {key for key in state.saved() if state.variables[key].per == "slice"},
             {"step": engine.step},
             lo=state.lo,
             hi=state.hi,
             batch=self.loaded.network.run.batch,
-            rank=self.comm.rank,
-            gather=self.comm.gather,
+            rank=engine.comm.rank,
+            gather=engine.comm.gather,
             keep=self.loaded.network.checkpoint.keep,
         )
 
@@ -279,10 +299,13 @@ class _Session:
     def _flush(self, status: Status) -> None:
         """Put what was recorded on disk: segments of all ranks, then the index over them."""
         engine, state = self.engine, self.engine.state
-        records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or self.comm.rank == 0]
+        rank, split = engine.comm.rank, engine.split
+        records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or rank == 0]
+        if split is not None:
+            records = split.records(records)
         first = self.flushed + 1
-        if first <= engine.step:
-            write_segment(self.directory, records, self.comm.rank, first, engine.step, state.lo, state.hi)
+        if first <= engine.step and (split is None or split.group.rank == 0):
+            write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()
         self.comm.barrier()

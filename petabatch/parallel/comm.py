@@ -64,6 +64,9 @@ class Comm(Protocol):
     def sum(self, array: np.ndarray) -> None:
         """Replace an array by its sum over ranks; of floats the last bits depend on the number of ranks."""
 
+    def sum_in_order(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum over ranks, added in the order of ranks: its bits depend on their number alone."""
+
     def start_sum(self, array: np.ndarray) -> Pending:
         """Begin to replace an array by its sum over ranks."""
 
@@ -137,6 +140,10 @@ class Serial:
 
     def sum(self, array: np.ndarray) -> None:
         """Leave the array as it is."""
+
+    def sum_in_order(self, array: np.ndarray) -> np.ndarray:
+        """Return the array."""
+        return array
 
     def start_sum(self, array: np.ndarray) -> Pending:
         """Leave the array as it is."""

@@ -56,7 +56,7 @@ class Neighbours:
 class MPI:
     """A group of ranks, through mpi4py; by default all of them."""
 
-    def __init__(self, group: Any = None) -> None:
+    def __init__(self, group: Any = None, parent: MPI | None = None) -> None:
         """Start MPI; raises ResourceError when mpi4py or the MPI library behind it is missing."""
         self._mpi = _library()
         self._world = self._mpi.COMM_WORLD if group is None else group
@@ -68,6 +68,7 @@ class MPI:
         self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
         self.waiting = False
+        self._all: MPI = self if parent is None else parent._all
 
     @property
     def implementation(self) -> str:
@@ -77,11 +78,11 @@ class MPI:
     @contextmanager
     def among(self) -> Iterator[None]:
         """Say that this rank waits for others."""
-        self.waiting = True
+        self._all.waiting = True
         try:
             yield
         finally:
-            self.waiting = False
+            self._all.waiting = False
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -111,6 +112,16 @@ class MPI:
         with self.among():
             self._world.Allreduce(self._mpi.IN_PLACE, array, self._mpi.SUM)
 
+    def sum_in_order(self, array: np.ndarray) -> np.ndarray:
+        """Return the sum over ranks, added in the order of ranks."""
+        parts = np.empty((self.size, *array.shape), array.dtype)
+        with self.among():
+            self._world.Allgather(array, parts)
+        for part in parts[1:]:
+            parts[0] += part
+        total: np.ndarray = parts[0]
+        return total
+
     def start_sum(self, array: np.ndarray) -> Pending:
         """Begin to replace an array by its sum over ranks."""
         return Request(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.SUM), self)
@@ -121,7 +132,7 @@ class MPI:
 
     def split(self, group: int) -> Comm:
         """Return the communicator of the ranks that gave the same group."""
-        return MPI(self._world.Split(group, self.rank))
+        return MPI(self._world.Split(group, self.rank), self)
 
     def ring(self) -> Ring | None:
         """Return a ring of these ranks; None if there is one, or the library bears one thread only."""

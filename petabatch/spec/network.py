@@ -105,6 +105,16 @@ class Run(Model):
         return self.steps if self.steps is not None else self.display * (self.displays or 0)
 
 
+class Parallel(Model):
+    """`[parallel]`: how ranks are arranged. They are `batch` times `features`."""
+
+    batch: Count | None = None
+    """Ranks over which the slices are spread; by default as many as there are."""
+    features: Count = 1
+    """Ranks that share each slice: every one holds a part of the features of the layers of type `lca`, and
+    their weights. For layers too large for one rank; it costs a message in each step."""
+
+
 class LayerOutput(Model):
     """`[output.layers.NAME]`: what is written of a layer, and when."""
 
@@ -151,3 +161,4 @@ class Network(Model):
     probes: dict[str, Annotated[Probe, OneOf(Probe)]] = Field(default_factory=dict)
     output: Output = Output()
     checkpoint: Checkpoint = Checkpoint()
+    parallel: Parallel = Parallel()

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from petabatch.spec.model import Part
-from petabatch.spec.network import Checkpoint, ConnectionOutput, LayerOutput, Output, Run, Until
+from petabatch.spec.network import Checkpoint, ConnectionOutput, LayerOutput, Output, Parallel, Run, Until
 from petabatch.spec.schedule import Every
 
 _TABLES = (
@@ -20,6 +20,7 @@ _TABLES = (
     ("[output.layers.NAME]", LayerOutput),
     ("[output.connections.NAME]", ConnectionOutput),
     ("[checkpoint]", Checkpoint),
+    ("[parallel]", Parallel),
 )
 _ROOMS = ("layers", "connections", "learning", "probes", "sources", "weights")
 _BUILT_IN = [["petabatch", room] for room in _ROOMS]

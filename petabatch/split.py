@@ -1,0 +1,140 @@
+"""A rank's part of the features: its own smaller network, the sums that join the parts, and the whole again.
+
+Each rank of a group runs the same graph with nf / F features in the split layers. What leaves a split layer
+is a partial sum; the parts are added where they arrive, in the order of ranks, so that the bits depend on F
+alone. Where the shapes of an array in the whole and in the part differ, that axis is the axis of features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from petabatch.connections import Conv
+from petabatch.features import split_layers
+from petabatch.graph import build
+from petabatch.parallel.comm import Comm
+from petabatch.plan import Plan, schedule
+from petabatch.probes import L0
+from petabatch.recorder import Record
+from petabatch.spec.network import Network, Parallel
+from petabatch.spec.parts import Initial, Probe, Reading
+from petabatch.variable import Array
+
+
+class Split:
+    """The part of rank `group.rank` of the features of a plan, among the ranks that have the same slices."""
+
+    def __init__(self, whole: Plan, group: Comm) -> None:
+        self.group = group
+        self.layers = split_layers(whole.graph.network)
+        self.whole_plan = whole
+        part = schedule(build(_part(whole.graph.network, self.layers, group)))
+        # What depends on sizes is that of the whole, so that all ranks meet at the same steps.
+        self.plan = replace(part, flush=whole.flush, block=whole.block)
+        streams = {recording.stream.path: recording.stream for recording in whole.recordings}
+        self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
+        before, after = whole.graph.variables, self.plan.graph.variables
+        self._axes = {key: _axis(before[key].shape, after[key].shape) for key in before}
+
+    def joins(self, pre: str, post: str) -> bool:
+        """Say whether what a connection delivers is a partial sum over features."""
+        return pre in self.layers and post not in self.layers
+
+    def add(self, part: Array) -> Array:
+        """Return the sum of the parts of all ranks of the group; collective."""
+        return self.group.sum_in_order(np.ascontiguousarray(part))
+
+    def measure(self, probe: Probe, read: Reading, slices: int) -> Mapping[str, Array]:
+        """Return this rank's share of what a probe measures: the shares of a group add up to it."""
+        mine = not self.layers.isdisjoint(probe.layers())
+        if self.group.rank > 0 and not mine:
+            return {quantity: np.zeros(slices) for quantity in probe.quantities()}
+        found = probe.measure(read if self.group.rank == 0 else _Others(read, self.layers), np)
+        if mine and isinstance(probe, L0):
+            return {**found, "fraction": found["fraction"] / self.group.size}
+        return found
+
+    def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return this rank's features of the arrays of a checkpoint, each with its leading axis."""
+        found = {}
+        for key, array in arrays.items():
+            axis = self._axes.get(key)
+            parts = [array] if axis is None else np.split(array, self.group.size, axis + 1)
+            found[key] = parts[self.group.rank if len(parts) > 1 else 0]
+        return found
+
+    def whole(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Return on the first rank of the group the arrays with all features; collective."""
+        return {key: self._join(array, self._axes[key]) for key, array in arrays.items()}
+
+    def records(self, records: Sequence[Record]) -> list[Record]:
+        """Return on the first rank of the group what was recorded of all features, else nothing.
+
+        Collective.
+        """
+        found = []
+        for record in records:
+            whole, part = self._streams[record.stream.path]
+            if record.stream.path.startswith("probes/"):
+                values = self.group.sum_in_order(np.ascontiguousarray(record.values))
+            else:
+                values = self._join(record.values, _axis(whole.shape, part.shape))
+            found.append(Record(whole, record.steps, values))
+        return found if self.group.rank == 0 else []
+
+    def _join(self, array: np.ndarray, axis: int | None) -> np.ndarray:
+        if axis is None:
+            return array
+        parts = self.group.gather(array)
+        return array if parts is None else np.concatenate(parts, axis + 1)
+
+
+class _Portion(Initial):
+    """The weights of some features as they are in the whole."""
+
+    type: str
+    whole: Any
+    """The initialiser of all features."""
+    part: int
+    parts: int
+
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        full = (*shape[:-4], shape[-4] * self.parts, *shape[-3:])
+        return np.split(self.whole.weights(full, rng), self.parts, -4)[self.part]
+
+
+class _Others:
+    """What a probe sees on ranks after the first: layers that all ranks hold are measured there already."""
+
+    def __init__(self, read: Reading, split: frozenset[str]) -> None:
+        self._read, self._split = read, split
+        self.through = read.through
+
+    def __call__(self, layer: str, variable: str) -> Array:
+        found = self._read(layer, variable)
+        return found if layer in self._split else np.zeros_like(found)
+
+
+def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
+    """Return the network of one rank of the group."""
+    layers = {}
+    for name, layer in network.layers.items():
+        ny, nx, nf = layer.shape
+        shape = (ny, nx, nf // group.size)
+        layers[name] = layer.model_copy(update={"shape": shape}) if name in split else layer
+    connections = {}
+    for name, connection in network.connections.items():
+        if isinstance(connection, Conv) and connection.pre in split:
+            init = _Portion(type="", whole=connection.init, part=group.rank, parts=group.size)
+            connection = connection.model_copy(update={"init": init})
+        connections[name] = connection
+    return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})
+
+
+def _axis(whole: Sequence[int], part: Sequence[int]) -> int | None:
+    """Return the axis in which two shapes differ, None if they are the same."""
+    return next((n for n, (a, b) in enumerate(zip(whole, part, strict=True)) if a != b), None)
