@@ -1,9 +1,10 @@
 """Random networks against the original's rules of a step, written as plain loops and not from our code.
 
-Layers of several types in random phases, joined by identities and patches of random ratio, size, channel and
-delay, some of which learn. A layer sees the activity of this step of layers in lower phases, else of the step
-before, each later by the delay; before step 0 there was no activity. Weights change at the end of a step,
-by the activity of the pre layer, as delayed, and of the error layer; probes see what layers then are.
+Layers of several types in random phases and on random schedules, joined by identities, patches of random ratio,
+size, channel and delay, clones and transposes; some learn. A layer sees the activity of this step of layers in
+lower phases, else of the step before, each later by the delay; before step 0 there was no activity. Weights
+change at the end of a step, by the activity of the pre layer, as delayed, and of the error layer; probes see
+what layers then are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pytest
 from networks import GivenImages, GivenWeights
 
 from petabatch import memory
-from petabatch.connections import Conv, Identity
+from petabatch.connections import Clone, Conv, Identity, Transpose
 from petabatch.layers import (
     LCA,
     Constant,
@@ -58,6 +59,8 @@ def random_network(seed: int) -> tuple[Network, np.ndarray]:
             "shape": one_of(COARSE, FINE),
             "phase": int(rng.integers(4)),
             "border": one_of("zero", "mirror", 0.5),
+            "every": one_of(Every(1), Every(1), Every(2), Every(1, "displays")),
+            "offset": int(rng.integers(-1, 2)),
         }
         makers: dict[str, Any] = {
             "linear": lambda c: Linear(**c, scale=0.7),
@@ -108,6 +111,21 @@ def random_network(seed: int) -> tuple[Network, np.ndarray]:
             normalize=UnitLength(strength=0.5),
             learn=one_of(None, rule),
         )
+    for name, conv in list(connections.items()):
+        if not isinstance(conv, Conv):
+            continue
+        fitting = {
+            "clone": [layers[conv.pre].shape, layers[conv.post].shape],
+            "transposed": [layers[conv.post].shape, layers[conv.pre].shape],
+        }
+        for kind, (first, last) in fitting.items():
+            pres = [n for n in names if layers[n].shape == first and layers[n].border == "zero"]
+            posts = [n for n in names[1:] if layers[n].shape == last]
+            if pres and posts and one_of(True, False):
+                ends = {"pre": one_of(*pres), "post": one_of(*posts), "channel": "inh", "delay": one_of(0, 2)}
+                if kind == "clone":
+                    ends["error"] = ends["post"] if conv.learn is not None and one_of(True, False) else None
+                connections[f"{kind}_{name}"] = (Clone if kind == "clone" else Transpose)(**ends, of=name)
     seen = one_of(*names)
     probes: dict[str, Probe] = {
         "l1": L1(layer=seen),
@@ -146,26 +164,35 @@ def patches(conv: Conv, pre: np.ndarray, post: tuple[int, int, int], border: Any
                 a = np.full((len(pre), pre.shape[3]), 0.0 if border == "zero" else border)
             ways = [(i, j, start(y) + i, start(x) + j) for i in range(size) for j in range(size)]
             inside = [way for way in ways if 0 <= way[2] < post[0] and 0 <= way[3] < post[1]]
-            yield a, (y % fewer, x % fewer), inside
+            yield (y, x), a, (y % fewer, x % fewer), inside
 
 
 def delivered(conv: Conv, weights: np.ndarray, pre: np.ndarray, post: Any, border: Any) -> np.ndarray:
     out = np.zeros((len(pre), *post))
-    for a, kernel, ways in patches(conv, pre, post, border):
+    for _, a, kernel, ways in patches(conv, pre, post, border):
         for i, j, y, x in ways:
             out[:, y, x] += a @ weights[kernel][:, i, j]
     return out
 
 
-def learned(conv: Conv, weights: np.ndarray, pre: np.ndarray, error: np.ndarray, border: Any) -> np.ndarray:
-    """Return rate times the product of activities, summed or averaged over the active pre units."""
-    rule: Any = conv.learn
-    product, counts = np.zeros_like(weights), np.zeros_like(weights)
-    for a, kernel, ways in patches(conv, pre, error.shape[1:], border):
+def transposed(conv: Conv, weights: np.ndarray, pre: np.ndarray, post: Any) -> np.ndarray:
+    """Each post unit gathers the activity that its patch leads to."""
+    out = np.zeros((len(pre), *post))
+    for (row, column), _, kernel, ways in patches(conv, out, pre.shape[1:], "zero"):
+        if 0 <= row < post[0] and 0 <= column < post[1]:
+            for i, j, y, x in ways:
+                out[:, row, column] += pre[:, y, x] @ weights[kernel][:, i, j].T
+    return out
+
+
+def products(conv: Conv, w: np.ndarray, pre: np.ndarray, error: np.ndarray, border: Any) -> list[np.ndarray]:
+    """Return the summed product of activities, and how many pre units were active, behind each weight."""
+    product, counts = np.zeros_like(w), np.zeros_like(w)
+    for _, a, kernel, ways in patches(conv, pre, error.shape[1:], border):
         for i, j, y, x in ways:
             product[kernel][:, i, j] += a.T @ error[:, y, x]
             counts[kernel][:, i, j] += (a != 0).sum(0)[:, None]
-    return rule.rate * (product if rule.average == "sum" else product / np.maximum(counts, 1))
+    return [product, counts]
 
 
 def updated(conv: Conv, w: dict[str, np.ndarray], fresh: np.ndarray) -> None:
@@ -222,9 +249,17 @@ def simulated(network: Network, data: np.ndarray) -> History:
                     pre = now[c.pre] if seen == t else found[c.pre][seen]
                 if isinstance(c, Conv):
                     pre = delivered(c, weights[via]["now"], pre, layer.shape, layers[c.pre].border)
+                if isinstance(c, Clone):
+                    pre = delivered(convs[c.of], weights[c.of]["now"], pre, layer.shape, "zero")
+                if isinstance(c, Transpose):
+                    pre = transposed(convs[c.of], weights[c.of]["now"], pre, layer.shape)
                 gathered[c.channel] += c.strength * pre
             g = gathered["exc"] - gathered["inh"]
             before = found[name][t - 1]
+            period = DISPLAY if layer.every.unit == "displays" else layer.every.count
+            if (t - 1 - layer.offset) % period != 0:
+                now[name] = before
+                continue
             match layer:
                 case MomentumLCA():
                     drive = (1 - e) * (g + before)
@@ -251,11 +286,19 @@ def simulated(network: Network, data: np.ndarray) -> History:
         for name, c in convs.items():
             if c.learn is not None and (t - c.learn.offset) % c.learn.every.count == 0:
                 rule: Any = c.learn
-                past = found[c.pre]
-                pre = past[t - c.delay] if t >= c.delay else np.zeros_like(past[0])
-                change = learned(
-                    c, weights[name]["now"], pre, now[rule.error or c.post], layers[c.pre].border
-                )
+                teachers: list[Any] = [(c, rule.error or c.post)]
+                teachers += [
+                    (via, via.error)
+                    for via in network.connections.values()
+                    if isinstance(via, Clone) and via.of == name and via.error is not None
+                ]
+                product, counts = 0.0, 0.0
+                for via, error in teachers:
+                    past = found[via.pre]
+                    pre = past[t - via.delay] if t >= via.delay else np.zeros_like(past[0])
+                    more = products(c, weights[name]["now"], pre, now[error], layers[via.pre].border)
+                    product, counts = product + more[0], counts + more[1]
+                change = rule.rate * (product if rule.average == "sum" else product / np.maximum(counts, 1))
                 updated(c, weights[name], change)
             found.setdefault(f"weights of {name}", []).append(weights[name]["now"])
     return found
