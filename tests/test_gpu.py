@@ -13,6 +13,10 @@ from conftest import Command, contents
 from emulation import COMPILER, NO_COMPILER, EmulatedGpu
 from networks import collect, images, lca_network
 from strict_arrays import far
+from test_revive import FRESH
+from test_revive import network as with_dead_features
+from test_surround import MIRRORED
+from test_surround import network as with_margins
 
 from petabatch import gpu, simulation
 from petabatch.engine import Engine
@@ -64,6 +68,20 @@ def test_a_learning_run_on_a_gpu_agrees_with_the_cpu(kernel: str, mode: str) -> 
     assert isinstance(engine.lanes[0].fused, GpuLoop) == (kernel != "array")
     assert [lane.lanes for lane in engine.lanes] == [slice(0, 5)]
     assert_near(found, simulate(network(mode=mode))[1], 1e-5)
+
+
+@emulated
+@pytest.mark.parametrize("mode", ["extra_shared", "shared"])
+def test_dead_features_start_again_as_on_the_cpu(mode: str) -> None:
+    _, found = simulate(with_dead_features(FRESH, mode=mode, device="gpu"), EmulatedGpu())
+    assert_near(found, simulate(with_dead_features(FRESH, mode=mode))[1], 1e-5)
+
+
+@emulated
+def test_margins_of_images_are_seen_as_on_the_cpu() -> None:
+    here = with_margins("image", MIRRORED)
+    there = here.model_copy(update={"run": here.run.model_copy(update={"device": "gpu"})})
+    assert_near(simulate(there, EmulatedGpu())[1], simulate(here)[1], 1e-5)
 
 
 @emulated
