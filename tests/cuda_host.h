@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -36,7 +36,6 @@ struct Fiber {
     ucontext_t context;
     jmp_buf place;
     bool begun = false, done = false;
-    unsigned waits = 0;  // barriers of its block and exchanges of its warp that it has reached
 };
 
 struct Exchange {
@@ -48,7 +47,8 @@ static std::vector<Fiber> fibers;
 static std::vector<Exchange> warps;
 static Fiber* current;
 static jmp_buf scheduler;
-static unsigned reached, released;
+static unsigned reached;
+static volatile unsigned remaining;
 static void (*body)(void*);
 static void* argument;
 
@@ -59,20 +59,33 @@ inline void hand_over() {
 inline void run_fiber() {
     body(argument);
     current->done = true;
+    remaining--;
     _longjmp(scheduler, 1);
 }
 
-// One round: each fiber runs until it waits for others.
+inline unsigned chance() {
+    static uint64_t state = 1;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<unsigned>(state >> 33);
+}
+
+// In each round fibers run until they wait for others, in another order each time, some warps far behind:
+// a barrier that is missing then shows.
 inline void block(unsigned threads) {
     if (fibers.size() < threads) fibers.resize(threads);
     warps.assign((threads + 31) / 32, {});
-    reached = released = 0;
+    reached = 0;
     for (unsigned t = 0; t < threads; t++) fibers[t].begun = fibers[t].done = false;
-    for (bool busy = true; busy;) {
-        busy = false;
-        for (volatile unsigned t = 0; t < threads; t = t + 1) {
-            if (fibers[t].done) continue;
-            busy = true;
+    remaining = threads;
+    unsigned asleep = 0;
+    for (volatile unsigned round = 0; remaining > 0; round = round + 1) {
+        if (round % 16 == 0) asleep = chance() & chance() & chance();
+        const unsigned first = chance(), skipped = asleep | chance() & chance();
+        unsigned stride = chance() % threads;
+        while (std::gcd(stride, threads) != 1) stride = (stride + 1) % threads;
+        for (volatile unsigned i = 0; i < threads; i = i + 1) {
+            const unsigned t = (first + i * stride) % threads;
+            if (fibers[t].done || skipped >> t / 32 % 32 & 1) continue;
             current = &fibers[t];
             threadIdx = {t, 0, 0};
             if (_setjmp(scheduler)) continue;

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from emulation import COMPILER, NO_COMPILER, EmulatedGpu
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 from test_cpu_kernels import TRANSFERS, plain
 
@@ -29,7 +29,10 @@ NVCC = shutil.which("nvcc")
 AROUND = 64
 emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 few = settings(
-    max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+    max_examples=3,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.explicit, Phase.generate],
 )
 tutorial, large = plain(16, 16, 128, 8, 2, 3), plain(64, 64, 512, 16, 4, 3)
 small = plain(6, 5, 37, 6, 2, 3)
@@ -172,6 +175,7 @@ def test_cutting_a_run_and_running_it_again_change_no_bit(choice: Choice) -> Non
 
 @emulated
 @few
+@example(p=plain(9, 9, 20, 4, 2, 1), density=1.0, counted=True)
 @given(p=geometries(), density=st.sampled_from([0.0, 0.1, 1.0]), counted=st.booleans())
 def test_gradient_and_counts_agree_with_the_plain_operators(
     p: Patches, density: float, counted: bool

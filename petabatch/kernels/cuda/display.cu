@@ -58,9 +58,9 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
 #pragma unroll
         for (int j = 0; j < FEATURES_PER_LANE; j++) u[phase][j] = V[position * FEATURES + column[j]];
     }
-    __syncthreads();
 
     for (int step = 0; step < steps; step++) {
+        // Each thread has pixels of its own here; what it loaded above is for all behind the barrier.
         for (int i = thread; i < PADDED; i += THREADS) {
             const int y = i / PITCH - BEFORE_Y, x = i % PITCH - BEFORE_X * CHANNELS;
             if (y >= 0 && y < FINE_Y && x >= 0 && x < WIDTH)
