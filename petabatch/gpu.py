@@ -58,10 +58,16 @@ def choose(run: Run, comm: Comm) -> Gpu | None:
     """Return the GPU of this rank, by its number among the ranks of its host; None for `device = "cpu"`.
 
     Collective. Prints which rank has which, and warns where ranks share one. Raises ResourceError when there
-    is none.
+    is none, or displays end early.
     """
     if run.device == "cpu":
         return None
+    if run.until is not None:  # a params file cannot say so; `resume --device gpu` can
+        raise ResourceError(
+            "displays of this run end slice by slice (run.until), and a GPU makes the steps of all slices "
+            "together\n"
+            "    hint:     --device cpu"
+        )
     reason = missing()
     if reason is not None:
         raise ResourceError(

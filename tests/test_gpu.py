@@ -28,7 +28,7 @@ from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum, fast_sums
 from petabatch.plan import schedule
 from petabatch.resident import slice_bytes
-from petabatch.spec.network import Network, Run
+from petabatch.spec.network import Network, Run, Until
 from petabatch.spec.schedule import Every
 
 emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
@@ -187,6 +187,14 @@ def test_a_gpu_asked_for_and_missing_is_an_error_that_says_why(
 def test_a_gpu_kernel_on_the_cpu_is_refused() -> None:
     with pytest.raises(ValueError, match="runs on a GPU"):
         Run(displays=1, kernel="display")
+
+
+def test_a_run_whose_displays_end_early_is_refused_also_when_it_is_resumed() -> None:
+    with pytest.raises(ValueError, match="slice by slice"):
+        Run(displays=1, device="gpu", until=Until(gap=0.1))
+    resumed = Run(displays=1, until=Until(gap=0.1)).model_copy(update={"device": "gpu"})
+    with pytest.raises(ResourceError, match="slice by slice"):
+        gpu.choose(resumed, Serial())
 
 
 def test_the_first_rank_says_which_gpu_each_has_and_warns_of_a_shared_one(
