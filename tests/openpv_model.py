@@ -15,9 +15,12 @@ HUGE = 3e38
 
 
 def run(p: dict[str, Any], weights: np.ndarray, shown: np.ndarray) -> dict[str, np.ndarray]:
-    batch, steps, display = p["nbatch"], p["nsteps"], round(p["D"] / p["dt"])
+    batch, steps, display = p["nbatch"], p["nsteps"], round(p["D"] / p["dt"]) or 10**9
     ny, nx, s = p["ny"], p["nx"], p["stride"]
-    w = normalized(p, np.array(weights, float))
+    ratio = s * s * p["nfin"] / p["nfeat"] if p["normalizeFromPostPerspective"] else 1.0
+    p = {**p, "strength": p["strength"] * ratio}
+    w = np.array(weights, float)
+    w = normalized(p, w) if p["normalizeOnInitialize"] else w
     v = np.full((batch, ny // s, nx // s, p["nfeat"]), 0.0 if p["initV"] == "ZeroV" else p["valueV"])
     a = transfer(p, v)
     err, recon = np.zeros((batch, ny, nx, p["nfin"])), np.zeros((batch, ny, nx, p["nfin"]))
@@ -71,7 +74,7 @@ def run(p: dict[str, Any], weights: np.ndarray, shown: np.ndarray) -> dict[str, 
                 decay = p["decay"] * (rate if p["method"] == "alex" else 1)
                 dw = (1 if p["useMomentumTau"] else 1 - f) * dw + f * prev - decay * w
                 prev = dw
-            w = normalized(p, w + dw)
+            w = normalized(p, w + dw) if p["normalizeOnWeightUpdate"] else w + dw
             updates += 1
             if p["dWMaxDecayInterval"] > 0:
                 counter -= 1

@@ -22,6 +22,7 @@ PARAMS: dict[str, Any] = {
     "plastic": False, "conntype": "MomentumConn", "method": "viscosity", "tauConn": 2.0, "decay": 0.0,
     "useMomentumTau": False, "dWMax": 0.5, "normalizeDw": True, "immediate": True, "trigOffset": 1.0,
     "dWMaxDecayInterval": 0, "dWMaxDecayFactor": 0.0,
+    "normalizeFromPostPerspective": False, "normalizeOnInitialize": True, "normalizeOnWeightUpdate": True,
     "triggerLayerName": None, "triggerOffset": 0.0, "triggerBehavior": "updateOnlyOnTrigger",
     "knee": {"baseMax": 0.6, "baseMin": 0.5, "tauFactor": 0.3, "growthFactor": 0.25, "kneeThresh": 0.9,
              "kneeSlope": 0.1, "logThresh": 2.0, "logSlope": 0.1},
@@ -49,6 +50,8 @@ CODES: list[dict[str, Any]] = [
     {"dt": 0.5},
     {"dt": 2.0, "D": 10.0, "tau": 20.0},
     {"err_scale": 0.5, "nbatch": 3},
+    {"D": 0, "adaptive": True, **LEARN, "trigOffset": 0.0},
+    {"D": 0, **LEARN},
     {"triggerLayerName": "Input", "tau": 2.0},
     {"triggerLayerName": "Input", "triggerOffset": 2.0, "tau": 2.0, "plastic": True},
     {"triggerLayerName": "Input", "triggerBehavior": "ignore"},
@@ -83,6 +86,11 @@ UPDATES: list[dict[str, Any]] = [
     {**LOCAL, **MIRROR, "patch": 8},
 ]
 LEARNING = [{**LEARN, **how, **when} for how in MOMENTA for when in UPDATES]
+NORMALISER_OPTIONS: list[dict[str, Any]] = [
+    {**LEARN, "tau": 30.0, "normalizeFromPostPerspective": True, "strength": 0.5, "nfeat": 6},
+    {**LEARN, "tau": 30.0, "normalizeOnInitialize": False, "normMethod": "normalizeMax", "strength": 0.2},
+    {**LEARN, "tau": 30.0, "normalizeOnWeightUpdate": False, "strength": 0.7},
+]
 NORMALISERS: list[dict[str, Any]] = [
     {**LEARN, "tau": 30.0, "normMethod": method, "strength": strength, **where}
     for method, strength in (
@@ -100,7 +108,9 @@ def ident(params: dict[str, Any]) -> str:
     return "-".join(f"{key}={value}" for key, value in params.items()) or "plain"
 
 
-@pytest.mark.parametrize("params", [*CODES, *TIME_SCALES, *PATCHES, *LEARNING, *NORMALISERS], ids=ident)
+@pytest.mark.parametrize(
+    "params", [*CODES, *TIME_SCALES, *PATCHES, *LEARNING, *NORMALISERS, *NORMALISER_OPTIONS], ids=ident
+)
 def test_every_state_norm_and_weight_follows_the_originals_rules(params: dict[str, Any]) -> None:
     p = {**PARAMS, **params}
     rng = np.random.default_rng(0)
@@ -111,7 +121,7 @@ def test_every_state_norm_and_weight_follows_the_originals_rules(params: dict[st
     weights = rng.normal(size=(*grid, *shape)) + (2.0 if p["normMethod"] == "normalizeSum" else 0.0)
     weights /= np.sqrt((weights**2).sum((-3, -2, -1), keepdims=True))
     weights = weights.astype(np.float32)
-    periods = -(-p["nsteps"] // round(p["D"] / p["dt"]))
+    periods = -(-p["nsteps"] // round(p["D"] / p["dt"])) if p["D"] else 1
     shown = rng.normal(size=(periods, p["nbatch"], p["ny"], p["nx"], p["nfin"])).astype(np.float32)
     expected = model.run({"valueV": p["VThresh"], **p}, weights, shown)
     for kernel, precision, limit in (("array", "float64", 1e-6), ("auto", "float32", 5e-5)):

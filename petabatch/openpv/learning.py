@@ -43,9 +43,11 @@ def learning(p: Mapping[str, Any]) -> Hebbian:
     )
 
 
-def normalize(p: Mapping[str, Any]) -> Normalize | None:
-    """Return the normaliser `normMethod` names."""
+def normalize(p: Mapping[str, Any], post_over_pre: float) -> Normalize | None:
+    """Return the normaliser `normMethod` names; with `normalizeFromPostPerspective`, `strength` is multiplied
+    by the number of post units over that of pre units."""
     known: dict[str, Any] = {
+        "": None,
         "none": None,
         "normalizeL2": L2,
         "normalizeMax": Max,
@@ -53,4 +55,11 @@ def normalize(p: Mapping[str, Any]) -> Normalize | None:
         "normalizeContrastZeroMean": ContrastZeroMean,
     }
     kind = one_of("normMethod", p["normMethod"], known)
-    return kind(strength=p["strength"]) if kind is not None else None
+    if kind is None:
+        return None
+    found: Normalize = kind(
+        strength=p["strength"] * (post_over_pre if p["normalizeFromPostPerspective"] else 1.0),
+        at_start=p["normalizeOnInitialize"],
+        at_updates=p["normalizeOnWeightUpdate"],
+    )
+    return found

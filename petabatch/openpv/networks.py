@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -48,8 +49,13 @@ def network(
     return _single(filled(params, DEFAULTS), weights, input, images, kernel)
 
 
+def _display(p: Mapping[str, Any]) -> int:
+    """Return how many steps an image is shown; with a period of 0 the first one stays for the whole run."""
+    return round(p["D"] / p["dt"]) if p["D"] > 0 else int(p["nsteps"]) + 1
+
+
 def _single(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: Any) -> Network:
-    display, steps = round(p["D"] / p["dt"]), int(p["nsteps"])
+    display, steps = _display(p), int(p["nsteps"])
     image = (int(p["ny"]), int(p["nx"]), int(p["nfin"]))
     units = (image[0] // p["stride"], image[1] // p["stride"], int(p["nfeat"]))
     dictionary = Conv(
@@ -58,7 +64,7 @@ def _single(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: An
         patch=(p["patch"], p["patch"]),
         mode="extra_shared" if p["shared"] else "extra_non_shared",
         init=Given(data=np.asarray(weights)),
-        normalize=normalize(p),
+        normalize=normalize(p, math.prod(image) / math.prod(units)),
         learn=learning(p) if p["plastic"] else None,
     )
     return Network(
@@ -82,17 +88,17 @@ def _single(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: An
 
 def _deep(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: Any) -> Network:
     image = (int(p["ny"]), int(p["nx"]), int(p["nfin"]))
-    display, steps = round(p["D"] / p["dt"]), int(p["nsteps"])
+    display, steps = _display(p), int(p["nsteps"])
     below, layers, patches = image, {}, {}
     for name in ("V1", "V2"):
         own = {**DEFAULTS, **filled(p[name], CODE, f"{name}."), "dt": p["dt"]}
         shape = (below[0] // own["stride"], below[1] // own["stride"], int(own["nf"]))
         layers[name], patches[name], below = code(own, shape), (own["patch"], own["patch"]), shape
-    scale = normalize(p)
 
-    def dictionary(pre: str, post: str) -> Conv:
-        data = np.asarray(weights[pre])
-        return Conv(pre=pre, post=post, patch=patches[pre], init=Given(data=data), normalize=scale)
+    def dictionary(pre: str, post: str, shape: tuple[int, int, int]) -> Conv:
+        data = Given(data=np.asarray(weights[pre]))
+        scale = normalize(p, math.prod(shape) / math.prod(layers[pre].shape))
+        return Conv(pre=pre, post=post, patch=patches[pre], init=data, normalize=scale)
 
     frames = source(p, shown, images, display, steps)
     return Network(
@@ -115,8 +121,8 @@ def _deep(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: Any)
             "V1ToV1Error": Identity(pre="V1", post="V1Error"),
             "V1ReconToV1Error": Identity(pre="V1Recon", post="V1Error", channel="inh", feedback=True),
             "V1ErrorToV2": Transpose(pre="V1Error", post="V2", of="V2ToV1Recon"),
-            "V1ToRecon": dictionary("V1", "InputRecon"),
-            "V2ToV1Recon": dictionary("V2", "V1Recon"),
+            "V1ToRecon": dictionary("V1", "InputRecon", image),
+            "V2ToV1Recon": dictionary("V2", "V1Recon", layers["V1"].shape),
         },
     )
 

@@ -36,6 +36,7 @@ DEFAULTS: dict[str, Any] = {
     "normLum": True, "normStd": True, "inverse": False,
     # weights and learning
     "weights": "", "shared": True, "normMethod": "normalizeL2", "strength": 1.0,
+    "normalizeFromPostPerspective": False, "normalizeOnInitialize": True, "normalizeOnWeightUpdate": True,
     "plastic": False, "conntype": "MomentumConn", "method": "viscosity", "tauConn": 100.0, "decay": 0.0,
     "useMomentumTau": False, "dWMax": 1.0, "normalizeDw": True, "immediate": True, "trigOffset": 0.0,
     "dWMaxDecayInterval": 0, "dWMaxDecayFactor": 0.0,
@@ -61,7 +62,11 @@ _INPUT = {key: DEFAULTS[key] for key in (
     "resetToStartOnLoop", "offsetX", "offsetY", "offsetAnchor", "padValue", "normLum", "normStd", "inverse",
     "ckpt", "writeStep", "wstep", "trans_sparse",
 )}  # fmt: skip
-DEEP = {**_INPUT, "D": 100, "nsteps": 200, "normMethod": "normalizeL2", "strength": 1.0, "V1": {}, "V2": {}}
+_NORMALIZE = {key: DEFAULTS[key] for key in (
+    "normMethod", "strength", "normalizeFromPostPerspective", "normalizeOnInitialize",
+    "normalizeOnWeightUpdate",
+)}  # fmt: skip
+DEEP = {**_INPUT, **_NORMALIZE, "D": 100, "nsteps": 200, "V1": {}, "V2": {}}
 """The two-layer network."""
 FORWARD = {**_INPUT, "stride": 1, "nxp": 5, "nf": 6}
 """The feed-forward connection."""
