@@ -80,7 +80,9 @@ class Engine:
         return f"gpu, {self.gpu.device.name}, {self.gpu.device.uuid}"
 
     def collect(self) -> None:
-        """Bring `state` up to date, where the newest is on a GPU."""
+        """Bring `state` up to date, where the newest is on a GPU or not written yet."""
+        for lane in self.lanes:
+            lane.show()
         if self.gpu is not None:
             self.gpu.resident.collect()
 

@@ -6,12 +6,16 @@ runs layer by layer; both give the same trajectory to rounding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from petabatch.connections import Clone, Conv, Identity, Transpose
-from petabatch.graph import Edge, Graph
 from petabatch.layers import Constant, Input, Linear
-from petabatch.membrane import is_known
+from petabatch.spec.parts import Layer
+
+if TYPE_CHECKING:
+    from petabatch.graph import Edge, Graph
 
 
 @dataclass(frozen=True)
@@ -27,13 +31,20 @@ class Loop:
     image_factor: float
 
 
-def find_loop(graph: Graph) -> Loop | None:
-    """Return the loop if every other layer of the network is an input or a constant, else None."""
+def find_loop(graph: Graph, known: Callable[[Layer], bool] | None = None) -> Loop | None:
+    """Return the loop if every other layer of the network is an input or a constant, else None.
+
+    `known` says which layers can be its code; by default those whose rule is compiled.
+    """
+    if known is None:
+        from petabatch.membrane import is_known  # imports the compiler, which takes half a second
+
+        known = is_known
     layers = graph.network.layers
     moving = {name: layer for name, layer in layers.items() if not isinstance(layer, (Input, Constant))}
     if not all(layer.steady for layer in moving.values()):
         return None
-    codes = [name for name, layer in moving.items() if is_known(layer)]
+    codes = [name for name, layer in moving.items() if known(layer)]
     if len(moving) != 3 or len(codes) != 1 or any(depth > 1 for depth in graph.depth.values()):
         return None
     code = codes[0]

@@ -148,8 +148,8 @@ class FusedLoop:
         return spaces[key]
 
 
-def fuse(plan: Plan, arrays: Mapping[str, Array]) -> FusedLoop | None:
-    """Return the fused loop of a lane of one slice, or None where the network has none."""
+def fuse_dense(plan: Plan, arrays: Mapping[str, Array]) -> FusedLoop | None:
+    """Return the loop that computes all units in every step, or None where the network has none."""
     run = plan.graph.network.run
-    loop = find_loop(plan.graph) if run.kernel == "auto" and run.precision == "float32" else None
+    loop = find_loop(plan.graph) if run.kernel != "array" and run.precision == "float32" else None
     return FusedLoop(plan, loop, arrays) if loop is not None else None

@@ -27,7 +27,8 @@ class GpuLoop:
         assert isinstance(layer, LCA)
         assert isinstance(layer.curve, Transfer)
         assert way is not None
-        assert network.run.kernel != "array"
+        kernel = network.run.kernel
+        assert kernel == "auto" or kernel == "display" or kernel == "step"
         self.layer, self.dt, curve = layer, network.run.dt, layer.curve
         self.code, self.residual, self.dictionary = loop.code, loop.error, loop.dictionary
         cell = Cell(
@@ -38,7 +39,7 @@ class GpuLoop:
         if layer.time_scale is not None:
             self.state["time_scale"] = arrays[f"layers/{loop.code}/time_scale"]
         lanes = len(self.state["V"])
-        self.kernels = LoopKernels(device, way.patches, cell, lanes, network.run.kernel)
+        self.kernels = LoopKernels(device, way.patches, cell, lanes, kernel)
         self.watch = Watch(plan, loop, self.state["V"][0].size)
         if self.kernels.display is None:
             self.watch.recordings.clear()

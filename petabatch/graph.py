@@ -20,6 +20,8 @@ from petabatch.connections import Clone, Conv
 from petabatch.errors import ParamsError, Problem
 from petabatch.features import check_features
 from petabatch.layers import Input
+from petabatch.lazy import check_kernel
+from petabatch.lazy import variables as lazy_variables
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
 from petabatch.until import check_until, variables
@@ -86,7 +88,7 @@ class Graph:
     def variables(self) -> dict[str, Variable]:
         """Every array of the simulation, by its key, as `layers/V1/V`: the only list there is."""
         layers = self.network.layers
-        found: dict[str, Variable] = variables(self.network)
+        found: dict[str, Variable] = variables(self.network) | lazy_variables(self)
         for name, layer in layers.items():
             found[f"layers/{name}/A"] = Variable(
                 "A",
@@ -165,7 +167,11 @@ def build(network: Network) -> Graph:
     if problems:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
-    return Graph(network, levels, edges, wirings, _depths(network, edges, levels))
+    graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
+    problems = check_kernel(graph)
+    if problems:
+        raise ParamsError(problems)
+    return graph
 
 
 def _wire(network: Network, problems: list[Problem]) -> dict[str, Wiring]:

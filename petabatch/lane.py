@@ -9,10 +9,11 @@ from functools import partial
 import numpy as np
 
 from petabatch.errors import NonFiniteError
-from petabatch.fused import FusedLoop, fuse
+from petabatch.fused import FusedLoop
 from petabatch.graph import Edge
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import LCA
+from petabatch.lazy_loop import LazyLoop, fuse
 from petabatch.lessons import change, normalise
 from petabatch.on_gpu import OnGpu
 from petabatch.plan import Lesson, Plan
@@ -116,6 +117,13 @@ class Lane:
             self._learn(step)
             self.record(step)
         self._check(step)
+        if step == self.plan.length:
+            self.show()
+
+    def show(self) -> None:
+        """Bring the arrays up to date of which the loop needs less than others may want to see."""
+        if isinstance(self.fused, LazyLoop):
+            self.fused.show()
 
     def record(self, step: int) -> None:
         """Write what is due at the end of `step` to the recorder."""
@@ -271,6 +279,8 @@ class Lane:
     def _learn(self, step: int) -> None:
         """Compute what updates that are due need of each slice; make them where nothing crosses slices."""
         graph, changed = self.plan.graph, set()
+        if isinstance(self.fused, LazyLoop) and any(lesson.due(step) for lesson in self.plan.lessons):
+            self.fused.settle()
         for lesson in self.plan.lessons:
             if lesson.due(step):
                 self._product(lesson, step)
@@ -332,6 +342,7 @@ class Lane:
         """Return a variable of a layer; of the activity that of `step`."""
         if variable == "A":
             return self.rings[layer].at(step)
+        self.show()
         return self.arrays[f"layers/{layer}/{variable}"]
 
     def _measure(self, probe: str, step: int) -> Mapping[str, Array]:

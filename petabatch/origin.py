@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from petabatch import lazy
 from petabatch.engine import Engine
 from petabatch.errors import ParamsError, Problem, StorageError
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.until import NAME
 
-_UNTIL = {f"{NAME}/steps", f"{NAME}/gap"}
+_OWN = {f"{NAME}/steps", f"{NAME}/gap", *lazy.KEYS}
 
 
 def set_out(engine: Engine, origin: Path) -> None:
@@ -80,7 +81,8 @@ def _take(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # One of the two runs may have ended its displays early: a slice then starts out awake.
-    for key in _UNTIL & (here.keys() ^ there.keys()):
+    # One of the two may be lazy: it begins anew from V.
+    for key in _OWN & (here.keys() ^ there.keys()):
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))

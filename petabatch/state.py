@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch import lazy
 from petabatch.graph import Graph
 from petabatch.kernels.array import ArrayKernels
 from petabatch.lessons import normalise
@@ -68,7 +69,10 @@ class State:
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the arrays of a checkpoint."""
-        for key, array in self.saved().items():
+        saved = self.saved()
+        if not arrays.keys() >= set(lazy.KEYS):  # made by another kernel
+            saved = {key: array for key, array in saved.items() if key not in lazy.KEYS}
+        for key, array in saved.items():
             array[...] = self.xp.asarray(arrays[key])
         self.refresh()
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from petabatch.bench.trial import Trial, run
 from petabatch.engine import Engine
+from petabatch.fused import FusedLoop
 from petabatch.kernels import cpu_layout, cpu_timing
 
 _REPEATS = 7
@@ -69,7 +70,7 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
 def _kernels(trial: Trial, engine: Engine) -> dict[str, float]:
     """Return the seconds per slice and step of the kernels that can be run alone."""
     loop, p, lane = trial.loop, trial.patches, engine.lanes[0]
-    if loop is None or p is None or lane.fused is None:
+    if loop is None or p is None or type(lane.fused) is not FusedLoop:
         return {}
     arrays, step = lane.arrays, engine.step
     s, work, weights = cpu_layout.shape(p), cpu_layout.scratch(p), cpu_layout.dictionary(p)

@@ -119,6 +119,64 @@ def operations(lanes: int) -> Operations:
     return Operations(zeros, load, store, add_to, multiply_add, nonzero)
 
 
+class PairOperations(NamedTuple):
+    """What can be done with two vectors of one length."""
+
+    product_add: Any
+    """product_add(total, v, w) = total + v * w"""
+    sum_of: Any
+    """sum_of(v) = sum(v): halves are added until one number is left"""
+    not_above: Any
+    """not_above(a, i, b, j): bit k of the result says that not a[i + k] > b[j + k]"""
+
+
+def pair_operations(lanes: int) -> PairOperations:
+    """Return the operations on two vectors of `lanes` float32, a power of two up to 64."""
+    kind, vector = Vector(lanes), ir.VectorType(ir.FloatType(), lanes)
+
+    @intrinsic
+    def product_add(typing: Any, total: Any, v: Any, w: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            function = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{lanes}f32"
+            )
+            return builder.call(function, [args[1], args[2], args[0]])
+
+        return kind(kind, kind, kind), generate
+
+    @intrinsic
+    def sum_of(typing: Any, v: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            (value,), half = args, lanes // 2
+            while half:
+                order = ir.Constant(ir.VectorType(_INT32, half), [half + j for j in range(half)])
+                first = ir.Constant(ir.VectorType(_INT32, half), list(range(half)))
+                nothing = ir.Constant(value.type, ir.Undefined)
+                value = builder.fadd(
+                    builder.shuffle_vector(value, nothing, first),
+                    builder.shuffle_vector(value, nothing, order),
+                )
+                half //= 2
+            return builder.extract_element(value, _INT32(0))
+
+        return types.float32(kind), generate
+
+    @intrinsic
+    def not_above(typing: Any, a: Any, i: Any, b: Any, j: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            def part(array: Any, place: Any, index: Any) -> Any:
+                pointer = _pointer(context, builder, array, place, index)
+                return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
+
+            first, second = part(a, *args[:2]), part(b, *args[2:])
+            bits = builder.bitcast(builder.fcmp_unordered("<=", first, second), ir.IntType(lanes))
+            return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
+
+        return types.uint64(a, types.intp, b, types.intp), generate
+
+    return PairOperations(product_add, sum_of, not_above)
+
+
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 

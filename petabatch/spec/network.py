@@ -50,10 +50,11 @@ class Run(Model):
     """Threads of each rank; by default the cores this process may use. Never changes a result."""
     device: Literal["cpu", "gpu"] = "cpu"
     """Where the steps are made: on the cores of this machine, or on its NVIDIA GPUs, one for each rank."""
-    kernel: Literal["auto", "array", "display", "step"] = "auto"
-    """Which kernels make the steps: the fast ones where they apply, or the readable reference. On a GPU the
-    fast ones are `display` (a slice stays on a multiprocessor for a whole display) where a slice is small
-    enough, else `step`."""
+    kernel: Literal["auto", "array", "dense", "lazy", "display", "step"] = "auto"
+    """Which kernels make the steps: the fast ones where they apply, or the readable reference, `array`. On
+    the CPU the fast ones are `lazy` (silent units are not computed before they could become active: exact,
+    and for layers of type lca) where it pays, else `dense`. On a GPU they are `display` (a slice stays on a
+    multiprocessor for a whole display) where a slice is small enough, else `step`."""
     tf32: Flag = False
     """On a GPU: let the matrix products of `kernel = "array"` round their factors to 10 bits, which is
     faster. The other kernels compute in float32."""
@@ -96,6 +97,12 @@ class Run(Model):
                 "gpu_kernel",
                 "this kernel runs on a GPU",
                 {"got": f'kernel = "{self.kernel}", device = "cpu"', "expected": "auto or array, or a GPU"},
+            )
+        if self.kernel in ("dense", "lazy") and self.device == "gpu":
+            raise PydanticCustomError(
+                "cpu_kernel",
+                "this kernel runs on the CPU",
+                {"got": f'kernel = "{self.kernel}"', "expected": "auto, array, display or step"},
             )
         return self
 

@@ -1,0 +1,138 @@
+"""Runs the LCA loop of one slice by the kernel in which silent units sleep."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+import numpy as np
+
+from petabatch.fuse import Loop
+from petabatch.fused import FusedLoop, fuse_dense
+from petabatch.geometry import Patches
+from petabatch.kernels import cpu_lazy
+from petabatch.kernels.cpu import crop
+from petabatch.kernels.cpu_lazy_rows import advance_lazily_in_rows
+from petabatch.lazy import NAME, lazy_loop
+from petabatch.membrane import pace
+from petabatch.plan import Plan
+from petabatch.variable import Array
+
+_spaces = threading.local()
+
+
+class Space:
+    """What a thread needs beside the space of `FusedLoop`."""
+
+    def __init__(self, p: Patches, groups: Array) -> None:
+        self.features = cpu_lazy.features(p, groups)
+        self.filled = np.full((p.features, p.length), np.nan, np.float32)
+        """The weights that `features` holds."""
+        self.benches: list[cpu_lazy.Bench] = []
+
+    def bench(self, p: Patches, threads: int) -> list[cpu_lazy.Bench]:
+        """Return scratch for this thread and others that help it; made once."""
+        while len(self.benches) < threads:
+            self.benches.append(cpu_lazy.bench(p))
+        return self.benches[:threads]
+
+
+class LazyLoop(FusedLoop):
+    """The loop's steps for one slice. V is out of date after `run`, until `show`."""
+
+    def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array]) -> None:
+        super().__init__(plan, loop, arrays)
+        self.age = arrays[f"{NAME}/age"]
+        self.filtered = arrays[f"{NAME}/filtered"].reshape(self.error.shape)
+        self.sleep = cpu_lazy.sleep(self.patches, arrays[f"{NAME}/history"].reshape(-1))
+        speed = pace(self.layer, self.dt, self.state, None)
+        self.e, self.rest = speed.e, speed.rest
+        self.fading = cpu_lazy.fading(self.e, self.rest)
+        self._known = False
+        """The alarms of this slice are set."""
+        self._behind = False
+        """V is that of a step before."""
+
+    def load_weights(self) -> None:
+        """Put the weights in reading order; to be called by each thread when they may have changed."""
+        super().load_weights()
+        mine = self._lazy_space()
+        if not np.array_equal(self.weights, mine.filled):
+            cpu_lazy.fill(self.weights, self.patches, mine.features)
+            mine.filled[...] = self.weights
+
+    def run(self, first: int, last: int, fresh: bool) -> Array:
+        """Make steps first+1 .. last; return the sums of those that `watch` looks at, `[steps, 1, 3]`."""
+        space, mine, steps = self._space(), self._lazy_space(), last - first
+        watched, sums = self.watch.due(first, last), np.zeros((steps, 3))
+        threads = 1 if self.rows is None else self.rows.threads
+        works, benches = space.scratches(threads), mine.bench(self.patches, threads)
+        if steps > 0:
+            self._begin(benches[0])
+        state = (self.image, self.factor, self.recon, self.error, self.units, self.sleep, mine.features)
+        numbers = (self.cell, self.e, self.rest, self.fading, int(self.age[0]), space.shape)
+        if self.rows is None:
+            age, _ = cpu_lazy.advance_lazily(*state, *numbers, works[0], benches[0], steps, watched, sums)
+        else:
+            age = advance_lazily_in_rows(
+                self.rows.pool, *state, *numbers, works, benches, steps, watched, sums
+            )  # fmt: skip
+        if steps > 0:
+            self.age[...] = age
+            crop(self.sleep.filtered, space.shape, self.filtered)
+            self._behind = True
+        else:
+            self._compile()
+        return sums[:, None]
+
+    def show(self) -> None:
+        """Bring V up to date; changes nothing that later steps depend on."""
+        if self._behind:
+            self.load_weights()  # this may be another thread
+            self._potentials(range(len(self._space().scratch.strips)))
+            self._behind = False
+
+    def settle(self) -> None:
+        """Bring V up to date and go on from it alone, because weights are about to change."""
+        self.show()
+        self.age[...] = 0
+
+    def _begin(self, bench: cpu_lazy.Bench) -> None:
+        """Set the state that the steps go on from, if it is not there."""
+        anew, space = self.age[0] == 0, self._space()
+        if anew:
+            self.sleep.history[...] = self.units.V
+            self.filtered[...] = 0
+        if anew or not self._known:
+            cpu_lazy.paste(self.filtered, space.shape, self.sleep.filtered)
+            cpu_lazy.begin_anew(self.sleep, space.shape, space.scratch, bench)
+            self._known = True
+
+    def _compile(self) -> None:
+        """Have the kernels compiled that `show` and `_begin` call, on nothing."""
+        space = self._space()
+        self._potentials(range(len(space.scratch.strips), len(space.scratch.strips) + 1))
+        nobody = cpu_lazy.sleep(self.patches, np.zeros(0, np.float32))
+        cpu_lazy.paste(self.filtered, space.shape, nobody.filtered)
+        cpu_lazy.begin_anew(nobody, space.shape, space.scratch, self._lazy_space().bench(self.patches, 1)[0])
+
+    def _potentials(self, tiles: range) -> None:
+        space, mine = self._space(), self._lazy_space()
+        for tile in tiles:
+            cpu_lazy.potentials(
+                tile, int(self.age[0]), self.units, self.sleep, mine.features, self.fading, space.shape,
+                space.scratch, mine.bench(self.patches, 1)[0],
+            )  # fmt: skip
+
+    def _lazy_space(self) -> Space:
+        """Return this thread's own space for this geometry."""
+        spaces: dict[Patches, Space] = _spaces.__dict__.setdefault("by_patches", {})
+        if self.patches not in spaces:
+            spaces[self.patches] = Space(self.patches, self._space().dictionary.groups)
+        return spaces[self.patches]
+
+
+def fuse(plan: Plan, arrays: Mapping[str, Array]) -> FusedLoop | None:
+    """Return the fused loop of a lane of one slice, or None where the network has none."""
+    loop = lazy_loop(plan.graph)
+    return fuse_dense(plan, arrays) if loop is None else LazyLoop(plan, loop, arrays)
