@@ -1,0 +1,111 @@
+"""Lazy evaluation of the code against computing all units, on crops of photographs.
+
+Two dense `sgemm` (the floor), the dense loop and the lazy loop take turns on one thread, in the thread's own
+processor time; every round is another crop, coded from nothing. Printed are the medians of the ratios to the
+floor, the least of each, and how many units were computed and active, in the mean over steps and at the end.
+
+    python benchmarks/bench_lazy.py                       # learned and random dictionary of W1
+    python benchmarks/bench_lazy.py learned random W3 100     # the last: W1, random, of fewer steps
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import threadpoolctl
+from bench_lca_step import clock, floor, patches
+
+from petabatch import membrane
+from petabatch.geometry import Patches
+from petabatch.kernels import cpu, cpu_layout, cpu_lazy
+from petabatch.layers import LCA
+from petabatch.sources.photographs import Photographs
+
+THRESHOLD = 0.55
+DICTIONARY = Path(__file__).parents[1] / "params" / "dictionary_8x8x3.npy"
+# image, features, patch, stride, steps, rounds, repetitions of the floor
+W1, W3 = (32, 128, 8, 2, 400, 16, 30), (256, 512, 16, 4, 50, 8, 4)
+
+
+class Side:
+    """One crop coded by one kernel."""
+
+    def __init__(self, p: Patches, weights: np.ndarray, image: np.ndarray) -> None:
+        layer = LCA(shape=(p.y.coarse, p.x.coarse, p.features), tau=100, threshold=THRESHOLD)
+        state = {name: np.zeros(p.positions * p.features, "f4") for name in ("A", "V")}
+        self.image = image.reshape(p.y.fine, -1)
+        self.recon, self.error = np.zeros_like(self.image), np.zeros_like(self.image)
+        self.units, self.cell = membrane.units(layer, state), membrane.numbers(layer)
+        self.pace = membrane.pace(layer, 1, {}, None)
+        self.s, self.work = cpu_layout.shape(p), cpu_layout.scratch(p)
+        self.dictionary, self.bench = cpu_layout.dictionary(p), cpu_lazy.bench(p)
+        cpu_layout.pack(weights, p, self.dictionary)
+        self.features = cpu_lazy.features(p, self.dictionary.groups)
+        cpu_lazy.fill(weights, p, self.features)
+        self.sleep = cpu_lazy.sleep(p, np.zeros(p.positions * p.features, "f4"))
+        self.computed = 0.0
+
+    def dense(self, steps: int) -> None:
+        """Make steps that compute all units."""
+        watched = (np.zeros(steps, bool), np.zeros((steps, 3)))
+        ends = (self.image, np.float32(1), self.recon, self.error, self.units, self.dictionary, self.cell)
+        cpu.advance(*ends, self.pace, True, self.s, self.work, steps, *watched)
+
+    def lazy(self, steps: int) -> None:
+        """Make steps, from nothing, that compute the units which are due."""
+        watched = (np.zeros(steps, bool), np.zeros((steps, 3)))
+        e, rest = self.pace.e, self.pace.rest
+        ends: Any = (self.image, np.float32(1), self.recon, self.error, self.units, self.sleep, self.features)
+        numbers = (self.cell, e, rest, cpu_lazy.fading(e, rest), 0, self.s, self.work, self.bench)
+        _, computed = cpu_lazy.advance_lazily(*ends, *numbers, steps, *watched)
+        self.computed = computed / max(steps, 1) / self.units.A.size
+
+
+def measure(
+    name: str, size: int, features: int, patch: int, stride: int, steps: int, rounds: int, n: int
+) -> None:
+    p = patches(size, 3, features, patch, stride)
+    weights = np.random.default_rng(1).standard_normal((features, p.length)).astype("f4")
+    if name == "learned":
+        weights = np.load(DICTIONARY).reshape(features, p.length).astype("f4")
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    source = Photographs(crop="random", contrast=0.05, normalize="standard")
+    read = source.open((size, size, 3), rounds, 1)
+    times, computed, active = [], [], []
+    base = floor(p)
+    base(1)
+    for index in range(rounds):
+        dense, lazy = (Side(p, weights, np.asarray(read(index, 0), np.float32)) for _ in range(2))
+        dense.dense(0), lazy.lazy(0)
+        before = clock(base, n)
+        mine = [clock(dense.dense, steps), clock(lazy.lazy, steps)]
+        times.append([min(before, clock(base, n)), *mine])
+        computed.append(lazy.computed)
+        active.append(float((lazy.units.A != 0).mean()))
+        assert np.mean((dense.units.A != 0) != (lazy.units.A != 0)) < 1e-4
+    least = [min(column) for column in zip(*times, strict=True)]
+    ratios = [statistics.median(row[side] / row[0] for row in times) for side in (1, 2)]
+    print(
+        f"{name}, {steps} steps: floor {least[0]:.0f} us; dense / floor median {ratios[0]:.3f}, best "
+        f"{least[1] / least[0]:.3f}; lazy / floor median {ratios[1]:.3f}, best {least[2] / least[0]:.3f}; "
+        f"computed {np.mean(computed):.1%} ({features * np.mean(computed):.1f} of {features} at a position), "
+        f"active at the end {np.mean(active):.1%}",
+        flush=True,
+    )
+
+
+def main() -> None:
+    threadpoolctl.threadpool_limits(1)
+    for library in threadpoolctl.threadpool_info():
+        print(library["internal_api"], library.get("version"), library.get("architecture"))
+    for name in sys.argv[1:] or ["learned", "random"]:
+        workload = W3 if name == "W3" else (*W1[:4], int(name), *W1[5:]) if name.isdigit() else W1
+        measure(name, *workload)
+
+
+if __name__ == "__main__":
+    main()
