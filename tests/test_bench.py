@@ -15,7 +15,7 @@ from petabatch.bench.trial import Trial, run
 
 
 def test_bench_reports_speed_floor_and_shares(small: Path, petabatch: Command) -> None:
-    done = petabatch("bench", small, "--threads", 2, "--json", "found.json")
+    done = petabatch("bench", small, "-s", "run.kernel=dense", "--threads", 2, "--json", "found.json")
     assert done.returncode == 0, done.stderr
     assert "two dense sgemm per step" in done.stdout
     found = json.loads((small.parent / "found.json").read_text())

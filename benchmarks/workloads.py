@@ -1,0 +1,96 @@
+"""The workloads of the benchmarks: sparse coding of photographs, as networks for the real engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from petabatch import catalog  # noqa: F401  (makes every built-in type known)
+from petabatch.connections import Conv, Identity, Transpose
+from petabatch.layers import LCA, Input, Linear
+from petabatch.learning import Hebbian
+from petabatch.sources import Photographs
+from petabatch.spec.network import Network, Run
+from petabatch.weights import L2, Gaussian, WeightFile
+
+LEARNED = Path(__file__).parents[1] / "params" / "dictionary_8x8x3.npy"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Sparse coding of `slices` square crops at a time for `steps` steps each, tau 100."""
+
+    slices: int
+    image: int
+    channels: int
+    features: int
+    patch: int
+    stride: int
+    steps: int
+    photograph: str = "coffee"
+    """Not one that the learned dictionary has seen."""
+    learned: bool = False
+    learn: bool = False
+    """Learn from a random dictionary, an update after each display."""
+    displays: int = 1
+    threshold: float = 0.55
+    tau: float = 100.0
+    mode: str = "extra_shared"
+
+    @property
+    def units(self) -> int:
+        """Units of the code along a side."""
+        return self.image // self.stride
+
+    @property
+    def slice_steps(self) -> int:
+        """Steps of the whole run, of all slices."""
+        return self.slices * self.steps * self.displays
+
+    def network(self, kernel: str = "auto") -> Network:
+        """Return the network, with nothing recorded and nothing written."""
+        image, code = (self.image, self.image, self.channels), (self.units, self.units, self.features)
+        source: Any = Photographs(names=(self.photograph,), crop="random", normalize="standard")
+        rule = Hebbian(error="error", rate=1.0, momentum=0.8)
+        run: dict[str, Any] = {"kernel": kernel, "display": self.steps, "displays": self.displays}
+        return Network(
+            run=Run(batch=self.slices, **run),
+            layers={
+                "image": Input(shape=image, source=source),
+                "error": Linear(shape=image),
+                "V1": LCA(shape=code, tau=self.tau, threshold=self.threshold),
+                "recon": Linear(shape=image),
+            },
+            connections={
+                "image_to_error": Identity(pre="image", post="error"),
+                "recon_to_error": Identity(pre="recon", post="error", channel="inh", feedback=True),
+                "dictionary": Conv(
+                    pre="V1",
+                    post="recon",
+                    patch=(self.patch, self.patch),
+                    mode=self.mode,
+                    init=WeightFile(path=str(LEARNED)) if self.learned else Gaussian(),
+                    normalize=L2(),
+                    learn=rule if self.learn else None,
+                ),
+                "drive": Transpose(pre="error", post="V1", of="dictionary"),
+            },
+        )
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        return (
+            f"{self.slices} x {self.image}x{self.image}x{self.channels}, {self.features} features "
+            f"{self.patch}x{self.patch}, stride {self.stride}, {self.steps} steps"
+        )
+
+
+WORKLOADS = {
+    "W1": Workload(16, 32, 3, 128, 8, 2, 400),
+    "W1-learned": Workload(16, 32, 3, 128, 8, 2, 400, learned=True),
+    "W2": Workload(16, 32, 3, 128, 8, 2, 400, photograph="astronaut", learn=True, displays=10),
+    "W3": Workload(8, 256, 3, 512, 16, 4, 50),
+    "W4": Workload(1, 1024, 1, 64, 12, 2, 100, photograph="retina"),
+    "W5": Workload(64, 16, 1, 32, 8, 1, 400),
+}
