@@ -19,10 +19,10 @@ import numpy as np
 import threadpoolctl
 from bench_lca_step import clock, floor, patches
 
-from petabatch import membrane
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu, cpu_layout, cpu_lazy
 from petabatch.layers import LCA
+from petabatch.network import membrane
 from petabatch.sources.photographs import Photographs
 
 THRESHOLD = 0.55

@@ -18,10 +18,11 @@ from collections.abc import Callable
 import numpy as np
 import threadpoolctl
 
-from petabatch import geometry, membrane
+from petabatch import geometry
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu, cpu_layout
 from petabatch.layers import LCA
+from petabatch.network import membrane
 
 ROUNDS = 15
 # image, channels, features, patch, stride, warm-up steps, fraction of active units to aim at

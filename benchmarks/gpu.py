@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from petabatch import geometry, gpu
+from petabatch import geometry
+from petabatch.engine import gpu
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels

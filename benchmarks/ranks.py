@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from petabatch import simulation
-from petabatch.engine import Engine
+from petabatch.engine.engine import Engine
 from petabatch.parallel.comm import Comm, Serial, share
 from petabatch.parallel.launch import connect
 from petabatch.parallel.reduce import ExactSum

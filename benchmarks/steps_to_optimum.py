@@ -21,17 +21,17 @@ from typing import Any, Literal
 import numpy as np
 
 from petabatch.connections import Conv, Identity, Transpose
-from petabatch.engine import Engine
-from petabatch.graph import build
+from petabatch.engine.engine import Engine
 from petabatch.layers import FISTA, LCA, HeavyBall, Input, KneeTimeScale, Linear
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.probes import Energy, Optimality
+from petabatch.report.stability import step_limits
 from petabatch.sources import Photographs
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Initial, Layer, Probe
 from petabatch.spec.schedule import Every
-from petabatch.stability import step_limits
 from petabatch.weights import L2
 
 LEARNED = Path(__file__).parents[1] / "params" / "dictionary_8x8x3.npy"

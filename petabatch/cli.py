@@ -89,8 +89,8 @@ def check(
 ) -> None:
     """Validate a params file; print shapes, levels, feedback, memory and arithmetic."""
     from petabatch import simulation
-    from petabatch.explain import explain, summary
-    from petabatch.stability import step_limits
+    from petabatch.report.explain import explain, summary
+    from petabatch.report.stability import step_limits
 
     plan = simulation.plan(simulation.read(file, overrides or ()))
     typer.echo(explain(plan) if whole else summary(plan))
@@ -107,8 +107,8 @@ def draw(
     overrides: Set = None,
 ) -> None:
     """Draw the network; without --output print Mermaid text."""
-    from petabatch import draw as drawing
     from petabatch import simulation
+    from petabatch.report import draw as drawing
 
     graph = simulation.plan(simulation.read(file, overrides or ())).graph
     if output is None:
@@ -123,8 +123,8 @@ def info(
     devices: Annotated[bool, typer.Option("--devices", help="Show the GPUs, or why there are none.")] = False,
 ) -> None:
     """Tell what a run is and how far it got; without a directory, what this installation has."""
-    from petabatch import information
-    from petabatch.gpu import report
+    from petabatch.engine.gpu import report
+    from petabatch.report import information
 
     if devices:
         typer.echo(report())

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from petabatch.engine import Engine
-from petabatch.gpu import choose
-from petabatch.graph import build
+from petabatch.engine.engine import Engine
+from petabatch.engine.gpu import choose
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.spec.network import Network
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from petabatch import lazy
-from petabatch.engine import Engine
+from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError, Problem, StorageError
+from petabatch.network import lazy
+from petabatch.network.until import NAME
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
-from petabatch.until import NAME
 
 _OWN = {f"{NAME}/steps", f"{NAME}/gap", *lazy.KEYS}
 

@@ -11,24 +11,24 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch import catalog  # noqa: F401  (makes every built-in type known)
-from petabatch.engine import Engine
+from petabatch.engine.engine import Engine
+from petabatch.engine.gpu import choose
+from petabatch.engine.split import Split
 from petabatch.errors import ParamsError, RunDirectoryError, StoppedEarly
-from petabatch.gpu import choose
-from petabatch.graph import build
 from petabatch.logs import log, silence, to_file
+from petabatch.network.graph import build
+from petabatch.network.plan import Plan, schedule
 from petabatch.origin import set_out
 from petabatch.parallel.agree import agree_on, fingerprint
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
 from petabatch.parallel.watchdog import watched
-from petabatch.plan import Plan, schedule
 from petabatch.progress import Progress
 from petabatch.results import open as open_results
 from petabatch.signals import StopFlag, watch
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
-from petabatch.split import Split
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint, save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import Status, drop_after, write_index

@@ -86,7 +86,7 @@ def _argument(value: Any) -> Any:
 
 
 class EmulatedGpu:
-    """Stands in for `petabatch.gpu.Gpu`: kernels run on the host, arrays refuse to be mixed with numpy's."""
+    """Stands in for `engine.gpu.Gpu`: kernels run on the host, arrays refuse to be mixed with numpy's."""
 
     xp = far
     shared_limit = 227 * 1024

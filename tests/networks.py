@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from petabatch.connections import Conv, Identity, Transpose
-from petabatch.engine import Engine
-from petabatch.graph import build
+from petabatch.engine.engine import Engine
 from petabatch.layers import LCA, Input, Linear
 from petabatch.learning import Hebbian
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.probes import L0, Energy
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
 from petabatch.spec.parts import DISPLAY, Initial, Source

@@ -11,8 +11,8 @@ from networks import images, lca_network
 from petabatch import memory
 from petabatch.connections import Clone
 from petabatch.errors import ParamsError
-from petabatch.graph import build
 from petabatch.learning import Hebbian, Revive
+from petabatch.network.graph import build
 from petabatch.spec.network import ConnectionOutput, Network, Output
 from petabatch.spec.parts import Learning
 from petabatch.weights import Gaussian

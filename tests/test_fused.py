@@ -9,9 +9,8 @@ import pytest
 from networks import collect, images, lca_network, simulate
 from optimum import problem
 
-from petabatch.engine import Engine
-from petabatch.fused import FusedLoop
-from petabatch.graph import build
+from petabatch.engine.engine import Engine
+from petabatch.engine.fused import FusedLoop
 from petabatch.layers import (
     FISTA,
     ISTA,
@@ -22,8 +21,9 @@ from petabatch.layers import (
     LogTimeScale,
     MomentumLCA,
 )
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.probes.cost import Cost
 from petabatch.probes.terms import Sum

@@ -18,16 +18,17 @@ from test_revive import network as with_dead_features
 from test_surround import MIRRORED
 from test_surround import network as with_margins
 
-from petabatch import gpu, simulation
-from petabatch.engine import Engine
+from petabatch import simulation
+from petabatch.engine import gpu
+from petabatch.engine.engine import Engine
+from petabatch.engine.fused_gpu import GpuLoop
+from petabatch.engine.resident import slice_bytes
 from petabatch.errors import ResourceError
-from petabatch.fused_gpu import GpuLoop
-from petabatch.graph import build
 from petabatch.layers.timescale import KneeTimeScale
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum, fast_sums
-from petabatch.plan import schedule
-from petabatch.resident import slice_bytes
 from petabatch.spec.network import Network, Run, Until
 from petabatch.spec.schedule import Every
 

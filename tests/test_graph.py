@@ -8,9 +8,9 @@ from networks import GivenImages, GivenWeights, images, lca_network, simulate
 
 from petabatch.connections import Clone, Conv, Identity, Transpose
 from petabatch.errors import ParamsError
-from petabatch.graph import build
 from petabatch.layers import Input, Linear
 from petabatch.learning import Hebbian
+from petabatch.network.graph import build
 from petabatch.probes import L2
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from networks import collect, images, lca_network, simulate
 
-from petabatch.engine import Engine
-from petabatch.graph import build
+from petabatch.engine.engine import Engine
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.spec.network import Network
 from petabatch.spec.schedule import Every
 

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from petabatch import memory
 from petabatch.connections import Identity, Pool
 from petabatch.errors import NonFiniteError
-from petabatch.graph import build
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import (
     ISTA,
@@ -41,6 +40,7 @@ from petabatch.layers import (
     Squared,
 )
 from petabatch.layers.transfer import Polyline, Transfer
+from petabatch.network.graph import build
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, Moment
 

@@ -15,10 +15,10 @@ from networks import collect, images, lca_network, simulate
 from numba import njit
 from test_cpu_kernels import NUMPY, Problem, geometries, many_chunks, many_tiles, plain, problem
 
-from petabatch.engine import Engine
+from petabatch.engine.engine import Engine
+from petabatch.engine.lazy_loop import LazyLoop
 from petabatch.errors import ParamsError
 from petabatch.geometry import Patches
-from petabatch.graph import build
 from petabatch.kernels import cpu_lazy
 from petabatch.kernels.cpu_layout import shape
 from petabatch.kernels.cpu_lazy_rows import advance_lazily_in_rows
@@ -26,10 +26,10 @@ from petabatch.kernels.cpu_units import Units
 from petabatch.kernels.vector import operations, pair_operations
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
-from petabatch.lazy import KEYS
-from petabatch.lazy_loop import LazyLoop
+from petabatch.network.graph import build
+from petabatch.network.lazy import KEYS
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.spec.network import Network
 from petabatch.spec.schedule import Every
 

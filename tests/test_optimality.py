@@ -12,9 +12,9 @@ from optimum import METHODS, problem
 from pydantic import ValidationError
 
 from petabatch.errors import ParamsError
-from petabatch.graph import build
+from petabatch.network.graph import build
 from petabatch.probes import Optimality
-from petabatch.stability import step_limits
+from petabatch.report.stability import step_limits
 
 CASES = [
     {"shape": (9, 7, 1), "features": 3, "patch": (3, 5), "stride": 1},

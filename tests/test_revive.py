@@ -9,13 +9,13 @@ import pytest
 from networks import GivenWeights, collect, images, lca_network, simulate
 
 from petabatch import memory
-from petabatch.engine import Engine
+from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
-from petabatch.graph import build
 from petabatch.learning import Adam, Revive
 from petabatch.learning.decorrelate import decorrelate
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.sources import ImageArray
 from petabatch.spec.network import ConnectionOutput, Network, Output
 from petabatch.weights import Gaussian, ImagePatches

@@ -10,10 +10,10 @@ import pytest
 from conftest import Command, contents
 
 from petabatch import simulation
+from petabatch.engine.split import Split
 from petabatch.errors import ParamsError
-from petabatch.explain import summary
 from petabatch.parallel.comm import Serial
-from petabatch.split import Split
+from petabatch.report.explain import summary
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 

@@ -23,8 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petabatch import results
+from petabatch.engine.recorder import Record
 from petabatch.errors import FormatError, RunDirectoryError, StorageError
-from petabatch.recorder import Record
 from petabatch.storage import provenance
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.directory import RunDirectory

@@ -10,13 +10,13 @@ from networks import GivenImages, collect
 
 from petabatch import memory
 from petabatch.connections import Clone, Conv, Pool, Transpose
-from petabatch.engine import Engine
+from petabatch.engine.engine import Engine
 from petabatch.errors import InputError, ParamsError
-from petabatch.graph import build
 from petabatch.layers import Input, Linear
 from petabatch.learning import Hebbian
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.sources import ImageArray
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
 from petabatch.spec.schedule import Every

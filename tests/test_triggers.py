@@ -12,12 +12,12 @@ from networks import GivenImages, images, lca_network, simulate
 
 from petabatch import memory, openpv
 from petabatch.connections import Identity
-from petabatch.engine import Engine
+from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
-from petabatch.graph import build
 from petabatch.layers import LCA, Constant, HeavyBall, Input, LeakyIntegrator, Linear
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 

@@ -14,12 +14,12 @@ from networks import GivenImages, collect, images, lca_network, simulate
 
 from petabatch import results, simulation
 from petabatch.connections import Identity
-from petabatch.engine import Engine
+from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
-from petabatch.graph import build
 from petabatch.layers import LCA, HeavyBall, Input, KneeTimeScale, Linear
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import schedule
 from petabatch.probes import L1, Energy, Optimality
 from petabatch.spec.network import LayerOutput, Network, Output, Until
 

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from petabatch import memory
 from petabatch.connections import Conv
 from petabatch.errors import InputError, ParamsError
-from petabatch.graph import build
 from petabatch.layers import Linear
+from petabatch.network.graph import build
 from petabatch.random import stream
 from petabatch.sources import ImageArray
 from petabatch.spec.network import Network

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from petabatch.bench.trial import Trial, run
-from petabatch.engine import Engine
-from petabatch.fused import FusedLoop
+from petabatch.engine.engine import Engine
+from petabatch.engine.fused import FusedLoop
 from petabatch.kernels import cpu_layout, cpu_timing
 
 _REPEATS = 7

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.engine import Engine
-from petabatch.fuse import Loop, find_loop
+from petabatch.engine.engine import Engine
 from petabatch.geometry import Patches
-from petabatch.graph import build
+from petabatch.network.fuse import Loop, find_loop
+from petabatch.network.graph import build
+from petabatch.network.plan import Plan, multiply_adds, schedule
 from petabatch.parallel.comm import Serial
-from petabatch.plan import Plan, multiply_adds, schedule
 from petabatch.spec.network import Network
 
 _MOST = 2e11

@@ -20,7 +20,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.variable import Stream
 
 if TYPE_CHECKING:
-    from petabatch.recorder import Record
+    from petabatch.engine.recorder import Record
 
 _NAME = re.compile(r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
 _CHUNKED = 4096

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from petabatch.errors import Problem
-from petabatch.fuse import Loop, find_loop
 from petabatch.layers import LCA
+from petabatch.network.fuse import Loop, find_loop
 from petabatch.spec.parts import Layer
 from petabatch.variable import Variable
 
 if TYPE_CHECKING:
-    from petabatch.graph import Graph
+    from petabatch.network.graph import Graph
 
 NAME = "lazy"
 KEYS = tuple(f"{NAME}/{name}" for name in ("filtered", "history", "age"))

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from petabatch.fuse import Loop
-from petabatch.membrane import Weights
-from petabatch.plan import Plan
+from petabatch.engine.recorder import Recorder
+from petabatch.network.fuse import Loop
+from petabatch.network.membrane import Weights
+from petabatch.network.plan import Plan
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.probes.terms import Sum
-from petabatch.recorder import Recorder
 from petabatch.spec.parts import Probe
 
 

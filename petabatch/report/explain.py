@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from petabatch.features import split_layers
-from petabatch.plan import Plan, multiply_adds
-from petabatch.until import certificate
+from petabatch.network.features import split_layers
+from petabatch.network.plan import Plan, multiply_adds
+from petabatch.network.until import certificate
 
 
 def summary(plan: Plan) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from petabatch.fuse import Loop
-from petabatch.fused import FusedLoop, fuse_dense
+from petabatch.engine.fused import FusedLoop, fuse_dense
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu_lazy
 from petabatch.kernels.cpu import crop
 from petabatch.kernels.cpu_lazy_rows import advance_lazily_in_rows
-from petabatch.lazy import NAME, lazy_loop
-from petabatch.membrane import pace
-from petabatch.plan import Plan
+from petabatch.network.fuse import Loop
+from petabatch.network.lazy import NAME, lazy_loop
+from petabatch.network.membrane import pace
+from petabatch.network.plan import Plan
 from petabatch.variable import Array
 
 _spaces = threading.local()

@@ -10,18 +10,18 @@ from functools import partial
 
 import numpy as np
 
-from petabatch.fuse import Loop, find_loop
+from petabatch.engine.state import owned
+from petabatch.engine.watch import Watch
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu, cpu_layout
 from petabatch.kernels.cpu_gradient import dictionary_gradient
 from petabatch.kernels.cpu_rows import advance_rows
 from petabatch.layers import FISTA, LCA
-from petabatch.membrane import TIME_SCALES, numbers, pace, units
-from petabatch.plan import Plan
+from petabatch.network.fuse import Loop, find_loop
+from petabatch.network.membrane import TIME_SCALES, numbers, pace, units
+from petabatch.network.plan import Plan
 from petabatch.spec.parts import Learning
-from petabatch.state import owned
 from petabatch.variable import Array
-from petabatch.watch import Watch
 
 _spaces = threading.local()
 _SHARED_STEP = 50_000_000

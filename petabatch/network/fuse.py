@@ -15,7 +15,7 @@ from petabatch.layers import Constant, Input, Linear
 from petabatch.spec.parts import Layer
 
 if TYPE_CHECKING:
-    from petabatch.graph import Edge, Graph
+    from petabatch.network.graph import Edge, Graph
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def find_loop(graph: Graph, known: Callable[[Layer], bool] | None = None) -> Loo
     `known` says which layers can be its code; by default those whose rule is compiled.
     """
     if known is None:
-        from petabatch.membrane import is_known  # imports the compiler, which takes half a second
+        from petabatch.network.membrane import is_known  # imports the compiler, which takes half a second
 
         known = is_known
     layers = graph.network.layers

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from petabatch import lazy
-from petabatch.graph import Graph
+from petabatch.engine.lessons import normalise
 from petabatch.kernels.array import ArrayKernels
-from petabatch.lessons import normalise
+from petabatch.network import lazy
+from petabatch.network.graph import Graph
 from petabatch.random import stream
 from petabatch.variable import Array, Variable
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.graph import Edge, Graph
+from petabatch.engine.state import State
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import LCA, HeavyBall, Linear, MomentumLCA
+from petabatch.network.graph import Edge, Graph
 from petabatch.random import stream
-from petabatch.state import State
 from petabatch.variable import Array, Border
 
 WITHIN_ONE_PERCENT = 10.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.plan import Recording
+from petabatch.network.plan import Recording
 from petabatch.variable import Stream
 
 

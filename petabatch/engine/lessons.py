@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from petabatch.connections import Conv
-from petabatch.graph import Graph
 from petabatch.learning.decorrelate import decorrelate
+from petabatch.network.graph import Graph
 from petabatch.variable import Array
 
 SUMMED = ("product", "counts", "active")

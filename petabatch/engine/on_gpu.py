@@ -8,12 +8,12 @@ from typing import Protocol
 
 import numpy as np
 
-from petabatch.feed import Feed, Staging
-from petabatch.fused_gpu import GpuLoop, fuse_on
+from petabatch.engine.feed import Feed, Staging
+from petabatch.engine.fused_gpu import GpuLoop, fuse_on
+from petabatch.engine.resident import Memory, Resident
+from petabatch.engine.state import State
 from petabatch.kernels.cuda.loop import Device
-from petabatch.plan import Plan
-from petabatch.resident import Memory, Resident
-from petabatch.state import State
+from petabatch.network.plan import Plan
 from petabatch.variable import Array
 
 

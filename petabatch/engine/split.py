@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from petabatch.connections import Conv
-from petabatch.features import split_layers
-from petabatch.graph import build
+from petabatch.engine.recorder import Record
+from petabatch.network.features import split_layers
+from petabatch.network.graph import build
+from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
-from petabatch.plan import Plan, schedule
 from petabatch.probes import L0
-from petabatch.recorder import Record
 from petabatch.spec.network import Network, Parallel
 from petabatch.spec.parts import Initial, Probe, Reading
 from petabatch.variable import Array

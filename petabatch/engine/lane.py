@@ -8,22 +8,22 @@ from functools import partial
 
 import numpy as np
 
+from petabatch.engine.fused import FusedLoop
+from petabatch.engine.lazy_loop import LazyLoop, fuse
+from petabatch.engine.lessons import change, normalise
+from petabatch.engine.on_gpu import OnGpu
+from petabatch.engine.recorder import Recorder
+from petabatch.engine.resident import Resident
+from petabatch.engine.split import Split
+from petabatch.engine.state import State, owned, refresh
+from petabatch.engine.surround import Images, Surround
 from petabatch.errors import NonFiniteError
-from petabatch.fused import FusedLoop
-from petabatch.graph import Edge
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import LCA
-from petabatch.lazy_loop import LazyLoop, fuse
-from petabatch.lessons import change, normalise
-from petabatch.on_gpu import OnGpu
-from petabatch.plan import Lesson, Plan
-from petabatch.recorder import Recorder
-from petabatch.resident import Resident
+from petabatch.network.graph import Edge
+from petabatch.network.plan import Lesson, Plan
+from petabatch.network.until import QUANTITY, Rest, certificate
 from petabatch.spec.parts import Moment
-from petabatch.split import Split
-from petabatch.state import State, owned, refresh
-from petabatch.surround import Images, Surround
-from petabatch.until import QUANTITY, Rest, certificate
 from petabatch.variable import Array, Border, host
 
 Operation = Callable[[Moment], None]

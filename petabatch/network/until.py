@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from petabatch.checks import unknown
 from petabatch.connections import Conv
 from petabatch.errors import Problem
 from petabatch.layers import Input
+from petabatch.network.checks import unknown
 from petabatch.spec.network import Network, Until
 from petabatch.variable import Array, Variable
 

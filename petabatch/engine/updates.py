@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from petabatch.lessons import SUMMED, change, normalise
+from petabatch.engine.lessons import SUMMED, change, normalise
+from petabatch.engine.state import State, owned
+from petabatch.network.plan import Lesson, Plan
 from petabatch.parallel.agree import agree
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.reduce import ExactSum, fast_sums
-from petabatch.plan import Lesson, Plan
-from petabatch.state import State, owned
 from petabatch.variable import Array
 
 

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from petabatch.engine.watch import Watch
 from petabatch.errors import ResourceError
-from petabatch.fuse import Loop, find_loop
 from petabatch.kernels.cuda.loop import Device, LoopKernels
 from petabatch.kernels.cuda.source import Cell
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
-from petabatch.plan import Plan
+from petabatch.network.fuse import Loop, find_loop
+from petabatch.network.plan import Plan
 from petabatch.spec.parts import Learning
 from petabatch.variable import Array, host
-from petabatch.watch import Watch
 
 
 class GpuLoop:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.graph import Graph
 from petabatch.layers import Input
+from petabatch.network.graph import Graph
 from petabatch.spec.parts import Moment
 from petabatch.variable import Array
 

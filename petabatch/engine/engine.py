@@ -19,17 +19,17 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from petabatch.fused import FusedLoop, Rows
-from petabatch.lane import Lane
+from petabatch.engine.fused import FusedLoop, Rows
+from petabatch.engine.lane import Lane
+from petabatch.engine.on_gpu import OnGpu, Whole
+from petabatch.engine.recorder import Recorder
+from petabatch.engine.split import Split
+from petabatch.engine.state import State
+from petabatch.engine.surround import Images
+from petabatch.engine.updates import Updates
 from petabatch.logs import log
-from petabatch.on_gpu import OnGpu, Whole
+from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm, share
-from petabatch.plan import Plan
-from petabatch.recorder import Recorder
-from petabatch.split import Split
-from petabatch.state import State
-from petabatch.surround import Images
-from petabatch.updates import Updates
 
 _POLL = 0.005
 """Seconds between looks at messages on their way while lanes run."""

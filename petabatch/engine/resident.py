@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Protocol
 
+from petabatch.engine.state import State
 from petabatch.errors import ResourceError
-from petabatch.graph import Graph
-from petabatch.state import State
+from petabatch.network.graph import Graph
 from petabatch.variable import Array, host
 
 _SHARE = 0.85

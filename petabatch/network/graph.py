@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from petabatch.checks import (
+from petabatch.connections import Clone, Conv
+from petabatch.errors import ParamsError, Problem
+from petabatch.layers import Input
+from petabatch.network.checks import (
     check_borders,
     check_learning,
     check_names,
@@ -16,15 +19,12 @@ from petabatch.checks import (
     reporter,
     unknown,
 )
-from petabatch.connections import Clone, Conv
-from petabatch.errors import ParamsError, Problem
-from petabatch.features import check_features
-from petabatch.layers import Input
-from petabatch.lazy import check_kernel
-from petabatch.lazy import variables as lazy_variables
+from petabatch.network.features import check_features
+from petabatch.network.lazy import check_kernel
+from petabatch.network.lazy import variables as lazy_variables
+from petabatch.network.until import check_until, variables
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
-from petabatch.until import check_until, variables
 from petabatch.variable import Border, Variable
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from petabatch.errors import ResourceError
-from petabatch.graph import Graph
+from petabatch.network.graph import Graph
 
 _COLOURS = {"input": "#8fb9d9", "lca": "#f2b56b", "linear": "#d9d9d9", "constant": "#b8d8a8"}
 

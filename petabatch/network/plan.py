@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from petabatch.fuse import find_loop
-from petabatch.graph import Graph
 from petabatch.layers import Input
+from petabatch.network.fuse import find_loop
+from petabatch.network.graph import Graph
+from petabatch.network.until import NAME, next_look, variables
 from petabatch.spec.schedule import fires, next_fire
-from petabatch.until import NAME, next_look, variables
 from petabatch.variable import Stream
 
 BLOCK_OPERATIONS = 4e10
