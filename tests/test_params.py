@@ -63,7 +63,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     ),
     "neither a choice nor a number": (
         [("tau = 10.0", 'tau = 10.0\nborder = "miror"')],
-        [("border", "zero, mirror or a number"), ("border", "did you mean mirror?")],
+        [("border", "zero, mirror, image or a number"), ("border", "did you mean mirror?")],
     ),
     "a choice in a nested table": (
         [('error = "error", rate', 'average = "slice", error = "error", rate')],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from petabatch.geometry import GeometryError, Link, link, weight_shape
 from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu_patches import CpuKernels
 
 KERNELS = ArrayKernels(np)
 
@@ -130,3 +131,28 @@ def test_units_beyond_the_edge_deliver_what_the_border_says(border: str | float)
 def test_impossible_geometry_is_refused(pre: tuple, post: tuple, patch: tuple, words: str) -> None:
     with pytest.raises(GeometryError, match=words):
         link(pre, post, patch, shared=True)
+
+
+@settings(deadline=None)
+@given(links(), st.integers(1, 3), st.booleans(), st.integers(0, 99))
+def test_compiled_operators_on_weights_of_each_unit_agree_with_the_plain_ones(
+    found: tuple[Link, tuple[int, int, int], tuple[int, int, int], tuple[int, int]],
+    lanes: int,
+    own: bool,
+    seed: int,
+) -> None:
+    p, rng = found[0].patches, np.random.default_rng(seed)
+    coarse, fine = sorted(found[1:3], key=lambda shape: shape[0] * shape[1])
+    if not found[0].scatter and coarse[:2] == fine[:2]:
+        coarse, fine = fine, coarse
+    code, image = (rng.standard_normal((lanes, *shape)).astype("f4") for shape in (coarse, fine))
+    code *= rng.random(code.shape) < 0.3
+    patches = rng.standard_normal((lanes if own else 1, p.groups, p.features, p.length)).astype("f4")
+    fast = CpuKernels(np)
+    exact = code.astype(float), image.astype(float), patches.astype(float)
+    for mine, reference in (
+        (fast.synthesize(code, patches, p), KERNELS.synthesize(exact[0], exact[2], p)),
+        (fast.project(image, patches, p), KERNELS.project(exact[1], exact[2], p)),
+    ):
+        assert mine.dtype == np.float32
+        np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-4)

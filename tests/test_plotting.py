@@ -154,9 +154,7 @@ def test_importing_plotting_loads_neither_matplotlib_nor_the_simulator() -> None
     code = "import sys, petabatch.plotting; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "petabatch.plotting" in loaded.split()
-    assert not {"matplotlib", "h5py", "numba", "petabatch.engine", "petabatch.spec"} & set(
-        loaded.split()
-    )
+    assert not {"matplotlib", "h5py", "numba", "petabatch.engine", "petabatch.spec"} & set(loaded.split())
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from petabatch.engine.state import State, owned, refresh
 from petabatch.engine.surround import Images, Surround
 from petabatch.errors import NonFiniteError
 from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu_patches import CpuKernels
 from petabatch.layers import LCA
 from petabatch.network.graph import Edge
 from petabatch.network.plan import Lesson, Plan
@@ -62,7 +63,8 @@ class Lane:
         network = plan.graph.network
         self.gpu, self.split = gpu, split
         self.plan, self.lanes, self.recorder, self.readers = plan, lanes, recorder, readers
-        self.kernels = ArrayKernels(state.xp)
+        fast = state.xp is np and network.run.kernel != "array"
+        self.kernels = CpuKernels(np) if fast else ArrayKernels(state.xp)
         self.arrays = state.lane(lanes)
         self.rings = {name: Ring(self.arrays[f"layers/{name}/A"]) for name in network.layers}
         slices = range(state.lo + lanes.start, state.lo + lanes.stop)

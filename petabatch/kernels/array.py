@@ -55,18 +55,23 @@ class ArrayKernels:
 
     def project(self, fine: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
         """Return each coarse unit's scalar product with its patch of the fine layer, `[L, ny, nx, nf]`."""
-        out = self.xp.matmul(self.windows(fine, p, border), patches.swapaxes(-1, -2))
+        out = self.dots(self.windows(fine, p, border), patches)
         out = out.reshape(len(fine), p.y.units, p.x.units, p.features)
         return out[:, p.y.margin : p.y.units - p.y.margin, p.x.margin : p.x.units - p.x.margin]
 
     def synthesize(self, coarse: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
         """Return the sum of all patches weighted by the coarse layer, `[L, NY, NX, C]`; cut at the edge."""
-        columns = self.xp.matmul(self.coarse(coarse, p, border), patches)
+        columns = self.mixtures(self.coarse(coarse, p, border), patches)
         columns = columns.reshape(len(coarse), p.y.units, p.x.units, p.y.size, p.x.size, p.channels)
+        padded = self.overlap(columns, p)
+        return padded[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
+
+    def overlap(self, columns: Array, p: Patches) -> Array:
+        """Return the sum of patches `[L, units y, units x, rows, columns, C]` in their places."""
         # Room beyond the last patch, so that every strided slice below has the same length.
         rows = max(p.y.padded, p.y.offset + p.y.size + p.y.stride * p.y.units)
         cols = max(p.x.padded, p.x.offset + p.x.size + p.x.stride * p.x.units)
-        padded = self.xp.zeros((len(coarse), rows, cols, p.channels), columns.dtype)
+        padded = self.xp.zeros((len(columns), rows, cols, p.channels), columns.dtype)
         for dy in range(p.y.size):
             y = p.y.offset + dy
             for dx in range(p.x.size):
@@ -76,7 +81,15 @@ class ArrayKernels:
                     y : y + p.y.stride * p.y.units : p.y.stride,
                     x : x + p.x.stride * p.x.units : p.x.stride,
                 ] += columns[:, :, :, dy, dx]
-        return padded[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
+        return padded
+
+    def dots(self, windows: Array, patches: Array) -> Array:
+        """Return the scalar product of each window `[L, G, M, K]` and patch, `[L, G, M, nf]`."""
+        return self.xp.matmul(windows, patches.swapaxes(-1, -2))
+
+    def mixtures(self, units: Array, patches: Array) -> Array:
+        """Return the patches weighted by each position's units `[L, G, M, nf]`, `[L, G, M, K]`."""
+        return self.xp.matmul(units, patches)
 
     def outer(
         self,

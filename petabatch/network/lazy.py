@@ -24,7 +24,7 @@ KEYS = tuple(f"{NAME}/{name}" for name in ("filtered", "history", "age"))
 _LASTING = 2.0
 """Time constants for which an image must be shown: before, all potentials move and nobody sleeps long."""
 _LEAST = 1_000_000
-"""Multiply-adds of a step below which `auto` computes all units: there, little is saved (measured)."""
+"""Multiply-adds of a step below which `auto` computes all units: there is little to save (a guess)."""
 
 
 def lazy_loop(graph: Graph) -> Loop | None:
