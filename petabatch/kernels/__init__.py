@@ -1,1 +1,7 @@
-"""The numerical operations: `array` is the readable reference, `cpu` the fast ones a profile asked for."""
+"""The numerical operations: `array` is the readable reference, `cpu` and `cuda` what profiles asked for."""
+
+from pathlib import Path
+
+from petabatch.kernels.fresh import drop_stale
+
+drop_stale(Path(__file__).parent)
