@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, wait
+from functools import partial
 from typing import Any
 
 from petabatch.kernels.cpu import join_strips
@@ -39,8 +40,8 @@ def advance_lazily_in_rows(
     def make(step: int, age: int, rescale: bool) -> None:
         look, last = bool(watched[step]), step == steps - 1
 
-        def wake(thread: int) -> None:
-            for tile in range(*share(thread, tiles)):
+        def wake(thread: int, queue: Iterator[int]) -> None:
+            for tile in queue:
                 wake_tile(
                     tile, age, rescale, look, units, state, weights, c, t, s, works[thread], benches[thread]
                 )  # fmt: skip
@@ -50,7 +51,7 @@ def advance_lazily_in_rows(
             if not last:
                 subtract(thread)
 
-        together(wake)
+        together(partial(wake, queue=iter(range(tiles))))
         if look:
             look_back(error, common.tallies, sums[step])
         together(join)

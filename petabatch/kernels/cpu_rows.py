@@ -1,13 +1,15 @@
 """The steps of one slice on several threads: tiles of rows in place of slices, with the same bits.
 
 For a rank with fewer slices than cores. Threads meet twice in a step, so a step should take much longer than
-the tenth of a millisecond this costs.
+the tenth of a millisecond this costs. Tiles differ in active units, so each thread takes the next one when it
+is done with the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, wait
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,8 +45,8 @@ def advance_rows(
     def subtract(thread: int) -> None:
         residual(image, factor, recon, *share(thread, s.height), s, common.error)
 
-    def compare(thread: int) -> None:
-        for tile in range(*share(thread, tiles)):
+    def compare(thread: int, queue: Iterator[int]) -> None:
+        for tile in queue:
             compare_tile(tile, units, weights, s, works[thread])
 
     def together(work: Callable[[int], None]) -> None:
@@ -57,11 +59,11 @@ def advance_rows(
         """Make a step but for its residual, which is there; write the next one's; return the energy."""
         look, last = bool(p.adaptive or watched[step]), step == steps - 1
         if c.rule == ACCELERATED:
-            together(compare)
+            together(partial(compare, queue=iter(range(tiles))))
         e, rest = (np.float32(number) for number in rates(c, p, seen, common.tallies))
 
-        def update(thread: int) -> None:
-            for tile in range(*share(thread, tiles)):
+        def update(thread: int, queue: Iterator[int]) -> None:
+            for tile in queue:
                 update_tile(tile, step == 0, last, look, units, weights, c, e, rest, s, works[thread])
 
         def join(thread: int) -> None:
@@ -69,7 +71,7 @@ def advance_rows(
             if not last:
                 subtract(thread)
 
-        together(update)
+        together(partial(update, queue=iter(range(tiles))))
         restart(c, p, common.tallies)
         if look:
             sums[step] = found = sums_of_step(s, common)
