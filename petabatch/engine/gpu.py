@@ -137,7 +137,7 @@ class Gpu:
         try:
             work()
             graph = self._stream.end_capture()
-        except (RuntimeError, NotImplementedError) as error:
+        except RuntimeError as error:  # of CUDA, or of a library that cannot be captured
             self._graphs = False
             log.warning("no CUDA graph: kernels are launched one by one (%s)", error)
             with suppress(RuntimeError):  # leave the state of capturing, in which nothing runs
