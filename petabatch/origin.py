@@ -62,6 +62,12 @@ def set_out(engine: Engine, origin: Path) -> None:
 
 
 def _head(origin: Path) -> Path:
+    if not origin.exists():
+        raise StorageError(
+            f"{origin}: there is no such run or checkpoint\n"
+            "    expected: a run directory, or a file checkpoints/step_*.h5 in one\n"
+            f"    hint:     paths are relative to the params file or to {Path.cwd()}"
+        )
     if not origin.is_dir():
         return origin
     head = latest_checkpoint(RunDirectory.open(origin))

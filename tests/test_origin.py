@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest import Command, contents
 
-from petabatch import simulation
+from petabatch import origin, simulation
 from petabatch.errors import ParamsError, StorageError
 
 STOP = 25
@@ -125,3 +125,8 @@ def test_the_rules_mean_the_same_on_any_number_of_ranks(
     done = petabatch("run", small, "--out", "three", "-q", *flags, ranks=3)
     assert done.returncode == 0, done.stderr
     assert contents(small.parent / "three" / "run.h5") == contents(one / "run.h5")
+
+
+def test_an_origin_that_is_not_there_is_named_with_what_it_could_be(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"nowhere: there is no such run or checkpoint\n.*expected"):
+        origin._head(tmp_path / "nowhere")
