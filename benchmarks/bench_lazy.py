@@ -20,7 +20,7 @@ import threadpoolctl
 from bench_lca_step import clock, floor, patches
 
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu, cpu_layout, cpu_lazy
+from petabatch.kernels import cpu, cpu_layout, cpu_lazy, cpu_lazy_layout
 from petabatch.layers import LCA
 from petabatch.network import membrane
 from petabatch.sources.photographs import Photographs
@@ -42,11 +42,11 @@ class Side:
         self.units, self.cell = membrane.units(layer, state), membrane.numbers(layer)
         self.pace = membrane.pace(layer, 1, {}, None)
         self.s, self.work = cpu_layout.shape(p), cpu_layout.scratch(p)
-        self.dictionary, self.bench = cpu_layout.dictionary(p), cpu_lazy.bench(p)
+        self.dictionary, self.bench = cpu_layout.dictionary(p), cpu_lazy_layout.bench(p)
         cpu_layout.pack(weights, p, self.dictionary)
-        self.features = cpu_lazy.features(p, self.dictionary.groups)
-        cpu_lazy.fill(weights, p, self.features)
-        self.sleep = cpu_lazy.sleep(p, np.zeros(p.positions * p.features, "f4"))
+        self.features = cpu_lazy_layout.features(p, self.dictionary.groups)
+        cpu_lazy_layout.fill(weights, p, self.features)
+        self.sleep = cpu_lazy_layout.sleep(p, np.zeros(p.positions * p.features, "f4"))
         self.computed = 0.0
 
     def dense(self, steps: int) -> None:
@@ -60,7 +60,7 @@ class Side:
         watched = (np.zeros(steps, bool), np.zeros((steps, 3)))
         e, rest = self.pace.e, self.pace.rest
         ends: Any = (self.image, np.float32(1), self.recon, self.error, self.units, self.sleep, self.features)
-        numbers = (self.cell, e, rest, cpu_lazy.fading(e, rest), 0, self.s, self.work, self.bench)
+        numbers = (self.cell, e, rest, cpu_lazy_layout.fading(e, rest), 0, self.s, self.work, self.bench)
         _, computed = cpu_lazy.advance_lazily(*ends, *numbers, steps, *watched)
         self.computed = computed / max(steps, 1) / self.units.A.size
 

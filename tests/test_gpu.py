@@ -18,12 +18,12 @@ from test_revive import network as with_dead_features
 from test_surround import MIRRORED
 from test_surround import network as with_margins
 
-from petabatch import simulation
+from petabatch import session, simulation
 from petabatch.engine import gpu
 from petabatch.engine.engine import Engine
 from petabatch.engine.fused_gpu import GpuLoop
 from petabatch.engine.resident import slice_bytes
-from petabatch.errors import ResourceError
+from petabatch.errors import ResourceError, StoppedEarly
 from petabatch.layers.timescale import KneeTimeScale
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
@@ -144,7 +144,7 @@ def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: py
     out, alone = small.parent / "changing", small.parent / "alone"
     loaded = simulation.read(small)
     simulation.run(loaded, alone, quiet=True)
-    original = simulation._Session._meet
+    original = session.Session._meet
     for number, device in enumerate(("cpu", "gpu", "cpu")):
         last = 20 * (number + 1)
 
@@ -152,12 +152,12 @@ def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: py
             flag.received = int(step >= last)
             original(self, step, flag)
 
-        monkeypatch.setattr(simulation._Session, "_meet", meet)
+        monkeypatch.setattr(session.Session, "_meet", meet)
         if number == 0:
-            with pytest.raises(simulation.StoppedEarly):
+            with pytest.raises(StoppedEarly):
                 simulation.run(loaded, out, quiet=True)
         elif last < 60:
-            with pytest.raises(simulation.StoppedEarly):
+            with pytest.raises(StoppedEarly):
                 simulation.resume(out, quiet=True, device=device)
         else:
             simulation.resume(out, quiet=True, device=device)

@@ -19,7 +19,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.lazy_loop import LazyLoop
 from petabatch.errors import ParamsError
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu_lazy
+from petabatch.kernels import cpu_lazy, cpu_lazy_layout
 from petabatch.kernels.cpu_layout import shape
 from petabatch.kernels.cpu_lazy_rows import advance_lazily_in_rows
 from petabatch.kernels.cpu_units import Units
@@ -52,12 +52,12 @@ class Lazy:
         recon, error, A, V, _, _ = case.start()
         self.recon, self.error = recon, error
         self.units = Units(A, V, np.zeros(0, "f4"))
-        self.s, self.work, self.bench = shape(p), case.scratch(), cpu_lazy.bench(p)
-        self.features = cpu_lazy.features(p, case.packed().groups)
-        cpu_lazy.fill(case.weights, p, self.features)
+        self.s, self.work, self.bench = shape(p), case.scratch(), cpu_lazy_layout.bench(p)
+        self.features = cpu_lazy_layout.features(p, case.packed().groups)
+        cpu_lazy_layout.fill(case.weights, p, self.features)
         self.e = np.float32(case.decay)
-        self.t = cpu_lazy.fading(self.e, 1 - self.e)
-        self.sleep, self.age, self.computed = cpu_lazy.sleep(p, V.copy()), 0, 0
+        self.t = cpu_lazy_layout.fading(self.e, 1 - self.e)
+        self.sleep, self.age, self.computed = cpu_lazy_layout.sleep(p, V.copy()), 0, 0
 
     def arguments(self) -> tuple[Any, ...]:
         case = self.case
@@ -209,7 +209,7 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(threads: in
     case = problem(many_tiles, TRANSFERS[1])
     alone, together = Lazy(case), Lazy(case)
     works = [together.work, *(case.scratch() for _ in range(threads - 1))]
-    benches = [together.bench, *(cpu_lazy.bench(many_tiles) for _ in range(threads - 1))]
+    benches = [together.bench, *(cpu_lazy_layout.bench(many_tiles) for _ in range(threads - 1))]
     sums = np.zeros((9, 3))
     with ThreadPoolExecutor(threads) as pool:
         together.age = advance_lazily_in_rows(

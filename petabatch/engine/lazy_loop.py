@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.engine.fused import FusedLoop, fuse_dense
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu_lazy
+from petabatch.kernels import cpu_lazy, cpu_lazy_layout
 from petabatch.kernels.cpu import crop
 from petabatch.kernels.cpu_lazy_rows import advance_lazily_in_rows
 from petabatch.network.fuse import Loop
@@ -25,15 +25,15 @@ class Space:
     """What a thread needs beside the space of `FusedLoop`."""
 
     def __init__(self, p: Patches, groups: Array) -> None:
-        self.features = cpu_lazy.features(p, groups)
+        self.features = cpu_lazy_layout.features(p, groups)
         self.filled = np.full((p.features, p.length), np.nan, np.float32)
         """The weights that `features` holds."""
-        self.benches: list[cpu_lazy.Bench] = []
+        self.benches: list[cpu_lazy_layout.Bench] = []
 
-    def bench(self, p: Patches, threads: int) -> list[cpu_lazy.Bench]:
+    def bench(self, p: Patches, threads: int) -> list[cpu_lazy_layout.Bench]:
         """Return scratch for this thread and others that help it; made once."""
         while len(self.benches) < threads:
-            self.benches.append(cpu_lazy.bench(p))
+            self.benches.append(cpu_lazy_layout.bench(p))
         return self.benches[:threads]
 
 
@@ -44,10 +44,10 @@ class LazyLoop(FusedLoop):
         super().__init__(plan, loop, arrays)
         self.age = arrays[f"{NAME}/age"]
         self.filtered = arrays[f"{NAME}/filtered"].reshape(self.error.shape)
-        self.sleep = cpu_lazy.sleep(self.patches, arrays[f"{NAME}/history"].reshape(-1))
+        self.sleep = cpu_lazy_layout.sleep(self.patches, arrays[f"{NAME}/history"].reshape(-1))
         speed = pace(self.layer, self.dt, self.state, None)
         self.e, self.rest = speed.e, speed.rest
-        self.fading = cpu_lazy.fading(self.e, self.rest)
+        self.fading = cpu_lazy_layout.fading(self.e, self.rest)
         self._known = False
         """The alarms of this slice are set."""
         self._behind = False
@@ -58,7 +58,7 @@ class LazyLoop(FusedLoop):
         super().load_weights()
         mine = self._lazy_space()
         if not np.array_equal(self.weights, mine.filled):
-            cpu_lazy.fill(self.weights, self.patches, mine.features)
+            cpu_lazy_layout.fill(self.weights, self.patches, mine.features)
             mine.filled[...] = self.weights
 
     def run(self, first: int, last: int, fresh: bool) -> Array:
@@ -97,7 +97,7 @@ class LazyLoop(FusedLoop):
         self.show()
         self.age[...] = 0
 
-    def _begin(self, bench: cpu_lazy.Bench) -> None:
+    def _begin(self, bench: cpu_lazy_layout.Bench) -> None:
         """Set the state that the steps go on from, if it is not there."""
         anew, space = self.age[0] == 0, self._space()
         if anew:
@@ -112,7 +112,7 @@ class LazyLoop(FusedLoop):
         """Have the kernels compiled that `show` and `_begin` call, on nothing."""
         space = self._space()
         self._potentials(range(len(space.scratch.strips), len(space.scratch.strips) + 1))
-        nobody = cpu_lazy.sleep(self.patches, np.zeros(0, np.float32))
+        nobody = cpu_lazy_layout.sleep(self.patches, np.zeros(0, np.float32))
         cpu_lazy.paste(self.filtered, space.shape, nobody.filtered)
         cpu_lazy.begin_anew(nobody, space.shape, space.scratch, self._lazy_space().bench(self.patches, 1)[0])
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from petabatch.kernels.cpu import join_strips
 from petabatch.kernels.cpu_layout import Scratch, Shape
-from petabatch.kernels.cpu_lazy import Bench, Fading, Features, Sleep, filter_rows, look_back, wake_tile
+from petabatch.kernels.cpu_lazy import filter_rows, look_back, wake_tile
+from petabatch.kernels.cpu_lazy_layout import Bench, Fading, Features, Sleep
 from petabatch.kernels.cpu_units import Cell, Units
 from petabatch.variable import Array
 
