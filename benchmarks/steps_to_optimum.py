@@ -20,11 +20,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from petabatch.connections import Conv, Identity, Transpose
+from petabatch.connections import Conv
 from petabatch.engine.engine import Engine
-from petabatch.layers import FISTA, LCA, HeavyBall, Input, KneeTimeScale, Linear
+from petabatch.layers import FISTA, LCA, HeavyBall, Input, KneeTimeScale
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
+from petabatch.network.sparse_coding import sparse_coding
 from petabatch.parallel.comm import Serial
 from petabatch.probes import Energy, Optimality
 from petabatch.report.stability import step_limits
@@ -60,26 +61,17 @@ class Setup:
 
     def network(self, code: Layer, probes: dict[str, Probe], seed: int = 1, **run: Any) -> Network:
         """Return image -> error -> code -> recon -> error with this code layer."""
-        return Network(
+        return sparse_coding(
+            Input(shape=IMAGE, source=Photographs(normalize="standard")),
+            code,
+            Conv(
+                pre="code",
+                post="recon",
+                patch=(8, 8),
+                init=Given(array=self.dictionary),
+                normalize=L2(),
+            ),
             run=Run(batch=self.slices, seed=seed, **run),
-            layers={
-                "image": Input(shape=IMAGE, source=Photographs(normalize="standard")),
-                "error": Linear(shape=IMAGE),
-                "code": code,
-                "recon": Linear(shape=IMAGE),
-            },
-            connections={
-                "image_to_error": Identity(pre="image", post="error"),
-                "recon_to_error": Identity(pre="recon", post="error", channel="inh", feedback=True),
-                "dictionary": Conv(
-                    pre="code",
-                    post="recon",
-                    patch=(8, 8),
-                    init=Given(array=self.dictionary),
-                    normalize=L2(),
-                ),
-                "drive": Transpose(pre="error", post="code", of="dictionary"),
-            },
             probes=probes,
         )
 

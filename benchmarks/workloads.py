@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from petabatch import catalog  # noqa: F401  (makes every built-in type known)
-from petabatch.connections import Conv, Identity, Transpose
-from petabatch.layers import LCA, Input, Linear
+from petabatch.connections import Conv
+from petabatch.layers import LCA, Input
 from petabatch.learning import Hebbian
+from petabatch.network.sparse_coding import sparse_coding
 from petabatch.sources import Photographs
 from petabatch.spec.network import Network, Run
 from petabatch.weights import L2, Gaussian, WeightFile
@@ -54,28 +55,19 @@ class Workload:
         source: Any = Photographs(names=(self.photograph,), crop="random", normalize="standard")
         rule = Hebbian(error="error", rate=1.0, momentum=0.8)
         run: dict[str, Any] = {"kernel": kernel, "display": self.steps, "displays": self.displays}
-        return Network(
+        return sparse_coding(
+            Input(shape=image, source=source),
+            LCA(shape=code, tau=self.tau, threshold=self.threshold),
+            Conv(
+                pre="V1",
+                post="recon",
+                patch=(self.patch, self.patch),
+                mode=self.mode,
+                init=WeightFile(path=str(LEARNED)) if self.learned else Gaussian(),
+                normalize=L2(),
+                learn=rule if self.learn else None,
+            ),
             run=Run(batch=self.slices, **run),
-            layers={
-                "image": Input(shape=image, source=source),
-                "error": Linear(shape=image),
-                "V1": LCA(shape=code, tau=self.tau, threshold=self.threshold),
-                "recon": Linear(shape=image),
-            },
-            connections={
-                "image_to_error": Identity(pre="image", post="error"),
-                "recon_to_error": Identity(pre="recon", post="error", channel="inh", feedback=True),
-                "dictionary": Conv(
-                    pre="V1",
-                    post="recon",
-                    patch=(self.patch, self.patch),
-                    mode=self.mode,
-                    init=WeightFile(path=str(LEARNED)) if self.learned else Gaussian(),
-                    normalize=L2(),
-                    learn=rule if self.learn else None,
-                ),
-                "drive": Transpose(pre="error", post="V1", of="dictionary"),
-            },
         )
 
     def __str__(self) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from petabatch import memory
-from petabatch.connections import Conv, Identity, Transpose
+from petabatch.connections import Conv
 from petabatch.errors import InputError
-from petabatch.layers import FISTA, Input, Linear
+from petabatch.layers import FISTA, Input
+from petabatch.network.sparse_coding import sparse_coding
 from petabatch.probes import Optimality
 from petabatch.sources import ImageArray
 from petabatch.spec.network import LayerOutput, Network, Output, Run, Until
@@ -88,27 +89,17 @@ def _network(
 ) -> Network:
     """Return image -> error -> code -> recon -> error, one image for each slice."""
     _, ny, nx, channels = images.shape
-    shape = (ny, nx, channels)
-    return Network(
+    return sparse_coding(
+        Input(shape=(ny, nx, channels), source=ImageArray(data=images, crop="top_left"), every=NEVER),
+        FISTA(shape=units, threshold=threshold, signed=signed),
+        Conv(
+            pre="code",
+            post="recon",
+            patch=dictionary.shape[1:3],
+            init=WeightArray(data=dictionary),
+            normalize=Unchanged(),
+        ),
         run=run,
-        layers={
-            "image": Input(shape=shape, source=ImageArray(data=images, crop="top_left"), every=NEVER),
-            "error": Linear(shape=shape),
-            "code": FISTA(shape=units, threshold=threshold, signed=signed),
-            "recon": Linear(shape=shape),
-        },
-        connections={
-            "image_to_error": Identity(pre="image", post="error"),
-            "recon_to_error": Identity(pre="recon", post="error", channel="inh", feedback=True),
-            "dictionary": Conv(
-                pre="code",
-                post="recon",
-                patch=dictionary.shape[1:3],
-                init=WeightArray(data=dictionary),
-                normalize=Unchanged(),
-            ),
-            "drive": Transpose(pre="error", post="code", of="dictionary"),
-        },
         probes={
             "optimality": Optimality(
                 image="image",

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from networks import GivenImages, GivenWeights, images, simulate
 
-from petabatch.connections import Conv, Identity, Transpose
-from petabatch.layers import FISTA, LCA, HeavyBall, Input, Linear
+from petabatch.connections import Conv
+from petabatch.layers import FISTA, LCA, HeavyBall, Input
+from petabatch.network.sparse_coding import sparse_coding
 from petabatch.probes import Energy, Optimality
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import DISPLAY
@@ -91,29 +92,20 @@ class Problem:
         )
         shape = self.data.shape[2:]
         names = {"image": "image", "reconstruction": "recon", "code": "V1", "drive": "drive"}
-        return Network(
+        return sparse_coding(
+            Input(shape=shape, source=GivenImages(data=self.data)),
+            layer,
+            Conv(
+                pre="V1",
+                post="recon",
+                patch=self.weights.shape[3:5],
+                init=GivenWeights(data=self.weights),
+            ),
             run=Run(
                 batch=len(self.data),
                 display=steps,
                 **{"precision": "float64", "displays": 1, **run},
             ),
-            layers={
-                "image": Input(shape=shape, source=GivenImages(data=self.data)),
-                "error": Linear(shape=shape),
-                "V1": layer,
-                "recon": Linear(shape=shape),
-            },
-            connections={
-                "image_to_error": Identity(pre="image", post="error"),
-                "recon_to_error": Identity(pre="recon", post="error", channel="inh", feedback=True),
-                "dictionary": Conv(
-                    pre="V1",
-                    post="recon",
-                    patch=self.weights.shape[3:5],
-                    init=GivenWeights(data=self.weights),
-                ),
-                "drive": Transpose(pre="error", post="V1", of="dictionary"),
-            },
             probes={
                 "optimum": Optimality(
                     **names, coefficient=self.threshold, signed=self.signed, every=Every(every)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from petabatch.connections import Conv, Identity, Transpose
-from petabatch.layers import LCA, Input, Linear
+from petabatch.connections import Conv
+from petabatch.layers import LCA, Input
+from petabatch.network.sparse_coding import sparse_coding
 from petabatch.sources import ImageArray
-from petabatch.spec.network import Network, Run
+from petabatch.spec.network import Run
 from petabatch.weights import L2, Gaussian
 
 _IMAGES = 64
@@ -30,19 +31,10 @@ def natural_noise(shape: tuple[int, int, int]) -> np.ndarray:
 
 SHAPE = (32, 32, 3)
 
-network = Network(
+network = sparse_coding(
+    Input(shape=SHAPE, source=ImageArray(data=natural_noise(SHAPE), normalize="standard")),
+    LCA(shape=(16, 16, 128), threshold=0.55),
+    Conv(pre="V1", post="recon", patch=(8, 8), init=Gaussian(), normalize=L2()),
     title="built-in network",
     run=Run(batch=16, display=400, displays=1),
-    layers={
-        "image": Input(shape=SHAPE, source=ImageArray(data=natural_noise(SHAPE), normalize="standard")),
-        "error": Linear(shape=SHAPE),
-        "V1": LCA(shape=(16, 16, 128), threshold=0.55),
-        "recon": Linear(shape=SHAPE),
-    },
-    connections={
-        "image_to_error": Identity(pre="image", post="error"),
-        "recon_to_error": Identity(pre="recon", post="error", channel="inh", feedback=True),
-        "dictionary": Conv(pre="V1", post="recon", patch=(8, 8), init=Gaussian(), normalize=L2()),
-        "error_to_V1": Transpose(pre="error", post="V1", of="dictionary"),
-    },
 )
