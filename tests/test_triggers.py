@@ -141,7 +141,7 @@ def _drive(network: Network, error: np.ndarray) -> np.ndarray:
     """Return what the transposed dictionary makes of an error, `[lanes, ny, nx, nf]`."""
     engine = Engine(schedule(build(network)), Serial(), 1)
     engine.start()
-    return np.asarray(engine.lanes[0].through("drive", error))
+    return np.asarray(engine.lanes[0].wires.through("drive", error))
 
 
 def test_only_a_network_that_updates_in_every_step_is_fused() -> None:

@@ -1,0 +1,170 @@
+"""What arrives at a layer and what a connection learns from: activities, seen through connections.
+
+drive of a layer = sum over its connections of  factor * (weights of the connection, applied to the activity
+of its pre layer some steps ago);  Hebbian product of a connection = pre activity times post activity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from petabatch.engine.fused import FusedLoop
+from petabatch.engine.fused_gpu import GpuLoop
+from petabatch.engine.split import Split
+from petabatch.engine.state import owned
+from petabatch.engine.surround import Surround
+from petabatch.kernels.array import ArrayKernels
+from petabatch.network.graph import Edge, Graph
+from petabatch.variable import Array, Border
+
+
+class Ring:
+    """The last activities of a layer: step t stands in place t modulo the length."""
+
+    def __init__(self, activity: Array) -> None:
+        self.length = activity.shape[1]
+        self._places = [activity[:, place] for place in range(self.length)]
+
+    def at(self, step: int) -> Array:
+        """Return the activity of `step`, `[lanes, ny, nx, nf]`."""
+        return self._places[step % self.length]
+
+    def stand(self, step: int) -> None:
+        """Let the activity of `step` be that of the step before."""
+        if self.length > 1:
+            self.at(step)[...] = self.at(step - 1)
+
+
+class Wires:
+    """The connections of a lane, on its arrays."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernels: ArrayKernels,
+        arrays: Mapping[str, Array],
+        surrounds: Mapping[str, Surround],
+        split: Split | None = None,
+    ) -> None:
+        """Wire `arrays`, a lane's views; `surrounds` are the images beyond the edges of its inputs."""
+        self.graph, self.kernels, self.arrays = graph, kernels, arrays
+        self.surrounds, self.split = surrounds, split
+        self.rings = {name: Ring(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
+
+    def drive(self, layer: str) -> Callable[[int], list[Array]]:
+        """Return the function of the step that gives a layer's drive: its buffers `[lanes, ny, nx, nf]`."""
+        like, channels = self.rings[layer].at(0), self.graph.network.layers[layer].channels
+        buffers = 1 + max((buffer for buffer, _ in channels.values()), default=0)
+        drive = [self.kernels.xp.zeros(like.shape, like.dtype) for _ in range(buffers)]
+        incoming = [(edge, self._arrival(edge)) for edge in self.graph.edges[layer]]
+
+        def gather(step: int) -> list[Array]:
+            for buffer in drive:
+                buffer[...] = 0
+            for edge, arrival in incoming:
+                drive[edge.buffer] += edge.factor * arrival(step)
+            return drive
+
+        return gather
+
+    def reset_potential(self, source: str | None, layer: str, step: int) -> Array | None:
+        """Return the potential that a layer starts anew from, `[lanes, ny, nx, nf]`; None is its own."""
+        if source is None:
+            return None
+        potential = self.arrays.get(f"layers/{source}/V")
+        lookback = self.graph.reset_lookback(source, layer)
+        return self.rings[source].at(step - lookback) if potential is None else potential
+
+    def through(self, connection: str, activity: Array) -> Array:
+        """Return what a connection would deliver of this activity, with its weights of now."""
+        via, wiring = self.graph.network.connections[connection], self.graph.wirings[connection]
+        patches = self._patches(wiring.weights)
+        # This activity need not be an image's, so nothing is known beyond its edge.
+        border = "zero" if via.pre in self.surrounds else self.graph.border(via.pre)
+        return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
+
+    def product(self, weights: str, step: int, fused: FusedLoop | GpuLoop | None) -> None:
+        """Compute what a lesson of `weights` sums over slices, wherever these weights are used and learn.
+
+        It stands in the connection's own arrays: its Hebbian product, what its rule counts, and how often
+        features were active. `fused` is the loop that makes the steps, which may know the product.
+        """
+        mine = owned(self.arrays, f"connections/{weights}")
+        for number, (name, against) in enumerate(self.graph.lessons[weights]):
+            for kind, values in self._terms(weights, name, against, mine, step, fused).items():
+                mine[kind][...] = values if number == 0 else mine[kind] + values
+
+    def _arrival(self, edge: Edge) -> Callable[[int], Array]:
+        """Return the function of the step that gives what an edge delivers."""
+        connection, wiring = edge.connection, edge.wiring
+        ring, pre = self.rings[connection.pre], connection.pre
+        patches = self._patches(wiring.weights)
+
+        def arrival(step: int) -> Array:
+            seen = step - edge.lookback
+            return connection.deliver(self.kernels, wiring, ring.at(seen), self._border(pre, seen), patches)
+
+        split = self.split
+        if split is not None and split.joins(pre, connection.post):
+            return lambda step: split.add(arrival(step))
+        return arrival
+
+    def _border(self, layer: str, step: int) -> Border:
+        """Return what connections see beyond the edge of a layer, at the activity of `step`."""
+        around = self.surrounds.get(layer)
+        if around is None:
+            return self.graph.border(layer)
+        return around.at(step) if step >= 0 else "zero"
+
+    def _patches(self, owner: str | None) -> Array | None:
+        if owner is None:
+            return None
+        derived = self.arrays.get(f"connections/{owner}/patches")
+        if derived is not None:
+            return derived
+        way = self.graph.wirings[owner].link
+        assert way is not None
+        return self.kernels.to_patches(self.arrays[f"connections/{owner}/weights"], way)
+
+    def _terms(
+        self,
+        weights: str,
+        name: str,
+        against: str,
+        mine: Mapping[str, Array],
+        step: int,
+        fused: FusedLoop | GpuLoop | None,
+    ) -> dict[str, Array]:
+        """Return what connection `name` adds to a lesson, the weights' own one or a clone of it."""
+        graph, xp = self.graph, self.kernels.xp
+        connection, rule, way = (
+            graph.network.connections[name],
+            graph.plastic[weights].learn,
+            graph.wirings[name].link,
+        )
+        assert rule is not None
+        assert way is not None
+        pre = self.rings[connection.pre].at(step - connection.delay)
+        post = self.rings[against].at(step)
+        beyond = self._border(connection.pre, step - connection.delay)
+
+        def product(a: Array, b: Array, beyond: Border) -> Array:
+            ends = (a, b) if way.scatter else (b, a)
+            borders: tuple[Border, Border] = (beyond, "zero") if way.scatter else ("zero", beyond)
+            full = self.kernels.outer(*ends, way.patches, *borders)
+            return self.kernels.from_patches(full, way, mine["weights"].shape[1:])
+
+        found = {}
+        if fused is not None and fused.learns(name, connection.pre, against, rule):
+            fused.gradient(mine["product"], mine.get("counts"))
+        else:
+            found["product"] = product(pre, post, beyond)
+            if rule.counted:
+                # Units beyond the edge count as those of the layer do.
+                if not isinstance(beyond, str):
+                    tallied = rule.tally(xp.asarray(beyond))
+                    beyond = tallied if tallied.ndim else float(tallied)
+                found["counts"] = product(rule.tally(pre), xp.ones_like(post), beyond)
+        if "active" in mine:
+            found["active"] = (pre != 0).sum(axis=(1, 2))[:, None, None]
+        return found
