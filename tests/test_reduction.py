@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petabatch.errors import NonFiniteError
+from petabatch.kernels import integers
 from petabatch.parallel.comm import Pending, Serial, shares
 from petabatch.parallel.reduce import ExactSum, fast_sums
 
@@ -155,6 +156,40 @@ def test_equal_extreme_values_do_not_overflow(slices: int, value: float, sign: i
     bound = Fraction(2) ** (2 * (slices - 1).bit_length() - 63) * Fraction(value)
     absolute = slices * Fraction(2) ** -1024 if value < 2**-900 else 0
     assert abs(Fraction(found) - exact) <= bound + abs(exact) / 2**53 + absolute
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    shape=st.tuples(st.integers(1, 20), st.integers(1, 6), st.integers(1, 40)),
+    seed=st.integers(0, 2**32 - 1),
+    dtype=st.sampled_from(["f4", "f8"]),
+    bits=st.integers(40, 62),
+    bad=st.sampled_from([None, np.nan, -np.nan, np.inf, -np.inf]),
+)
+def test_compiled_passes_give_the_bits_of_the_plain_ones(
+    shape: tuple[int, int, int], seed: int, dtype: str, bits: int, bad: float | None
+) -> None:
+    rng = np.random.default_rng(seed)
+    values = (rng.uniform(-1, 1, shape) * np.exp2(-rng.integers(0, 60, shape))).astype(dtype)
+    values[rng.random(shape) < 0.1] = rng.choice([0.0, -0.0, 1.0, -1.0])  # 1 is kept down
+    scale = np.full((shape[1], 1), 2.0**bits)
+    totals = np.zeros((2, *shape[1:]), np.int64)
+    integers.add_integers(values, scale, bits, totals[0])
+    integers.plain_add_integers(values, scale, bits, totals[1])
+    if bits < 62 - 5:  # beyond, so many slices may overflow
+        exact = [sum(_kept(float(x), bits) for x in column) for column in values.reshape(shape[0], -1).T]
+        np.testing.assert_array_equal(totals[0].ravel(), exact)
+    np.testing.assert_array_equal(*totals)
+    if bad is not None:
+        values[rng.integers(shape[0]), rng.integers(shape[1]), rng.integers(shape[2])] = bad
+    sizes = [integers.largest(values), integers.plain_largest(values)]
+    np.testing.assert_array_equal(*(np.where(np.isfinite(size), size, np.nan) for size in sizes))
+
+
+def _kept(x: float, bits: int) -> int:
+    """Return round(x 2^bits), ties to even, of no more than 2^bits - 1 where that is a float64."""
+    q = round(Fraction(x) * 2**bits)
+    return max(1 - 2**bits, min(q, 2**bits - 1)) if bits < 53 else q
 
 
 def test_rounding_is_to_nearest() -> None:

@@ -22,14 +22,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from petabatch.errors import NonFiniteError
+from petabatch.kernels import integers
 from petabatch.parallel.comm import Comm
-from petabatch.variable import Array, host, module_of
+from petabatch.variable import Array, host
 
 _NOT_FINITE = np.iinfo(np.int32).max
 """Stands for the exponent of a value that is not finite, less the number of its slice: the maximum over ranks
 then names the first such slice to every rank."""
-_AT_ONCE = 2**24
-"""Numbers that a GPU rounds in one go."""
 _LARGEST_EXPONENT = 1024
 _NOTHING = -2000
 """The exponent of a feature that is zero in a slice: below that of every number."""
@@ -47,8 +46,7 @@ class _Part:
 
     def measure(self, first: int) -> None:
         """Put in `top` int32 `[features]`: e with |x| < 2^e, or the mark of what is not finite."""
-        # What is large stays where it is, which may be a GPU.
-        largest = np.maximum(host(self.flat.max(axis=2)), -host(self.flat.min(axis=2))).astype(np.float64)
+        largest = integers.largest(self.flat).astype(np.float64)
         exponents = np.frexp(largest)[1].astype(np.int32)
         exponents[largest == 0] = _NOTHING
         slices, features = np.nonzero(~np.isfinite(largest))
@@ -57,15 +55,7 @@ class _Part:
 
     def quantise(self, slices: int) -> None:
         """Put in `total` the sum over this rank's slices, in units of 2^-s."""
-        xp = module_of(self.flat)
-        bits, scale = 63 - _log2(slices), xp.asarray(self._scale(slices))
-        several = 1 if type(self.flat) is np.ndarray else max(1, _AT_ONCE // self.total.size)
-        for start in range(0, len(self.flat), several):
-            scaled = self.flat[start : start + several] * scale
-            xp.rint(scaled, out=scaled)
-            if bits < 53:
-                xp.clip(scaled, 1 - 2.0**bits, 2.0**bits - 1, out=scaled)
-            self.total += host(scaled.astype(np.int64).sum(axis=0))
+        integers.add_integers(self.flat, self._scale(slices), 63 - _log2(slices), self.total)
 
     def result(self, slices: int) -> np.ndarray:
         """Return `total` as numbers again, `[1, ...]`."""
