@@ -14,7 +14,7 @@ from petabatch.engine.state import owned
 from petabatch.engine.watch import Watch
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu, cpu_layout
-from petabatch.kernels.cpu_gradient import dictionary_gradient
+from petabatch.kernels.cpu_gradient import dictionary_gradient, sums
 from petabatch.kernels.cpu_rows import advance_rows
 from petabatch.layers import FISTA, LCA
 from petabatch.network.fuse import Loop, find_loop
@@ -36,7 +36,7 @@ class Space:
         self.dictionary = cpu_layout.dictionary(p)
         self.packed = np.full((p.features, p.length), np.nan, np.float32)
         """The weights that `dictionary` holds."""
-        self.counts = np.zeros((p.features, p.y.size, p.x.size), np.int64)
+        self.products = sums(p)
         self._scratches: list[cpu_layout.Scratch] = []
         self._make = partial(cpu_layout.scratch, p, accelerated)
 
@@ -133,11 +133,12 @@ class FusedLoop:
 
     def gradient(self, product: Array, counts: Array | None) -> None:
         """Write the Hebbian product of code and error, and the counts of active units behind each weight."""
-        p, tallied = self.patches, self._space().counts
-        units = self.units.A.reshape(-1, p.features)
-        dictionary_gradient(units, self.error, p, product.reshape(p.features, p.length), tallied)
-        if counts is not None:
-            counts.reshape(*tallied.shape, p.channels)[...] = tallied[..., None]
+        space = self._space()
+        product = product.reshape(self.weights.shape)
+        counts = None if counts is None else counts.reshape(self.weights.shape)
+        dictionary_gradient(
+            self.units.A, self.error, space.shape, space.scratch, space.products, product, counts
+        )  # fmt: skip
 
     def _space(self) -> Space:
         """Return this thread's own space for this geometry."""

@@ -1,52 +1,151 @@
 """The Hebbian product of one slice from its active units only, compiled.
 
-Equal to `outer` of `kernels/array.py` up to rounding, at a cost in proportion to the activity: once per
-display it is far below a percent of the steps, so nothing here is tuned further.
+Equal to `outer` of `kernels/array.py` up to rounding. As in the reconstruction, a patch of the padded error
+image stands in registers, 64 weights at a time, while it is added to the features active at its position.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numba import njit
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_layout import Shape, shape
+from petabatch.kernels.cpu_layout import GROUP, PIECE, Scratch, Shape, dictionary, shape
+from petabatch.kernels.vector import operations
 from petabatch.variable import Array
 
-
-@njit(nogil=True, fastmath={"nsz", "contract"}, error_model="numpy", cache=True)
-def _gradient(A: Any, error: Any, s: Shape, step: int, before: int, product: Any, counts: Any) -> None:
-    """See `dictionary_gradient`; the patch of column x starts at float x * step - before of a row."""
-    channels = s.row // counts.shape[2]
-    for y in range(s.ny):
-        top = s.origin - s.top + y * s.stride_y
-        dy0, dy1 = max(0, -top), min(s.rows, s.height - top)
-        for x in range(s.nx):
-            left = x * step - before
-            i0, i1 = max(0, -left), min(s.row, s.width - left)
-            code = A[y * s.nx + x]
-            for f in range(s.features):
-                a = code[f]
-                if a == 0:
-                    continue
-                for dy in range(dy0, dy1):
-                    source = error[top + dy, left + i0 : left + i1]
-                    target = product[f, dy * s.row + i0 : dy * s.row + i1]
-                    for i in range(i1 - i0):
-                        target[i] += a * source[i]
-                    for dx in range(i0 // channels, i1 // channels):
-                        counts[f, dy, dx] += 1
+_, load, store, _, multiply_add, _ = operations(PIECE)
 
 
-def dictionary_gradient(A: Array, error: Array, p: Patches, product: Array, counts: Array) -> None:
+class Sums(NamedTuple):
+    """What a thread needs to sum up products, beside `Scratch`."""
+
+    error: Array
+    """The padded error image, with room for one piece; its padding stays zero."""
+    patches: Array
+    """Products `[nf, pieces * PIECE]`, patch rows rounded up to whole pieces, patches to whole groups."""
+    tallies: Array
+    """Active units behind each patch element, int32 `[nf, PY, PX]`."""
+
+
+def sums(p: Patches) -> Sums:
+    """Return the space of one thread."""
+    return Sums(
+        np.zeros(p.y.padded * shape(p).pitch + PIECE, np.float32),
+        np.zeros((p.features, dictionary(p).groups[:, 0].size), np.float32),
+        np.zeros((p.features, p.y.size, p.x.size), np.int32),
+    )
+
+
+def dictionary_gradient(
+    A: Array, error: Array, s: Shape, work: Scratch, own: Sums, product: Array, counts: Array | None
+) -> None:
     """Write the sum over positions of activity times error patch, and how many active units it comes from.
 
-    `A` is `[ny * nx, nf]` and `error` `[NY, NX * C]`, float32; `product` `[nf, K]` float32 and `counts`
-    `[nf, PY, PX]` int64 are overwritten. A weight counts the units that are active and whose patch element
-    lies inside the image (`HebbianUpdater.cpp:564-844`, for borders of zeros).
+    `A` is `[ny * nx * nf]`, `error` `[NY, NX * C]`, `product` and `counts` `[nf, K]`, all float32. A weight
+    counts the units that are active and whose patch element lies inside the image
+    (`HebbianUpdater.cpp:564-844`, for borders of zeros).
     """
-    product[...] = 0
-    counts[...] = 0
-    before = -p.x.start(0) * p.channels
-    _gradient(A, error, shape(p), p.x.stride * p.channels, before, product, counts)
+    _gather(A, error, s, work, own)
+    _write_products(own.patches, s, product)
+    if counts is not None:
+        _write_counts(own.tallies, counts)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _gather(A: Any, error: Any, s: Shape, work: Scratch, own: Sums) -> None:
+    """Sum up products in `patches`; put the corners of what each unit counts for in `tallies`."""
+    nf, patches, active, ends, pieces = s.features, own.patches, work.active, work.ends, work.pieces
+    length = patches.shape[1]
+    channels = s.row // own.tallies.shape[2]
+    for y in range(s.height):
+        start = (y + s.top) * s.pitch + s.left
+        own.error[start : start + s.width] = error[y]
+    patches[:] = 0
+    own.tallies[:] = 0
+    for tile in range(work.strips.shape[0]):
+        start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
+        begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+        for base in range(begin, end, s.chunk):
+            n = 0
+            for m in range(min(s.chunk, end - base)):
+                code = A[(base + m) * nf : (base + m + 1) * nf]
+                for f in range(nf):
+                    active[n] = f
+                    n += code[f] != 0
+                ends[m + 1] = n
+                place = start + work.places[base - begin + m]
+                _tally(active[ends[m] : n], place // s.pitch, place % s.pitch, s, channels, own.tallies)
+            for group in range(length // (GROUP * PIECE)):
+                for m in range(min(s.chunk, end - base)):
+                    if ends[m] == ends[m + 1]:
+                        continue
+                    place, p = start + work.places[base - begin + m], group * GROUP
+                    e0, e1 = load(own.error, place + pieces[p]), load(own.error, place + pieces[p + 1])
+                    e2, e3 = load(own.error, place + pieces[p + 2]), load(own.error, place + pieces[p + 3])
+                    e4, e5 = load(own.error, place + pieces[p + 4]), load(own.error, place + pieces[p + 5])
+                    e6, e7 = load(own.error, place + pieces[p + 6]), load(own.error, place + pieces[p + 7])
+                    for k in range(ends[m], ends[m + 1]):
+                        i, w = (base + m) * nf + active[k], active[k] * length + p * PIECE
+                        _add_product(patches, w, A, i, e0)
+                        _add_product(patches, w + PIECE, A, i, e1)
+                        _add_product(patches, w + 2 * PIECE, A, i, e2)
+                        _add_product(patches, w + 3 * PIECE, A, i, e3)
+                        _add_product(patches, w + 4 * PIECE, A, i, e4)
+                        _add_product(patches, w + 5 * PIECE, A, i, e5)
+                        _add_product(patches, w + 6 * PIECE, A, i, e6)
+                        _add_product(patches, w + 7 * PIECE, A, i, e7)
+
+
+@njit(nogil=True, error_model="numpy", cache=True, inline="always")
+def _add_product(patches: Any, w: int, A: Any, i: int, patch: Any) -> None:
+    store(patches, w, multiply_add(load(patches, w), A, i, patch))
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _tally(active: Any, row: int, column: int, s: Shape, channels: int, tallies: Any) -> None:
+    """Add 1 at the first patch element inside the image, and take it back after the last, on both axes.
+
+    The patch starts at `row` and `column` of the padded image.
+    """
+    rows, columns = tallies.shape[1:]
+    y0, y1 = max(0, s.top - row), min(rows, s.top + s.height - row)
+    x0, x1 = max(0, s.left - column) // channels, min(s.row, s.left + s.width - column) // channels
+    for f in active:
+        tallies[f, y0, x0] += 1
+        if x1 < columns:
+            tallies[f, y0, x1] -= 1
+        if y1 < rows:
+            tallies[f, y1, x0] -= 1
+            if x1 < columns:
+                tallies[f, y1, x1] += 1
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _write_products(patches: Any, s: Shape, product: Any) -> None:
+    """Put products in the order of weights."""
+    wide = -(-s.row // PIECE) * PIECE
+    for f in range(s.features):
+        for r in range(s.rows):
+            for i in range(s.row):
+                product[f, r * s.row + i] = patches[f, r * wide + i]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _write_counts(tallies: Any, counts: Any) -> None:
+    """Sum up tallies over both axes and write them for every channel."""
+    nf, rows, columns = tallies.shape
+    channels = counts.shape[1] // (rows * columns)
+    for f in range(nf):
+        n = 0
+        for r in range(rows):
+            across = 0
+            for x in range(columns):
+                across += tallies[f, r, x]
+                tallies[f, r, x] = across + (tallies[f, r - 1, x] if r > 0 else 0)
+                number = np.float32(tallies[f, r, x])
+                for c in range(channels):
+                    counts[f, n + c] = number
+                n += channels
