@@ -8,18 +8,24 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from streams import Event, Stream, current
 from strict_arrays import far
 
 COMPILER = shutil.which("g++")
 NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
 _FOLDER = Path(tempfile.gettempdir()) / "petabatch_emulated_kernels"
 _TYPES = {np.dtype("i4"): ctypes.c_int32, np.dtype("f4"): ctypes.c_float, np.dtype("f8"): ctypes.c_double}
+
+_ONE_AT_A_TIME = threading.Lock()
+"""The shared memory of a block is a variable of the module."""
 
 
 class Kernel:
@@ -38,7 +44,8 @@ class Kernel:
         kept = [_argument(value) for value in args]
         values = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(value) for value in kept))
         size = (ctypes.c_uint * 3)(*grid, *[1] * (3 - len(grid)))
-        assert self._function(size, block[0], shared_mem, values) == 0, "shared memory is overrun"
+        with _ONE_AT_A_TIME:
+            assert self._function(size, block[0], shared_mem, values) == 0, "shared memory is overrun"
 
 
 class Module:
@@ -90,14 +97,40 @@ class EmulatedGpu:
 
     xp = far
     shared_limit = 227 * 1024
-    name, uuid = "emulated", "none"
+    name = "emulated"
 
-    def __init__(self, memory: float = 2.0**34) -> None:
-        self.memory = memory
+    def __init__(
+        self, memory: float = 2.0**34, uuid: str = "none", library: Callable[[], Any] | None = None
+    ) -> None:
+        self.memory, self.uuid = memory, uuid
         self.captured = 0
+        self._library = library
+        self._stream, self._side = Stream("main"), Stream("side")
 
     def enter(self) -> None:
-        pass
+        self._stream.use()
+
+    def nccl(self) -> Any:
+        if self._library is None:
+            raise ImportError("it is not installed")
+        return self._library()
+
+    def stream(self) -> Stream:
+        return Stream("further")
+
+    def mark(self) -> Event:
+        return current().record()
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        self._side.wait_event(self.mark())
+        with self.aside():
+            yield
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        with self._side:
+            yield
 
     def free(self) -> int:
         return int(self.memory)
@@ -110,7 +143,8 @@ class EmulatedGpu:
         return work
 
     def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        return np.full(shape, np.nan, dtype)
+        kind = np.dtype(dtype)
+        return np.full(shape, np.nan if kind.kind == "f" else np.iinfo(kind).min, kind)
 
     def upload(self, into: np.ndarray, pinned: np.ndarray) -> Any:
         into[...] = far.asarray(pinned)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,28 @@ _CARRIES = ("asarray", "array")
 class Far(np.ndarray):
     """An array on a device that does not exist."""
 
-    def get(self) -> np.ndarray:
-        return np.array(self.view(np.ndarray))
+    def get(
+        self, stream: Any = None, order: str = "C", out: np.ndarray | None = None, blocking: bool = True
+    ) -> np.ndarray:
+        if out is None:
+            return np.array(self.view(np.ndarray))
+        assert (out.shape, out.dtype) == (self.shape, self.dtype)
+        assert out.flags.c_contiguous
+        assert type(out) is np.ndarray
+        source = self.view(np.ndarray)
+        if blocking:
+            out[...] = source
+        else:
+            stream.later(lambda: np.copyto(out, source))
+        return out
+
+    def set(self, array: np.ndarray) -> None:
+        assert (array.shape, array.dtype, type(array)) == (self.shape, self.dtype, np.ndarray)
+        self.view(np.ndarray)[...] = array
+
+    @property
+    def data(self) -> Any:  # type: ignore[override]
+        return SimpleNamespace(ptr=self.ctypes.data)
 
     def __array_namespace__(self, **_: Any) -> Any:
         return far

@@ -132,7 +132,7 @@ class Engine:
             for index in range(self.state.hi - self.state.lo):
                 yield Lane(self.plan, self.state, slice(index, index + 1), self.recorder, self.readers)
         else:
-            self.updates.products = self.gpu.resident.products()
+            self.gpu.carry(self.updates)
             for lanes in self.gpu.resident.lanes:
                 yield Lane(self.plan, self.gpu.resident, lanes, self.recorder, self.readers, self.gpu)
 

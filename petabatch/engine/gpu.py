@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
+from petabatch.engine import between
 from petabatch.errors import ResourceError
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
@@ -51,6 +52,7 @@ def report() -> str:
             f"{about['multiProcessorCount']} multiprocessors, compute capability "
             f"{about['major']}.{about['minor']}, {_uuid(about)}"
         )
+    lines.append(f"sums of ranks      {between.way()}")
     return "\n".join(lines)
 
 
@@ -94,7 +96,7 @@ def announce(comm: Comm, name: str, uuid: str) -> None:
 
 
 class Gpu:
-    """One GPU, with one stream on which all work of this rank is done in order."""
+    """One GPU, with one stream on which the steps of this rank are made in order, and others beside it."""
 
     def __init__(self, number: int, tf32: bool = False) -> None:
         import cupy
@@ -106,7 +108,7 @@ class Gpu:
         self.shared_limit = int(about["sharedMemPerBlockOptin"])
         self._device = cupy.cuda.Device(number)
         with self._device:
-            self._stream = cupy.cuda.Stream(non_blocking=True)
+            self._stream, self._side = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
             if tf32:
                 products.set_compute_type(np.float32, products.COMPUTE_TYPE_TF32)
         self._graphs = True
@@ -123,6 +125,34 @@ class Gpu:
     def wait(self) -> None:
         """Wait until all work is done."""
         self._stream.synchronize()
+
+    def stream(self) -> Any:
+        """Return a further stream, on which work goes on beside that of others."""
+        with self._device:
+            return self.xp.cuda.Stream(non_blocking=True)
+
+    def mark(self) -> Any:
+        """Return an event: all that the present stream was given until now."""
+        event = self.xp.cuda.Event(disable_timing=True)
+        event.record()
+        return event
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Work on a stream of its own, after what the present one was given until now."""
+        self._side.wait_event(self.mark())
+        with self.aside():
+            yield
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Work on the stream of `beside`, without a look at another: one may be captured meanwhile."""
+        with self._device, self._side:
+            yield
+
+    def nccl(self) -> Any:
+        """Return the library NCCL; raises ImportError that says how it is installed."""
+        return between.nccl()
 
     def compile(self, code: str) -> Callable[[str], Any]:
         """Compile a source text; CuPy keeps the result on disk."""
@@ -158,9 +188,7 @@ class Gpu:
             into.set(pinned)
         else:
             into[...] = self.xp.asarray(pinned)
-        event = self.xp.cuda.Event(disable_timing=True)
-        event.record(self._stream)
-        wait: Callable[[], None] = event.synchronize
+        wait: Callable[[], None] = self.mark().synchronize
         return wait
 
 

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
+from petabatch.engine.between import Streams, SumBeside, between
 from petabatch.engine.feed import Feed, Staging
 from petabatch.engine.fused_gpu import GpuLoop, fuse_on
 from petabatch.engine.resident import Memory, Resident
 from petabatch.engine.state import State
+from petabatch.engine.updates import Updates
 from petabatch.kernels.cuda.loop import Device
 from petabatch.network.plan import Plan
 from petabatch.variable import Array
 
 
-class Whole(Device, Memory, Staging, Protocol):
+class Whole(Device, Memory, Staging, Streams, Protocol):
     """A GPU as the engine sees it."""
 
     name: str
-    uuid: str
 
     def enter(self) -> None:
         """Make this GPU that of the calling thread."""
@@ -45,6 +47,14 @@ class OnGpu:
     def fuse(self, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop | None:
         """Return the kernels that make the steps of a lane, or None where its layers run one by one."""
         return fuse_on(self.device, plan, arrays)
+
+    def carry(self, updates: Updates) -> None:
+        """Have changes of weights summed where they lie: on the device if slices stay there; collective."""
+        updates.products = self.resident.products()
+        if updates.groups:
+            updates.sums = between(self.device, updates.comm, self.resident.stays)
+            if self.resident.stays:
+                updates.late_sum = partial(SumBeside, self.device)
 
     @contextmanager
     def holding(self, lanes: slice) -> Iterator[None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -10,9 +11,19 @@ from petabatch.engine.lessons import SUMMED, change, normalise
 from petabatch.engine.state import State, owned
 from petabatch.network.plan import Lesson, Plan
 from petabatch.parallel.agree import agree
-from petabatch.parallel.comm import Comm
+from petabatch.parallel.comm import Comm, Sums
 from petabatch.parallel.reduce import ExactSum, fast_sums
 from petabatch.variable import Array
+
+
+class LateSum(Protocol):
+    """A sum on its way; see `ExactSum`."""
+
+    def test(self) -> bool:
+        """Push the sums on without waiting, and say whether they are done."""
+
+    def wait(self) -> dict[str, np.ndarray]:
+        """Return each sum."""
 
 
 class Updates:
@@ -33,7 +44,11 @@ class Updates:
             if lesson.reduced:
                 groups.setdefault((lesson.period, lesson.offset), []).append(lesson)
         self.groups = list(groups.values())
-        self.late: dict[int, ExactSum] = {}
+        self.sums: Sums = comm
+        """What sums them over ranks."""
+        self.late: dict[int, LateSum] = {}
+        self.late_sum: Callable[[dict[str, Array], Sums, int, int], LateSum] = ExactSum
+        """What begins a sum that is waited for later."""
 
     def due(self, step: int) -> bool:
         """Say whether weights are updated at the end of `step`."""
@@ -81,12 +96,12 @@ class Updates:
         }
         batch, first = self.run.batch, self.state.lo
         if self.run.reduce == "fast":
-            return fast_sums(parts, self.comm, first)
+            return fast_sums(parts, self.sums, first)
         if self.run.reduce == "exact":
-            return ExactSum(parts, self.comm, batch, first).wait()
+            return ExactSum(parts, self.sums, batch, first).wait()
         before = self._late(index, group, parts) if group[0].update(step) > 0 else None
         copies = {name: values.copy() for name, values in parts.items()}
-        self.late[index] = ExactSum(copies, self.comm, batch, first)
+        self.late[index] = self.late_sum(copies, self.sums, batch, first)
         return before
 
     def _late(self, index: int, group: Sequence[Lesson], parts: Mapping[str, Array]) -> Mapping[str, Array]:

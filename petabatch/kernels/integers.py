@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.variable import Array, host, module_of
+from petabatch.variable import Array, module_of
 
 _WORDS: dict[np.dtype[Any], type[np.unsignedinteger[Any]]] = {
     np.dtype(np.float32): np.uint32,
@@ -21,7 +21,7 @@ _AT_ONCE = 2**24
 """Numbers that a GPU rounds in one go."""
 
 
-def largest(flat: Array) -> np.ndarray:
+def largest(flat: Array) -> Array:
     """Return the largest |x| of each row of `[slices, features, n]`; not finite where an x is not."""
     if not _readable(flat):
         return plain_largest(flat)
@@ -32,7 +32,7 @@ def largest(flat: Array) -> np.ndarray:
     return found.view(flat.dtype)
 
 
-def add_integers(flat: Array, scale: np.ndarray, bits: int, total: np.ndarray) -> None:
+def add_integers(flat: Array, scale: np.ndarray, bits: int, total: Array) -> None:
     """Add round(x * scale), kept below 2^bits in size, of all slices to `total`.
 
     `flat` is `[slices, features, n]`, `scale` float64 `[features, 1]` and `total` int64 `[features, n]`.
@@ -46,13 +46,12 @@ def add_integers(flat: Array, scale: np.ndarray, bits: int, total: np.ndarray) -
         _add(flat, scale, total)
 
 
-def plain_largest(flat: Array) -> np.ndarray:
+def plain_largest(flat: Array) -> Array:
     """Do what `largest` does, where the array is."""
-    found: np.ndarray = np.maximum(host(flat.max(axis=2)), -host(flat.min(axis=2)))
-    return found
+    return module_of(flat).maximum(flat.max(axis=2), -flat.min(axis=2))
 
 
-def plain_add_integers(flat: Array, scale: np.ndarray, bits: int, total: np.ndarray) -> None:
+def plain_add_integers(flat: Array, scale: np.ndarray, bits: int, total: Array) -> None:
     """Do what `add_integers` does, where the array is."""
     xp = module_of(flat)
     factor, several = xp.asarray(scale), max(1, _AT_ONCE // total.size)
@@ -61,7 +60,7 @@ def plain_add_integers(flat: Array, scale: np.ndarray, bits: int, total: np.ndar
         xp.rint(scaled, out=scaled)
         if bits < 53:
             xp.clip(scaled, 1 - 2.0**bits, 2.0**bits - 1, out=scaled)
-        total += host(scaled.astype(np.int64).sum(axis=0))
+        total += scaled.astype(np.int64).sum(axis=0)
 
 
 def _readable(flat: Array) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from petabatch.errors import ResourceError
+from petabatch.variable import Array
 
 
 class Pending(Protocol):
@@ -33,7 +34,20 @@ class Ring(Protocol):
         """Return the newest message of the next rank, None if there is no new one."""
 
 
-class Comm(Protocol):
+class Sums(Protocol):
+    """What sums arrays over ranks, in place, from where they lie: in the memory of the host, or of a GPU."""
+
+    def sum(self, array: Array) -> None:
+        """Replace an array by its sum over ranks; of floats the last bits depend on the number of ranks."""
+
+    def start_sum(self, array: Array) -> Pending:
+        """Begin to replace an array by its sum over ranks."""
+
+    def start_max(self, array: Array) -> Pending:
+        """Begin to replace an array by its maximum over ranks."""
+
+
+class Comm(Sums, Protocol):
     """A group of ranks; every method but `abort` is collective: all ranks call it, in the same order.
 
     The `start_` methods have an order of their own: others may be called before what they started is done.
@@ -61,17 +75,8 @@ class Comm(Protocol):
     def any(self, flags: int) -> int:
         """Return the bitwise or of all ranks' flags."""
 
-    def sum(self, array: np.ndarray) -> None:
-        """Replace an array by its sum over ranks; of floats the last bits depend on the number of ranks."""
-
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over ranks, added in the order of ranks: its bits depend on their number alone."""
-
-    def start_sum(self, array: np.ndarray) -> Pending:
-        """Begin to replace an array by its sum over ranks."""
-
-    def start_max(self, array: np.ndarray) -> Pending:
-        """Begin to replace an array by its maximum over ranks."""
 
     def split(self, group: int) -> Comm:
         """Return the communicator of the ranks that gave the same group, in the same order."""

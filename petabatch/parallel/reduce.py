@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import accumulate
 
 import numpy as np
 
 from petabatch.errors import NonFiniteError
 from petabatch.kernels import integers
-from petabatch.parallel.comm import Comm
-from petabatch.variable import Array, host
+from petabatch.parallel.comm import Sums
+from petabatch.variable import Array, host, module_of
 
 _NOT_FINITE = np.iinfo(np.int32).max
 """Stands for the exponent of a value that is not finite, less the number of its slice: the maximum over ranks
@@ -39,19 +40,18 @@ _LARGEST_SHIFT = 1023
 class _Part:
     """One array among those of a message."""
 
-    def __init__(self, name: str, values: Array, top: np.ndarray, total: np.ndarray) -> None:
+    def __init__(self, name: str, values: Array, top: Array, total: Array) -> None:
         self.name, self.values, self.top = name, values, top
         self.flat = values.reshape(len(values), len(top), -1)
         self.total = total.reshape(self.flat.shape[1:])
 
     def measure(self, first: int) -> None:
         """Put in `top` int32 `[features]`: e with |x| < 2^e, or the mark of what is not finite."""
+        xp = module_of(self.flat)
         largest = integers.largest(self.flat).astype(np.float64)
-        exponents = np.frexp(largest)[1].astype(np.int32)
-        exponents[largest == 0] = _NOTHING
-        slices, features = np.nonzero(~np.isfinite(largest))
-        exponents[slices, features] = _NOT_FINITE - (first + slices)
-        self.top[...] = exponents.max(axis=0)
+        exponents = xp.where(largest == 0, _NOTHING, xp.frexp(largest)[1])
+        mark = _NOT_FINITE - xp.arange(first, first + len(largest))[:, None]
+        self.top[...] = xp.where(xp.isfinite(largest), exponents, mark).max(axis=0)
 
     def quantise(self, slices: int) -> None:
         """Put in `total` the sum over this rank's slices, in units of 2^-s."""
@@ -59,10 +59,10 @@ class _Part:
 
     def result(self, slices: int) -> np.ndarray:
         """Return `total` as numbers again, `[1, ...]`."""
-        return _cast(self.name, self.total / self._scale(slices), self.values)
+        return _cast(self.name, host(self.total) / self._scale(slices), self.values)
 
     def _scale(self, slices: int) -> np.ndarray:
-        shift = 63 - _log2(slices) - self.top.astype(np.int64)
+        shift = 63 - _log2(slices) - host(self.top).astype(np.int64)
         return np.ldexp(1.0, np.minimum(shift, _LARGEST_SHIFT))[:, None]
 
 
@@ -72,19 +72,21 @@ class ExactSum:
     `parts` maps what an array is called in errors to `[local slices, ky, kx, nf, ...]`, float32 or float64,
     with one scale for each kernel and feature (axes 1 to 3). The arrays must not change until the sums are
     done. `slices` is the number of slices in the whole run, `first` the global number of the first local one.
-    Names, and shapes but for the first axis, are the same on all ranks.
+    Names, and shapes but for the first axis, are the same on all ranks. What is on a GPU is rounded and added
+    up there, and `comm` sums what is there; the bits are the same.
 
     Blocking: `ExactSum(...).wait()`. While lanes go on: give it copies, `test` now and then, `wait` later.
     """
 
-    def __init__(self, parts: Mapping[str, Array], comm: Comm, slices: int, first: int) -> None:
+    def __init__(self, parts: Mapping[str, Array], comm: Sums, slices: int, first: int) -> None:
         self._comm, self._slices = comm, slices
+        xp = module_of(next(iter(parts.values())))
         features = [math.prod(values.shape[1:4]) for values in parts.values()]
         sizes = [math.prod(values.shape[1:]) for values in parts.values()]
-        self._top = np.empty(sum(features), np.int32)
-        self._total = np.zeros(sum(sizes), np.int64)
-        tops = np.split(self._top, np.cumsum(features)[:-1])
-        totals = np.split(self._total, np.cumsum(sizes)[:-1])
+        self._top = xp.empty(sum(features), np.int32)
+        self._total = xp.zeros(sum(sizes), np.int64)
+        tops = xp.split(self._top, list(accumulate(features))[:-1])
+        totals = xp.split(self._total, list(accumulate(sizes))[:-1])
         self._parts = [
             _Part(name, values, top, total)
             for (name, values), top, total in zip(parts.items(), tops, totals, strict=True)
@@ -123,20 +125,22 @@ class ExactSum:
         self._pending = self._comm.start_sum(self._total)
 
 
-def fast_sums(parts: Mapping[str, Array], comm: Comm, first: int) -> dict[str, np.ndarray]:
+def fast_sums(parts: Mapping[str, Array], comm: Sums, first: int) -> dict[str, np.ndarray]:
     """Return what `ExactSum` returns, summed in floating point, in the widest dtype among the parts.
 
     The last bits depend on the number of ranks and on the MPI library. Raises NonFiniteError as `ExactSum`.
     """
-    total = np.concatenate([host(values.sum(axis=0)).reshape(-1) for values in parts.values()])
-    comm.sum(total)
+    xp = module_of(next(iter(parts.values())))
+    there = xp.concatenate([values.sum(axis=0).reshape(-1) for values in parts.values()])
+    comm.sum(there)
+    total = host(there)
     if not np.isfinite(total).all():
         bad = [
             np.flatnonzero(~np.isfinite(host(v)).all(axis=tuple(range(1, v.ndim)))) for v in parts.values()
         ]
-        marks = np.array([_NOT_FINITE - (first + b[0]) if len(b) else _NOTHING for b in bad], np.int32)
+        marks = xp.asarray([_NOT_FINITE - (first + b[0]) if len(b) else _NOTHING for b in bad], np.int32)
         comm.start_max(marks).wait()
-        for name, mark in zip(parts, marks, strict=True):
+        for name, mark in zip(parts, host(marks), strict=True):
             _refuse(name, int(mark))
     ends = np.cumsum([math.prod(values.shape[1:]) for values in parts.values()])[:-1]
     return {

@@ -1,0 +1,259 @@
+"""Sums between the GPUs of ranks: by NCCL, or staged through pinned memory of the hosts and MPI.
+
+Both sum the same integers, and so give the same bits as the sums of a CPU (`parallel.reduce`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from petabatch.logs import log
+from petabatch.parallel.comm import Comm, Pending, Sums
+from petabatch.parallel.reduce import ExactSum
+from petabatch.variable import Array
+
+
+class Streams(Protocol):
+    """What is needed of a GPU to sum what is on it."""
+
+    uuid: str
+
+    def nccl(self) -> Any:
+        """Return the library NCCL, as `cupy.cuda.nccl`; raises ImportError with a reason."""
+
+    def stream(self) -> Any:
+        """Return a further stream, as `cupy.cuda.Stream`."""
+
+    def mark(self) -> Any:
+        """Return an event, as `cupy.cuda.Event`: all that the present stream was given until now."""
+
+    def beside(self) -> AbstractContextManager[None]:
+        """Work on a stream of its own, after what the present one was given until now."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Work on the stream of `beside`, without a look at another."""
+
+    def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return pinned memory of the host."""
+
+
+@dataclass(frozen=True)
+class _Rank:
+    """What decides how sums are made."""
+
+    place: tuple[str, str]
+    """Host and GPU."""
+    version: int
+    """Of NCCL; 0 where it cannot be used."""
+    reason: str
+    here: bool
+
+
+def between(device: Streams, comm: Comm, here: bool) -> Sums:
+    """Return what sums the changes of these ranks, and say on rank 0 which way, and why; collective.
+
+    `here` says that they lie on the GPU of this rank; else on its host.
+    """
+    if comm.size == 1:
+        return comm
+    reason, library = _reason(device, comm, here)
+    if reason is None:
+        group, reason = _join(library, comm)
+        if group is not None:
+            log.info("sums between GPUs: NCCL %s", _named(library.get_version()))
+            return Nccl(device, comm, library, group)
+    log.info("sums between GPUs: through pinned memory and MPI, since %s", reason)
+    return Staged(device, comm) if here else comm
+
+
+def _reason(device: Streams, comm: Comm, here: bool) -> tuple[str | None, Any]:
+    """Return why NCCL cannot be used, None if it can, the same on all ranks; and NCCL."""
+    try:
+        library, why = device.nccl(), ""
+    except ImportError as error:
+        library, why = None, str(error)
+    version = library.get_version() if library else 0
+    mine = _Rank((comm.hosts[comm.rank], device.uuid), version, why, here)
+    ranks: Sequence[_Rank] = comm.broadcast(comm.gather(mine))
+    for number, rank in enumerate(ranks):
+        if not rank.version:
+            return f"rank {number} has no NCCL ({rank.reason})", None
+        if not rank.here:
+            return f"slices of rank {number} take turns on its GPU and wait on the host", None
+    (place, most), *_ = Counter(rank.place for rank in ranks).most_common(1)
+    if most > 1:
+        return f"{most} ranks share {place[1]}, and NCCL wants a GPU for each", None
+    versions = {_named(rank.version) for rank in ranks}
+    if len(versions) > 1:
+        return f"the ranks have different versions of NCCL: {', '.join(sorted(versions))}", None
+    return None, library
+
+
+def _join(library: Any, comm: Comm) -> tuple[Any, str | None]:
+    """Return NCCL's group of all ranks, or why there is none; collective."""
+    group, error = None, ""
+    number = comm.broadcast(library.get_unique_id() if comm.rank == 0 else None)
+    try:
+        group = library.NcclCommunicator(comm.size, number, comm.rank)
+    except RuntimeError as failure:
+        error = str(failure)
+    errors: Sequence[str] = comm.broadcast(comm.gather(error))
+    for rank, found in enumerate(errors):
+        if found:
+            return None, f"NCCL cannot begin on rank {rank}: {found}"
+    return group, None
+
+
+def _named(version: int) -> str:
+    """Return a version of NCCL, as 22707, in words."""
+    return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
+
+
+class Nccl:
+    """From the memory of one GPU to that of another, on a stream of its own."""
+
+    def __init__(self, device: Streams, comm: Comm, library: Any, group: Any) -> None:
+        self._device, self._comm, self._group, self._stream = device, comm, group, device.stream()
+        self._add, self._largest = library.NCCL_SUM, library.NCCL_MAX
+        self._kinds = {
+            "int32": library.NCCL_INT32,
+            "int64": library.NCCL_INT64,
+            "float32": library.NCCL_FLOAT32,
+            "float64": library.NCCL_FLOAT64,
+        }
+
+    def sum(self, array: Array) -> None:
+        """Replace an array by its sum over ranks."""
+        self.start_sum(array).wait()
+
+    def start_sum(self, array: Array) -> Pending:
+        """Begin to replace an array by its sum over ranks."""
+        return self._start(array, self._add)
+
+    def start_max(self, array: Array) -> Pending:
+        """Begin to replace an array by its maximum over ranks."""
+        return self._start(array, self._largest)
+
+    def _start(self, array: Array, operation: int) -> Pending:
+        assert array.flags.c_contiguous
+        self._stream.wait_event(self._device.mark())
+        place, kind = array.data.ptr, self._kinds[array.dtype.name]
+        self._group.allReduce(place, place, array.size, kind, operation, self._stream.ptr)
+        with self._stream:
+            return _Sent(self._comm, self._device.mark())
+
+
+class _Sent:
+    """A sum on its way through NCCL."""
+
+    def __init__(self, comm: Comm, event: Any) -> None:
+        self._comm, self._event = comm, event
+
+    def test(self) -> bool:
+        """Say whether it is done."""
+        return bool(self._event.done)
+
+    def wait(self) -> None:
+        """Wait until it is done."""
+        self._comm.barrier()  # a rank that waits for others here is known to wait
+        self._event.synchronize()
+
+
+class Staged:
+    """Through pinned memory of the hosts, between which MPI sums."""
+
+    def __init__(self, device: Streams, comm: Comm) -> None:
+        self._device, self._comm = device, comm
+
+    def sum(self, array: Array) -> None:
+        """Replace an array by its sum over ranks."""
+        pinned = self._fetch(array)
+        self._comm.sum(pinned)
+        array.set(pinned)
+
+    def start_sum(self, array: Array) -> Pending:
+        """Begin to replace an array by its sum over ranks."""
+        pinned = self._fetch(array)
+        return _Back(self._comm.start_sum(pinned), pinned, array)
+
+    def start_max(self, array: Array) -> Pending:
+        """Begin to replace an array by its maximum over ranks."""
+        pinned = self._fetch(array)
+        return _Back(self._comm.start_max(pinned), pinned, array)
+
+    def _fetch(self, array: Array) -> np.ndarray:
+        pinned = self._device.staging(array.shape, array.dtype)
+        array.get(out=pinned)
+        return pinned
+
+
+class _Back:
+    """A sum on its way through MPI, and then back to the GPU."""
+
+    def __init__(self, pending: Pending, pinned: np.ndarray, array: Array) -> None:
+        self._pending, self._pinned, self._array = pending, pinned, array
+        self._arrived = False
+
+    def test(self) -> bool:
+        """Push it on without waiting, and say whether it is done."""
+        if self._pending.test():
+            self._bring()
+        return self._arrived
+
+    def wait(self) -> None:
+        """Wait until it is done."""
+        self._pending.wait()
+        self._bring()
+
+    def _bring(self) -> None:
+        if not self._arrived:
+            self._array.set(self._pinned)
+            self._arrived = True
+
+
+class SumBeside:
+    """An `ExactSum` of copies, made on a stream beside the one that makes the steps."""
+
+    def __init__(
+        self, device: Streams, copies: dict[str, Array], comm: Sums, slices: int, first: int
+    ) -> None:
+        self._device = device
+        with device.beside():
+            self._sum = ExactSum(copies, comm, slices, first)
+
+    def test(self) -> bool:
+        """Push the sums on without waiting, and say whether they are done."""
+        with self._device.aside():
+            return self._sum.test()
+
+    def wait(self) -> dict[str, np.ndarray]:
+        """Return each sum; see `ExactSum`."""
+        with self._device.aside():
+            return self._sum.wait()
+
+
+def nccl() -> Any:
+    """Return the library NCCL; raises ImportError that says how it is installed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # CuPy's, of a library that is not there
+        from cupy.cuda import nccl as library
+        from cupy.cuda import runtime
+    if not library.available:
+        raise ImportError(f"pip install nvidia-nccl-cu{runtime.runtimeGetVersion() // 1000}")
+    return library
+
+
+def way() -> str:
+    """Return how GPUs of several ranks would sum, one line."""
+    try:
+        library = nccl()
+    except ImportError as error:
+        return f"through pinned memory and MPI, since NCCL is not installed ({error})"
+    return f"NCCL {_named(library.get_version())} where each rank has its own GPU, else pinned memory and MPI"

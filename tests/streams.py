@@ -1,0 +1,96 @@
+"""Streams and events as CuPy's, of no GPU at all: what they are left is done as late as can be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+_HERE = threading.local()
+
+
+class Event:
+    """All that a stream was given until it was recorded."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream, self.known = stream, dict(stream.known)
+        self._work = list(stream.waiting)
+
+    def synchronize(self) -> None:
+        for one in self._work:
+            one()
+
+    @property
+    def done(self) -> bool:
+        return all(one.ready() for one in self._work)
+
+
+class Work:
+    """What is done once, when somebody waits for it."""
+
+    def __init__(self, work: Callable[[], None], ready: Callable[[], bool]) -> None:
+        self._work, self.ready = work, ready
+        self._lock, self._made = threading.Lock(), False
+
+    def __call__(self) -> None:
+        with self._lock:
+            if not self._made:
+                self._work()
+            self._made = True
+
+
+class Stream:
+    """An order of work, and what of the work of other streams is known to be before it."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.ptr = name, id(self)
+        self.waiting: list[Work] = []
+        self.known: dict[int, int] = {self.ptr: 0}
+        """Number of the last thing done on each stream that is before what comes next on this."""
+        ALL[self.ptr] = self
+
+    def use(self) -> None:
+        _HERE.stack = [self]
+
+    def __enter__(self) -> Stream:
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _stack().pop()
+
+    def record(self) -> Event:
+        return Event(self)
+
+    def wait_event(self, event: Event) -> None:
+        self.waiting += event._work
+        for stream, number in event.known.items():
+            self.known[stream] = max(number, self.known.get(stream, 0))
+
+    def later(self, work: Callable[[], None], ready: Callable[[], bool] = lambda: True) -> None:
+        self.touch()
+        self.waiting.append(Work(work, ready))
+
+    def touch(self) -> dict[int, int]:
+        """Do something on this stream; return what is before it, and itself."""
+        self.known[self.ptr] += 1
+        return dict(self.known)
+
+    def synchronize(self) -> None:
+        self.record().synchronize()
+
+
+ALL: dict[int, Stream] = {}
+"""By their pointers."""
+
+
+def current() -> Stream:
+    """Return the stream of this thread."""
+    return _stack()[-1]
+
+
+def _stack() -> list[Stream]:
+    if not hasattr(_HERE, "stack"):
+        _HERE.stack = [Stream("default")]
+    found: list[Stream] = _HERE.stack
+    return found
