@@ -48,7 +48,7 @@ class Session:
         with (
             to_file(self.directory.log, self.comm.rank),
             watch() as flag,
-            watched(self.comm, lambda: engine.progress, seconds(network.run.stuck_after)),
+            watched(self.comm, engine, seconds(network.run.stuck_after)),
             Progress(
                 first, engine.plan.length, network.run.display, network.run.batch, quiet or self.comm.rank > 0
             ) as progress,
@@ -79,25 +79,26 @@ class Session:
             arrays = engine.split.whole(arrays)
             if engine.split.group.rank > 0:
                 return
-        save_checkpoint(
-            self.directory,
-            engine.step,
-            arrays,
-            {key for key in state.saved() if state.variables[key].per == "slice"},
-            {"step": engine.step},
-            lo=state.lo,
-            hi=state.hi,
-            batch=self.loaded.network.run.batch,
-            rank=engine.comm.rank,
-            gather=engine.comm.gather,
-            keep=self.loaded.network.checkpoint.keep,
-        )
+        with engine.errands:
+            save_checkpoint(
+                self.directory,
+                engine.step,
+                arrays,
+                {key for key in state.saved() if state.variables[key].per == "slice"},
+                {"step": engine.step},
+                lo=state.lo,
+                hi=state.hi,
+                batch=self.loaded.network.run.batch,
+                rank=engine.comm.rank,
+                gather=engine.comm.gather,
+                keep=self.loaded.network.checkpoint.keep,
+            )
 
     def index(self, status: Status, until: int | None = None) -> None:
         """Rewrite run.h5; rank 0 alone calls this."""
-        write_index(
-            self.directory, self.streams, self.provenance, self.loaded.network.run.batch, status, until
-        )
+        batch = self.loaded.network.run.batch
+        with self.engine.errands:
+            write_index(self.directory, self.streams, self.provenance, batch, status, until)
 
     def _meet(self, step: int, flag: StopFlag) -> None:
         """Do what falls due at a sync event."""
@@ -134,7 +135,8 @@ class Session:
             records = split.records(records)
         first = self.flushed + 1
         if first <= engine.step and (split is None or split.group.rank == 0):
-            write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
+            with engine.errands:
+                write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()
         self.comm.barrier()

@@ -30,6 +30,7 @@ from petabatch.engine.updates import Updates
 from petabatch.logs import log
 from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm, share
+from petabatch.parallel.errands import Errands
 
 _POLL = 0.005
 """Seconds between looks at messages on their way while lanes run."""
@@ -58,7 +59,10 @@ class Engine:
         self.updates = Updates(plan, comm, self.state)
         self.recorder = Recorder(plan.recordings, hi - lo)
         self.step = 0
-        self.readers = {name: Images(plan.graph, name) for name in plan.inputs}
+        self.errands = Errands()
+        self.new = True
+        """It is not known yet how long a block of steps takes, its update, and what is compiled for it."""
+        self.readers = {name: Images(plan.graph, name, self.errands) for name in plan.inputs}
         self.threads = threads or network.run.threads or len(os.sched_getaffinity(0))
         self.gpu = OnGpu(device, self.state, self.readers, self.threads) if device is not None else None
         self.lanes = list(self._lanes())
@@ -115,12 +119,13 @@ class Engine:
                     pool.submit(self._update, stop).result()
                 self._record_shared(stop, stop)
                 self.recorder.reached = stop
+                self.new = False
                 yield stop
 
     @property
     def progress(self) -> int:
-        """A number that grows whenever anything gets on."""
-        return self.step + self.recorder.first + sum(lane.reached for lane in self.lanes)
+        """A number that grows whenever a lane has made steps, or all of them."""
+        return self.step + sum(lane.reached for lane in self.lanes)
 
     def _lanes(self) -> Iterator[Lane]:
         """Yield the lanes of this rank: each slice by itself, or on a GPU as many as fit in its memory."""

@@ -79,7 +79,7 @@ class Lane:
             self._layer(name) for level in plan.graph.order for name in level if self.fused is None
         ]
         self.reached = 0
-        """The step that was last begun: what tells a slow lane from one that hangs."""
+        """The step that was last made: what tells a slow lane from one that hangs."""
 
     def run(self, first: int, last: int) -> None:
         """Make steps first+1 .. last, with everything that happens in them."""
@@ -150,18 +150,18 @@ class Lane:
 
     def _steps(self, first: int, last: int) -> None:
         if self.fused is not None and not self.controllers:
-            self.reached = last
             self._fused_steps(first, last)
+            self.reached = last
             return
         for step in range(first + 1, last + 1):
-            self.reached = step
             self._control(step)
             if self.fused is not None:
                 self._fused_steps(step - 1, step)
-                continue
-            now = replace(self.now, step=step)
-            for operate in self.operations:
-                operate(now)
+            else:
+                now = replace(self.now, step=step)
+                for operate in self.operations:
+                    operate(now)
+            self.reached = step
 
     def _stand(self, first: int, last: int) -> None:
         """Let steps first+1 .. last be like `first`."""

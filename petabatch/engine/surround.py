@@ -7,6 +7,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.layers import Input
 from petabatch.network.graph import Graph
+from petabatch.parallel.errands import Errands
 from petabatch.spec.parts import Moment
 from petabatch.variable import Array
 
@@ -19,10 +20,10 @@ class Images:
     with the margin. (`useInputBCflag` of the original.)
     """
 
-    def __init__(self, graph: Graph, name: str) -> None:
+    def __init__(self, graph: Graph, name: str, errands: Errands) -> None:
         layer, run = graph.network.layers[name], graph.network.run
         assert isinstance(layer, Input)
-        self.layer, self.name = layer, name
+        self.layer, self.name, self._errands = layer, name, errands
         self.y, self.x = margins(graph, name) if layer.border == "image" else (0, 0)
         ny, nx, nf = layer.shape
         self.shape = (ny + 2 * self.y, nx + 2 * self.x, nf)
@@ -38,7 +39,8 @@ class Images:
 
     def around(self, number: int, item: int) -> np.ndarray:
         """Return it with its margin; raises InputError when the source cannot give one."""
-        image = self._read(number, item)
+        with self._errands:
+            image = self._read(number, item)
         if (self.y or self.x) and image.shape != self.shape:
             raise InputError(
                 f"layers.{self.name}: the source does not give the image's margin\n"

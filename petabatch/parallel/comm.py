@@ -28,7 +28,7 @@ class Ring(Protocol):
     """Messages from each rank to the one before it; neither end ever waits."""
 
     def tell(self, message: np.ndarray) -> None:
-        """Send three numbers, int64, unless the last message is still on its way."""
+        """Send three numbers, int64, on any thread; lost if the other has not listened for long."""
 
     def hear(self) -> np.ndarray | None:
         """Return the newest message of the next rank, None if there is no new one."""

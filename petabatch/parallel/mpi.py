@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,9 @@ import numpy as np
 
 from petabatch.errors import ResourceError
 from petabatch.parallel.comm import Comm, Pending, Ring
+
+_ON_THEIR_WAY = 64
+"""Messages that a rank which does not listen is sent."""
 
 
 class Request:
@@ -31,18 +35,20 @@ class Request:
 
 
 class Neighbours:
-    """A ring of ranks, through messages that are always small enough to leave at once."""
+    """A ring of ranks, for several threads, through messages small enough to leave at once."""
 
     def __init__(self, library: Any, group: Any) -> None:
         self._group = group
         self._before, self._next = (group.rank - 1) % group.size, (group.rank + 1) % group.size
-        self._sent, self._message = library.REQUEST_NULL, np.zeros(3, np.int64)
+        self._lock = threading.Lock()
+        self._on_their_way: list[tuple[Any, np.ndarray]] = []
 
     def tell(self, message: np.ndarray) -> None:
-        """Send three numbers, unless the last message is still on its way."""
-        if self._sent.Test():
-            self._message = message
-            self._sent = self._group.Isend(message, self._before)
+        """Send three numbers, unless many messages are still on their way."""
+        with self._lock:
+            self._on_their_way = [sent for sent in self._on_their_way if not sent[0].Test()]
+            if len(self._on_their_way) < _ON_THEIR_WAY:
+                self._on_their_way.append((self._group.Isend(message, self._before), message))
 
     def hear(self) -> np.ndarray | None:
         """Return the newest message of the next rank, None if there is no new one."""

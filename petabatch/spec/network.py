@@ -69,7 +69,8 @@ class Run(Model):
     wall_limit: Duration | None = None
     """Stop with a checkpoint after this time, as `"11h50m"`."""
     stuck_after: Duration = "5m"
-    """End all ranks when one makes no progress for this time while others wait for it."""
+    """End all ranks when one makes no progress for this time in reading, writing or compiling. In steps like
+    those it has made before, and when it does not answer at all, a twentieth of it is enough."""
     start_from: FilePath | None = None
     """Run directory (its newest checkpoint) or checkpoint file of another run to go on from. Its steps count:
     schedules and images go on, and the run's length includes them."""
