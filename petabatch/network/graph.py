@@ -22,9 +22,10 @@ from petabatch.network.checks import (
 from petabatch.network.features import check_features
 from petabatch.network.lazy import check_kernel
 from petabatch.network.lazy import variables as lazy_variables
+from petabatch.network.levels import delivers, find_levels
 from petabatch.network.until import check_until, variables
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.spec.parts import Connection, Wiring
 from petabatch.variable import Border, Variable
 
 
@@ -163,7 +164,7 @@ def build(network: Network) -> Graph:
     check_resets(network, problems)
     check_until(network, problems)
     check_features(network, problems)
-    levels = _levels(network, problems)
+    levels = find_levels(network, problems)
     if problems:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
@@ -193,81 +194,12 @@ def _wire(network: Network, problems: list[Problem]) -> dict[str, Wiring]:
     return wirings
 
 
-def _delivers(connection: Connection) -> bool:
-    return connection.channel != "none"
-
-
-def _levels(network: Network, problems: list[Problem]) -> dict[str, int]:
-    """Return the depth of each layer over connections that are not feedback; a given `phase` pins it."""
-    layers = network.layers
-    before: dict[str, list[str]] = {name: [] for name in layers}
-    for connection in network.connections.values():
-        if connection.pre not in layers or connection.post not in layers or not _delivers(connection):
-            continue
-        pinned = _phase(layers, connection.pre) is not None and _phase(layers, connection.post) is not None
-        if not connection.feedback and not pinned:
-            before[connection.post].append(connection.pre)
-    levels: dict[str, int] = {}
-    path: list[str] = []
-
-    def level(name: str) -> int:
-        if name in levels:
-            return levels[name]
-        if name in path:
-            # The path leads from post to pre; read it the way activity flows.
-            raise _Cycle([name, *reversed(path[path.index(name) :])])
-        path.append(name)
-        depth = max((level(pre) + 1 for pre in before[name]), default=0)
-        path.pop()
-        phase = layers[name].phase
-        if phase is not None and before[name] and phase < depth:
-            problems.append(
-                Problem(
-                    f"layers.{name}.phase",
-                    "the phase is earlier than what this layer waits for",
-                    found=str(phase),
-                    expected=f"at least {depth}, or feedback = true on a connection into {name}",
-                )
-            )
-        levels[name] = depth if phase is None else phase
-        return levels[name]
-
-    try:
-        for name in layers:
-            level(name)
-    except _Cycle as found:
-        text = " -> ".join(found.cycle)
-        closing = [
-            name
-            for name, c in network.connections.items()
-            if (c.pre, c.post) == (found.cycle[-2], found.cycle[-1]) and not c.feedback
-        ]
-        problems.append(
-            Problem(
-                f"connections.{closing[0]}",
-                "the layers form a cycle in which nothing is marked as feedback",
-                found=text,
-                hint="set feedback = true on the connection that carries the activity of the step before",
-            )
-        )
-    return levels
-
-
-class _Cycle(Exception):
-    def __init__(self, cycle: list[str]) -> None:
-        self.cycle = cycle
-
-
-def _phase(layers: Mapping[str, Layer], name: str) -> int | None:
-    return layers[name].phase
-
-
 def _edges(
     network: Network, post: str, wirings: Mapping[str, Wiring], levels: Mapping[str, int]
 ) -> tuple[Edge, ...]:
     found = []
     for name, connection in network.connections.items():
-        if connection.post != post or not _delivers(connection):
+        if connection.post != post or not delivers(connection):
             continue
         buffer, sign = network.layers[post].channels[connection.channel]
         before = connection.feedback or levels[connection.pre] >= levels[post]
