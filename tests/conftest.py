@@ -120,14 +120,16 @@ def petabatch(tmp_path: Path) -> Command:
     return command
 
 
+def datasets(path: Path) -> dict[str, np.ndarray]:
+    """Return every dataset of an HDF5 file, by name."""
+    found: dict[str, np.ndarray] = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, item: found.update({name: item[()]} if isinstance(item, h5py.Dataset) else {})
+        )
+    return found
+
+
 def contents(path: Path) -> dict[str, bytes]:
     """Return every dataset of an HDF5 file as bytes, by name."""
-    found: dict[str, bytes] = {}
-
-    def visit(name: str, item: object) -> None:
-        if isinstance(item, h5py.Dataset):
-            found[name] = item[()].tobytes()
-
-    with h5py.File(path) as file:
-        file.visititems(visit)
-    return found
+    return {name: values.tobytes() for name, values in datasets(path).items()}

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
 
-from petabatch.connections import Conv, Identity, Transpose
+from petabatch.connections import Conv
 from petabatch.engine.engine import Engine
-from petabatch.layers import LCA, Input, Linear
+from petabatch.layers import LCA, Input
 from petabatch.learning import Hebbian
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
+from petabatch.network.sparse_coding import sparse_coding
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L0, Energy
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
@@ -68,28 +69,19 @@ def lca_network(
     """Return image -> error -> V1 -> recon -> error for images `[slices, items, ny, nx, nf]`."""
     ny, nx, channels = data.shape[2:]
     weights = np.random.default_rng(7).normal(size=(1, 1, features, *patch, channels))
-    return Network(
+    return sparse_coding(
+        Input(shape=(ny, nx, channels), source=GivenImages(data=data)),
+        LCA(shape=(ny // stride, nx // stride, features), tau=20.0, threshold=0.4),
+        Conv(
+            pre="V1",
+            post="recon",
+            patch=patch,
+            mode=mode,
+            init=GivenWeights(data=weights),
+            normalize=L2(),
+            learn=Hebbian(error="error", rate=0.3, momentum=momentum) if learn else None,
+        ),
         run=Run(batch=len(data), display=display, displays=displays, **run),
-        layers={
-            "image": Input(shape=(ny, nx, channels), source=GivenImages(data=data)),
-            "error": Linear(shape=(ny, nx, channels)),
-            "V1": LCA(shape=(ny // stride, nx // stride, features), tau=20.0, threshold=0.4),
-            "recon": Linear(shape=(ny, nx, channels)),
-        },
-        connections={
-            "image_to_error": Identity(pre="image", post="error"),
-            "recon_to_error": Identity(pre="recon", post="error", channel="inh", feedback=True),
-            "dictionary": Conv(
-                pre="V1",
-                post="recon",
-                patch=patch,
-                mode=mode,
-                init=GivenWeights(data=weights),
-                normalize=L2(),
-                learn=Hebbian(error="error", rate=0.3, momentum=momentum) if learn else None,
-            ),
-            "drive": Transpose(pre="error", post="V1", of="dictionary"),
-        },
         probes={
             "energy": Energy(error="error", code="V1", coefficient=0.4),
             "active": L0(layer="V1", every=record),
@@ -124,3 +116,10 @@ def flush(engine: Engine, step: int) -> Iterator[tuple[str, np.ndarray]]:
         for record in engine.recorder.take(step):
             yield record.stream.path, record.values
         engine.flushed()
+
+
+def assert_same(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> None:
+    """Compare what was recorded, or states, by path."""
+    assert found.keys() == expected.keys()
+    for path, values in expected.items():
+        np.testing.assert_array_equal(found[path], values, err_msg=path)

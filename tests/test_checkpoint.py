@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import killed_at
 
 from petabatch.errors import FormatError, StorageError
 from petabatch.storage.checkpoint import checkpoint_steps, latest_checkpoint, load_checkpoint, save_checkpoint
@@ -228,31 +229,6 @@ def test_misuse_is_told(tmp_path: Path) -> None:
         load_checkpoint(head, 0, B + 1)
     with pytest.raises(FormatError, match="found:    checkpoint part of format 1"):
         load_checkpoint(part_files(directory, 1)[0], 0, 1)
-
-
-def killed_at(number: int, work: Callable[[], None]) -> bool:
-    """Run `work` in a child that dies without clean-up at change `number` of the disk; say if it died."""
-    child = os.fork()
-    if child == 0:
-        code, count = 1, 0
-        try:
-
-            def deadly(real: Callable[..., object], *arguments: object) -> object:
-                nonlocal count
-                count += 1
-                if count > number:
-                    os._exit(9)
-                return real(*arguments)
-
-            for name in ("replace", "unlink", "fsync", "ftruncate"):
-                setattr(os, name, partial(deadly, getattr(os, name)))
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, 9)
-    return code == 9
 
 
 @pytest.mark.parametrize("keep", [1, 2])

@@ -7,12 +7,12 @@ import os
 import random
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import BIN, Command, contents
+from processes import wait_for
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -240,15 +240,6 @@ def start(small: Path, out: str, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [BIN / "petabatch", "run", small, "--out", out, "-q", *arguments], cwd=small.parent
     )
-
-
-def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(3000):
-        if path.exists():
-            return
-        assert process.poll() is None, "the run ended before it could be stopped"
-        time.sleep(0.02)
-    raise AssertionError(f"{path} never appeared")
 
 
 def test_a_run_at_work_cannot_be_resumed_beside_itself(small: Path, petabatch: Command) -> None:

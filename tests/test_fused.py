@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from networks import collect, images, lca_network, simulate
+from networks import assert_same, collect, images, lca_network, simulate
 from optimum import problem
 
 from petabatch.engine.engine import Engine
@@ -77,12 +77,6 @@ def arrays_of(one: Network, threads: int = 1) -> dict[str, np.ndarray]:
 
 def fused(one: Network) -> FusedLoop | None:
     return Engine(schedule(build(one)), Serial(), 1).lanes[0].fused
-
-
-def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    assert found.keys() == expected.keys()
-    for key in expected:
-        np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
 
 
 @pytest.mark.parametrize("features", [12, 32])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from networks import collect, images, lca_network, simulate
+from networks import assert_same, collect, images, lca_network, simulate
 
 from petabatch.engine.engine import Engine
 from petabatch.network.graph import build
@@ -14,12 +14,6 @@ from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
 from petabatch.spec.schedule import Every
-
-
-def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    assert found.keys() == expected.keys()
-    for path in expected:
-        np.testing.assert_array_equal(found[path], expected[path], err_msg=path)
 
 
 @pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])

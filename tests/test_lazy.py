@@ -11,9 +11,19 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from loops import (
+    NUMPY,
+    Guards,
+    Problem,
+    assert_same_bits,
+    geometries,
+    many_chunks,
+    many_tiles,
+    plain,
+    problem,
+)
 from networks import collect, images, lca_network, simulate
 from numba import njit
-from test_cpu_kernels import NUMPY, Problem, geometries, many_chunks, many_tiles, plain, problem
 
 from petabatch.engine.engine import Engine
 from petabatch.engine.lazy_loop import LazyLoop
@@ -82,11 +92,6 @@ class Lazy:
                 tile, self.age, self.units, self.sleep, self.features, self.t, self.s, self.work, self.bench
             )  # fmt: skip
         return [self.recon, self.error, self.units.A, self.units.V, self.sleep.filtered, self.sleep.history]
-
-
-def assert_same_bits(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
-    for mine, theirs in zip(found, expected, strict=True):
-        assert mine.tobytes() == theirs.tobytes()
 
 
 @some
@@ -222,16 +227,8 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(threads: in
 @some
 @given(p=geometries(), nan=st.booleans())
 def test_nothing_is_written_beside_the_arrays(p: Patches, nan: bool) -> None:
-    case, around, buffers = problem(p, TRANSFERS[1]), 512, []
+    case, guarded = problem(p, TRANSFERS[1]), Guards(165)
     case.image[0, 0] = np.nan if nan else 0
-
-    def guarded(array: np.ndarray) -> np.ndarray:
-        buffer = np.full(array.nbytes + 2 * around, 165, np.uint8)
-        buffers.append(buffer)
-        inside = buffer[around:-around].view(array.dtype).reshape(array.shape)
-        inside[...] = array
-        return inside
-
     lazy = Lazy(case)
     for name in ("units", "sleep", "features", "work", "bench"):
         parts = getattr(lazy, name)
@@ -239,9 +236,7 @@ def test_nothing_is_written_beside_the_arrays(p: Patches, nan: bool) -> None:
     lazy.run(3)
     lazy.wake_all()
     lazy.state()
-    for buffer in buffers:
-        assert (buffer[:around] == 165).all()
-        assert (buffer[-around:] == 165).all()
+    assert guarded.untouched()
 
 
 def test_a_nan_in_the_image_reaches_the_activity() -> None:

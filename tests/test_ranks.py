@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BIN, Command, contents
-from test_cli import wait_for
+from processes import wait_for
 
 pytestmark = pytest.mark.mpi
 

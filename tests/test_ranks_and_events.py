@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import BIN, Command, contents
-from test_cli import wait_for
-from test_stuck_ranks import process_of
+from processes import process_of, wait_for
 
 from petabatch import results
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
-from conftest import Command, contents
+from conftest import Command, contents, datasets
 
 from petabatch import simulation
 from petabatch.engine.split import Split
@@ -31,16 +30,6 @@ type = "psnr"
 image = "image"
 reconstruction = "recon"
 """
-
-
-def values(path: Path) -> dict[str, np.ndarray]:
-    """Return every dataset of a run."""
-    found: dict[str, np.ndarray] = {}
-    with h5py.File(path / "run.h5") as file:
-        file.visititems(
-            lambda name, item: found.update({name: item[()]} if isinstance(item, h5py.Dataset) else {})
-        )
-    return found
 
 
 def assert_close(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
@@ -73,7 +62,7 @@ def test_two_by_two_ranks_agree_with_one_and_any_split_of_the_batch_keeps_the_bi
             "run", small, "--out", name, *MORE, "-s", f"parallel.features={features}", ranks=ranks
         )
         assert done.returncode == 0, done.stderr
-        assert_close(values(folder / "one"), values(folder / name))
+        assert_close(datasets(folder / "one" / "run.h5"), datasets(folder / name / "run.h5"))
         assert_close(state(folder / "one"), state(folder / name))
     assert contents(folder / "grid" / "run.h5") == contents(folder / "two" / "run.h5")
 
@@ -92,7 +81,7 @@ def test_a_run_with_split_features_goes_on_without_the_split(small: Path, petaba
     assert "1 ranks do not fill the grid" in refused.stderr
     on = petabatch("resume", "cut", "-q", "--features", 1, ranks=3)
     assert on.returncode == 0, on.stderr
-    assert_close(values(small.parent / "one"), values(small.parent / "cut"))
+    assert_close(datasets(small.parent / "one" / "run.h5"), datasets(small.parent / "cut" / "run.h5"))
 
 
 def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small: Path) -> None:

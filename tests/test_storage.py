@@ -10,9 +10,8 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import h5py
@@ -21,6 +20,7 @@ import pytest
 import xarray
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import killed_at
 
 from petabatch import results
 from petabatch.engine.recorder import Record
@@ -460,31 +460,6 @@ def test_segments_stay_few_and_never_cross_a_checkpoint(tmp_path: Path) -> None:
 
 
 # -- kills, full disks, missing files
-
-
-def killed_at(number: int, work: Callable[[], None]) -> bool:
-    """Run `work` in a child that dies without clean-up at change `number` of the disk; say if it died."""
-    child = os.fork()
-    if child == 0:
-        code, count = 1, 0
-        try:
-
-            def deadly(real: Callable[..., object], *arguments: object) -> object:
-                nonlocal count
-                count += 1
-                if count > number:
-                    os._exit(9)
-                return real(*arguments)
-
-            for name in ("replace", "unlink", "fsync"):
-                setattr(os, name, partial(deadly, getattr(os, name)))
-            work()
-            code = 0
-        finally:
-            os._exit(code)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    assert code in (0, 9)
-    return code == 9
 
 
 def test_a_kill_at_any_point_of_merging_leaves_a_readable_run(tmp_path: Path) -> None:

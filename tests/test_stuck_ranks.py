@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import BIN, Command
-from test_cli import wait_for
+from processes import process_of, wait_for
 
 from petabatch.parallel.watchdog import Seen
 from petabatch.storage.checkpoint import latest_checkpoint
@@ -44,13 +43,6 @@ def with_naps(small: Path, naps: str) -> None:
         '[layers.recon]\ntype = "linear"', f'[layers.recon]\ntype = "sleepy"\n{naps}'
     )
     small.write_text('plugins = ["sleepy.py"]\n' + text)
-
-
-def process_of(log: Path) -> int:
-    """Return the process id that a rank writes to its log."""
-    match = re.search(r"process (\d+)", log.read_text())
-    assert match is not None
-    return int(match[1])
 
 
 def launched(small: Path, *more: str, ranks: int = 2, out: str = "cut") -> subprocess.Popen[str]:
