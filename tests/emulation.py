@@ -121,6 +121,9 @@ class EmulatedGpu:
     def mark(self) -> Event:
         return current().record()
 
+    def follow(self, event: Event) -> None:
+        current().wait_event(event)
+
     @contextmanager
     def beside(self) -> Iterator[None]:
         self._side.wait_event(self.mark())

@@ -14,6 +14,7 @@ class Event:
 
     def __init__(self, stream: Stream) -> None:
         self.stream, self.known = stream, dict(stream.known)
+        stream.waiting = [one for one in stream.waiting if not one.made]
         self._work = list(stream.waiting)
 
     def synchronize(self) -> None:
@@ -30,13 +31,13 @@ class Work:
 
     def __init__(self, work: Callable[[], None], ready: Callable[[], bool]) -> None:
         self._work, self.ready = work, ready
-        self._lock, self._made = threading.Lock(), False
+        self._lock, self.made = threading.Lock(), False
 
     def __call__(self) -> None:
         with self._lock:
-            if not self._made:
+            if not self.made:
                 self._work()
-            self._made = True
+            self.made = True
 
 
 class Stream:
@@ -63,7 +64,9 @@ class Stream:
         return Event(self)
 
     def wait_event(self, event: Event) -> None:
-        self.waiting += event._work
+        if self is current():  # what comes next is done at once, so what it waits for must be
+            event.synchronize()
+        self.waiting += [one for one in event._work if one not in self.waiting]
         for stream, number in event.known.items():
             self.known[stream] = max(number, self.known.get(stream, 0))
 

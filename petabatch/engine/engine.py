@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -57,7 +57,7 @@ class Engine:
         lo, hi = share(network.run.batch, comm.rank, comm.size)
         self.state = State(plan.graph, lo, hi)
         self.updates = Updates(plan, comm, self.state)
-        self.recorder = Recorder(plan.recordings, hi - lo)
+        self.recorder = Recorder(plan.recordings, hi - lo, np.zeros if device is None else device.staging)
         self.step = 0
         self.errands = Errands()
         self.new = True
@@ -102,6 +102,7 @@ class Engine:
             threadpool_limits(1),
             self._pool() as pool,
             ThreadPoolExecutor(self.threads, "rows") as rows,
+            closing(self.recorder),
         ):
             self._share_rows(rows)
             self._compile(pool)

@@ -137,6 +137,10 @@ class Gpu:
         event.record()
         return event
 
+    def follow(self, event: Any) -> None:
+        """Let what the present stream is given from now on wait for an event; the host does not wait."""
+        self.xp.cuda.get_current_stream().wait_event(event)
+
     @contextmanager
     def beside(self) -> Iterator[None]:
         """Work on a stream of its own, after what the present one was given until now."""

@@ -74,7 +74,8 @@ class Lane:
             self.fused = fuse(plan, self.arrays) if gpu is None else gpu.fuse(plan, self.arrays)
         if isinstance(self.fused, FusedLoop) and self.fused.followed is not None:
             self.controllers = {}
-        self.observer = Observer(plan, self.wires, self.fused, recorder, lanes, split)
+        outlet = None if gpu is None else gpu.outlet
+        self.observer = Observer(plan, self.wires, self.fused, recorder, lanes, split, outlet)
         self.operations = [
             self._layer(name) for level in plan.graph.order for name in level if self.fused is None
         ]

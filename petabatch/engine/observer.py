@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from petabatch.engine.fused import FusedLoop
 from petabatch.engine.fused_gpu import GpuLoop
 from petabatch.engine.lazy_loop import LazyLoop
+from petabatch.engine.outlet import Outlet
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.split import Split
 from petabatch.engine.wires import Wires
@@ -26,7 +27,10 @@ class Observer:
         recorder: Recorder,
         lanes: slice,
         split: Split | None = None,
+        outlet: Outlet | None = None,
     ) -> None:
+        """Write to `recorder`: by `outlet` what is on a GPU."""
+        self.outlet = outlet
         self.plan, self.wires, self.fused, self.split = plan, wires, fused, split
         self.recorder, self.lanes = recorder, lanes
 
@@ -55,7 +59,10 @@ class Observer:
             else:
                 layer = kind == "layers"
                 values = self.variable(name, quantity, step) if layer else self.wires.arrays[recording.key]
-                row[...] = host(values).reshape(row.shape)
+                if self.outlet is None:
+                    row[...] = host(values).reshape(row.shape)
+                else:
+                    self.recorder.arriving.append(self.outlet.send(index, values, row))
 
     def measure(self, probe: str, step: int) -> Mapping[str, Array]:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""

@@ -12,6 +12,7 @@ import numpy as np
 from petabatch.engine.between import Streams, SumBeside, between
 from petabatch.engine.feed import Feed, Staging
 from petabatch.engine.fused_gpu import GpuLoop, fuse_on
+from petabatch.engine.outlet import Copies, Outlet
 from petabatch.engine.resident import Memory, Resident
 from petabatch.engine.state import State
 from petabatch.engine.updates import Updates
@@ -20,7 +21,7 @@ from petabatch.network.plan import Plan
 from petabatch.variable import Array
 
 
-class Whole(Device, Memory, Staging, Streams, Protocol):
+class Whole(Device, Memory, Staging, Streams, Copies, Protocol):
     """A GPU as the engine sees it."""
 
     name: str
@@ -43,6 +44,7 @@ class OnGpu:
         self.device = device
         self.resident = Resident(state, device)
         self.feed = Feed(device, readers, threads)
+        self.outlet = Outlet(device)
 
     def fuse(self, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop | None:
         """Return the kernels that make the steps of a lane, or None where its layers run one by one."""

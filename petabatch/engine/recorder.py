@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,16 @@ class Record:
 class Recorder:
     """Rows for a range of steps, of the local slices; nothing grows while lanes run."""
 
-    def __init__(self, recordings: Sequence[Recording], slices: int) -> None:
-        self.recordings = recordings
+    def __init__(
+        self,
+        recordings: Sequence[Recording],
+        slices: int,
+        room: Callable[[tuple[int, ...], str], np.ndarray] = np.zeros,
+    ) -> None:
+        """Keep rows in what `room` gives for a shape and a dtype."""
+        self.recordings, self._room = recordings, room
+        self.arriving: list[Callable[[], None]] = []
+        """What waits for rows that are on their way, from a GPU."""
         self.slices = slices
         self.first = 0
         self._buffers: list[np.ndarray] = []
@@ -37,6 +45,7 @@ class Recorder:
 
     def open(self, first: int, last: int, initial: bool = False) -> None:
         """Make room for steps first+1 .. last, and for step `first` itself if `initial`."""
+        self.close()
         self.first = first if initial else first + 1
         self._buffers, self._steps = [], []
         for recording in self.recordings:
@@ -44,7 +53,7 @@ class Recorder:
             shape = recording.stream.shape
             local = (self.slices, *shape[1:]) if recording.stream.batched else shape
             self._steps.append(np.asarray(steps, np.int64))
-            self._buffers.append(np.zeros((len(steps), *local), recording.stream.dtype))
+            self._buffers.append(self._room((len(steps), *local), recording.stream.dtype))
 
     def row(self, index: int, step: int) -> np.ndarray:
         """Return the row of recording number `index` at `step`, to be written by slice."""
@@ -59,12 +68,19 @@ class Recorder:
 
     def take(self, last: int) -> list[Record]:
         """Return what was recorded up to `last`."""
+        self.close()
         records = []
         for recording, steps, buffer in zip(self.recordings, self._steps, self._buffers, strict=True):
             rows = int(np.searchsorted(steps, last, side="right"))
             if rows:
                 records.append(Record(recording.stream, steps[:rows], buffer[:rows]))
         return records
+
+    def close(self) -> None:
+        """Wait for the rows that are on their way."""
+        for wait in self.arriving:
+            wait()
+        self.arriving.clear()
 
     def latest(self, quantity: str) -> float | None:
         """Return the newest row of the first probe quantity of this name, the mean over local slices."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Protocol
@@ -109,7 +110,8 @@ class Resident:
 
 
 def slice_bytes(graph: Graph) -> int:
-    """Return about how much memory a slice takes: its arrays, and patches in the making."""
+    """Return about how much memory a slice takes: its arrays, what is recorded on its way, and patches in
+    the making."""
     size = 8 if graph.network.run.precision == "float64" else 4
     arrays = 0
     for variable in graph.variables.values():
@@ -118,6 +120,8 @@ def slice_bytes(graph: Graph) -> int:
             for length in variable.shape:
                 number *= length
             arrays += number
+    for name, wanted in graph.network.output.layers.items():
+        arrays += 2 * size * len(wanted.variables) * math.prod(graph.network.layers[name].shape)
     patches = [
         edge.wiring.link.patches for edges in graph.edges.values() for edge in edges if edge.wiring.link
     ]

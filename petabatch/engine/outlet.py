@@ -1,0 +1,62 @@
+"""What is recorded on its way from a GPU to the host, beside the kernels that make the next steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from petabatch.variable import Array
+
+
+class Copies(Protocol):
+    """What is needed of a GPU to copy from it while it computes."""
+
+    xp: Any
+
+    def stream(self) -> Any:
+        """Return a further stream, as `cupy.cuda.Stream`."""
+
+    def mark(self) -> Any:
+        """Return an event, as `cupy.cuda.Event`: all that the present stream was given until now."""
+
+    def follow(self, event: Any) -> None:
+        """Let what the present stream is given from now on wait for an event; the host does not wait."""
+
+
+class _Room:
+    """A copy on the device, of which the host's is made."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.left: Any = None
+        """The event of its last copy's arrival."""
+
+
+class Outlet:
+    """Two rooms for each recording: one on its way to the host, the other to be filled."""
+
+    def __init__(self, device: Copies) -> None:
+        self._device, self._stream = device, device.stream()
+        self._rooms: dict[tuple[int, tuple[int, ...]], list[_Room]] = {}
+
+    def send(self, number: int, values: Array, row: np.ndarray) -> Callable[[], None]:
+        """Begin to copy `values` of recording `number` to `row`; return what waits until they are there.
+
+        `row` is contiguous and lies in pinned memory; `values` may change as soon as this returns.
+        """
+        key = (number, row.shape)
+        if key not in self._rooms:
+            self._rooms[key] = [_Room(self._device.xp.empty(row.shape, row.dtype)) for _ in range(2)]
+        self._rooms[key].reverse()
+        room = self._rooms[key][0]
+        if room.left is not None:
+            self._device.follow(room.left)
+        room.array[...] = values.reshape(row.shape)
+        self._stream.wait_event(self._device.mark())
+        room.array.get(stream=self._stream, out=row, blocking=False)
+        with self._stream:
+            room.left = self._device.mark()
+        wait: Callable[[], None] = room.left.synchronize
+        return wait
