@@ -13,7 +13,7 @@ from petabatch import geometry
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cpu_layout import Dictionary, Scratch, dictionary, pack, scratch, shape
+from petabatch.kernels.cpu_layout import Dictionary, Scratch, packed, scratch, shape
 from petabatch.kernels.cpu_pace import Pace
 from petabatch.kernels.cpu_units import (
     ACCELERATED,
@@ -87,9 +87,7 @@ class Problem:
         return scratch(self.p, self.rule == ACCELERATED)
 
     def packed(self) -> Dictionary:
-        packed = dictionary(self.p)
-        pack(self.weights, self.p, packed)
-        return packed
+        return packed(self.weights, self.p)
 
     def compiled(self, parts: list[int], observe: bool = False) -> tuple[list[np.ndarray], np.ndarray]:
         state, work = self.start(), self.scratch()
@@ -107,7 +105,7 @@ class Problem:
         fine, coarse = (1, p.y.fine, p.x.fine, p.channels), (1, p.y.coarse, p.x.coarse, p.features)
         recon, error, A, V = (x.astype("f8") for x in self.start()[:4])
         recon, V, A = recon.reshape(fine), V.reshape(coarse), A.reshape(coarse)
-        W = self.weights.astype("f8").reshape(1, 1, p.features, p.length)
+        W = self.weights.astype("f8").reshape(1, p.groups, p.features, p.length)
         image, sums, close = self.image.astype("f8").reshape(fine), [], np.zeros(coarse, bool)
         for _ in range(steps):
             error = self.factor * image - recon
@@ -121,30 +119,33 @@ class Problem:
 
 
 @st.composite
-def geometries(draw: st.DrawFn, most: int = 40) -> Patches:
-    """Draw a coarse layer of up to `most` features on a finer one."""
+def geometries(draw: st.DrawFn, most: int = 40, modes: tuple[bool, ...] = (True,)) -> Patches:
+    """Draw a coarse layer of up to `most` features on a finer one; `modes`: whether weights are shared."""
     down, across = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     ny, nx = draw(st.integers(1, 9)), draw(st.integers(1, 9))
     rows, columns = draw(st.integers(1, min(9, ny * down))), draw(st.integers(1, min(9, nx * across)))
     features, channels = draw(st.integers(1, most)), draw(st.integers(1, 4))
     fine = (ny * down, nx * across, channels)
-    return geometry.link((ny, nx, features), fine, (rows, columns), True).patches
+    return geometry.link((ny, nx, features), fine, (rows, columns), draw(st.sampled_from(modes))).patches
 
 
 def problem(p: Patches, curve: Transfer, own: bool = True, seed: int = 0) -> Problem:
     rng = np.random.default_rng(seed)
-    weights = rng.standard_normal((p.features, p.length)).astype("f4")
+    weights = rng.standard_normal((p.groups * p.features, p.length)).astype("f4")
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
     image = rng.standard_normal((p.y.fine, p.x.fine * p.channels)).astype("f4")
     return Problem(p, image, weights, curve, own)
 
 
-def plain(ny: int, nx: int, features: int, patch: int, stride: int, channels: int) -> Patches:
+def plain(
+    ny: int, nx: int, features: int, patch: int, stride: int, channels: int, shared: bool = True
+) -> Patches:
     fine = (ny * stride, nx * stride, channels)
-    return geometry.link((ny, nx, features), fine, (patch, patch), True).patches
+    return geometry.link((ny, nx, features), fine, (patch, patch), shared).patches
 
 
 many_tiles = plain(40, 60, 20, 6, 2, 1)
+many_tiles_own = plain(40, 60, 20, 6, 2, 1, shared=False)
 many_chunks = plain(14, 60, 5, 12, 1, 1)
 
 

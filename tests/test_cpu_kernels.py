@@ -18,6 +18,7 @@ from loops import (
     geometries,
     many_chunks,
     many_tiles,
+    many_tiles_own,
     plain,
     problem,
 )
@@ -35,7 +36,12 @@ some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 
 
 @some
-@given(p=geometries(), curve=st.sampled_from(TRANSFERS), own=st.booleans(), seed=st.integers(0, 99))
+@given(
+    p=geometries(modes=(True, False)),
+    curve=st.sampled_from(TRANSFERS),
+    own=st.booleans(),
+    seed=st.integers(0, 99),
+)
 def test_steps_agree_with_the_plain_operators_in_float64(
     p: Patches, curve: Transfer, own: bool, seed: int
 ) -> None:
@@ -51,11 +57,11 @@ def test_steps_agree_with_the_plain_operators_in_float64(
         np.testing.assert_array_equal(sums[:, 2], expected_sums[:, 2])
 
 
-@pytest.mark.parametrize("p", [many_tiles, many_chunks], ids=["tiles", "chunks"])
+@pytest.mark.parametrize("p", [many_tiles, many_tiles_own, many_chunks], ids=["tiles", "own", "chunks"])
 def test_layers_of_many_tiles_and_chunks_agree_with_float64(p: Patches) -> None:
     s = shape(p)
     assert s.ny > s.tile
-    assert p is many_tiles or s.tile * s.nx > s.chunk
+    assert p is not many_chunks or s.tile * s.nx > s.chunk
     case = problem(p, TRANSFERS[1])
     for mine, theirs in zip(case.compiled([5])[0][:4], case.reference(5)[0], strict=True):
         np.testing.assert_allclose(mine.reshape(-1), theirs.reshape(-1), rtol=2e-5, atol=2e-5)
@@ -72,7 +78,7 @@ def test_four_hundred_steps_agree_with_float64() -> None:
 
 @some
 @given(
-    p=geometries(),
+    p=geometries(modes=(True, False)),
     curve=st.sampled_from(TRANSFERS),
     own=st.booleans(),
     cut=st.integers(0, 7),
@@ -107,11 +113,11 @@ def test_slices_on_many_threads_have_the_bits_of_one_thread() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 11])
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize(("adaptive", "p"), [(False, many_tiles), (True, many_tiles), (True, many_tiles_own)])
 def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(
-    threads: int, rule: int, adaptive: bool
+    threads: int, rule: int, adaptive: bool, p: Patches
 ) -> None:
-    case = problem(many_tiles, TRANSFERS[1])
+    case = problem(p, TRANSFERS[1])
     case.rule, case.adaptive = rule, adaptive
     state, sums = case.start(), np.zeros((6, 3))
     works = [case.scratch() for _ in range(threads)]
@@ -119,7 +125,7 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(
         for part in (slice(0, 2), slice(2, 6)):
             n = part.stop - part.start
             advance_rows(
-                pool, *case.arguments(state, case.packed()), part.start == 0, shape(many_tiles), works, n,
+                pool, *case.arguments(state, case.packed()), part.start == 0, shape(p), works, n,
                 np.full(n, True), sums[part],
             )  # fmt: skip
     expected, expected_sums = case.compiled([6], observe=True)
@@ -127,7 +133,12 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(
 
 
 @some
-@given(p=geometries(), curve=st.sampled_from(TRANSFERS), nan=st.booleans(), rule=st.sampled_from(RULES))
+@given(
+    p=geometries(modes=(True, False)),
+    curve=st.sampled_from(TRANSFERS),
+    nan=st.booleans(),
+    rule=st.sampled_from(RULES),
+)
 def test_nothing_is_written_beside_the_arrays(p: Patches, curve: Transfer, nan: bool, rule: int) -> None:
     case, guarded = problem(p, curve), Guards(165)
     case.rule = rule

@@ -80,11 +80,12 @@ def fused(one: Network) -> FusedLoop | None:
 
 
 @pytest.mark.parametrize("features", [12, 32])
+@pytest.mark.parametrize("mode", ["extra_shared", "non_shared", "extra_non_shared"])
 @pytest.mark.parametrize("code", CODES)
-def test_a_compiled_layer_agrees_with_its_own_update(code: str, features: int) -> None:
-    assert fused(network(code, features=features)) is not None
-    found = simulate(network(code, features=features, learn=False))[1]
-    expected = simulate(network(code, features=features, learn=False, kernel="array"))[1]
+def test_a_compiled_layer_agrees_with_its_own_update(code: str, features: int, mode: str) -> None:
+    same: dict[str, Any] = {"features": features, "mode": mode, "learn": False}
+    assert fused(network(code, **same)) is not None
+    found, expected = (simulate(network(code, **same, kernel=kernel))[1] for kernel in ("auto", "array"))
     assert expected["layers/V1/A"].any()
     for path, values in expected.items():
         np.testing.assert_allclose(found[path], values, rtol=1e-4, atol=2e-5, err_msg=path)

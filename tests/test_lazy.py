@@ -359,7 +359,9 @@ def test_what_cannot_sleep_is_refused_by_name_and_dense_by_itself() -> None:
             build(changed("lazy", **code))
         assert KEYS[0] not in build(changed("auto", **code)).variables
     with pytest.raises(ParamsError, match="this kernel cannot run this network"):
-        build(lca_network(data, mode="non_shared", kernel="dense"))
+        build(lca_network(data, mode="non_shared", kernel="lazy"))
+    with pytest.raises(ParamsError, match="this kernel cannot run this network"):
+        build(lca_network(data, precision="float64", kernel="dense"))
 
 
 def test_auto_is_lazy_where_images_last_and_layers_are_large() -> None:

@@ -73,10 +73,8 @@ def _kernels(trial: Trial, engine: Engine) -> dict[str, float]:
     if loop is None or p is None or type(lane.fused) is not FusedLoop:
         return {}
     arrays, step = lane.arrays, engine.step
-    s, work, weights = cpu_layout.shape(p), cpu_layout.scratch(p), cpu_layout.dictionary(p)
-    cpu_layout.pack(
-        arrays[f"connections/{loop.dictionary}/weights"].reshape(p.features, p.length), p, weights
-    )
+    s, work = cpu_layout.shape(p), cpu_layout.scratch(p)
+    weights = cpu_layout.packed(arrays[f"connections/{loop.dictionary}/weights"], p)
 
     def activity(name: str) -> Any:
         ring = arrays[f"layers/{name}/A"]

@@ -61,7 +61,8 @@ def bench(network: Network, title: str, threads: Sequence[int], steps: int | Non
     Raises ParamsError when the network is wrong.
     """
     trial = Trial.of(network, steps)
-    floor = Floor(trial.patches, network.run.batch) if trial.patches else None
+    p = trial.patches
+    floor = Floor(p, network.run.batch) if p is not None and p.shared else None
     first = sum(trial.seconds(n) for n in threads)  # compiles, and tells how long a round takes
     rounds = max(1, min(9, int(_BUDGET / first)))
     jobs = {}
@@ -110,7 +111,9 @@ def show(report: Report, console: Console) -> None:
         )  # fmt: skip
     console.print(table)
     if report.floor_gflops is None:
-        console.print("no floor: only a loop of image, error, code and reconstruction has one")
+        console.print(
+            "no floor: only a loop of image, error, code and reconstruction with shared weights has one"
+        )
     else:
         console.print(f"floor: two dense sgemm per step, {report.floor_gflops:.0f} GFLOP/s on one thread")
     parts = sorted(report.shares.items(), key=lambda item: -item[1])

@@ -34,7 +34,7 @@ class Space:
     def __init__(self, p: Patches, accelerated: bool) -> None:
         self.shape = cpu_layout.shape(p)
         self.dictionary = cpu_layout.dictionary(p)
-        self.packed = np.full((p.features, p.length), np.nan, np.float32)
+        self.packed = np.full((1, p.features, p.length), np.nan, np.float32)
         """The weights that `dictionary` holds."""
         self.products = sums(p)
         self._scratches: list[cpu_layout.Scratch] = []
@@ -87,7 +87,7 @@ class FusedLoop:
             for name in (loop.image, loop.recon, loop.error)
         )
         self.dictionary = loop.dictionary
-        self.weights = arrays[f"connections/{loop.dictionary}/weights"].reshape(p.features, p.length)
+        self.weights = arrays[f"connections/{loop.dictionary}/weights"].reshape(-1, p.features, p.length)
 
     @property
     def worth_sharing(self) -> bool:
@@ -98,8 +98,8 @@ class FusedLoop:
         """Put the weights in reading order; to be called by each thread when they may have changed."""
         space = self._space()
         # Comparing is twenty times faster than packing, and most often another slice has packed the same.
-        if not np.array_equal(self.weights, space.packed):
-            cpu_layout.pack(self.weights, self.patches, space.dictionary)
+        if self.patches.shared and not np.array_equal(self.weights, space.packed):
+            cpu_layout.pack(self.weights[0], self.patches, space.dictionary)
             space.packed[...] = self.weights
 
     def run(self, first: int, last: int, fresh: bool) -> Array:
@@ -110,7 +110,8 @@ class FusedLoop:
         """
         space, steps, watched = self._space(), last - first, self.watch.due(first, last)
         sums = np.zeros((steps, 3))
-        state = (self.image, self.factor, self.recon, self.error, self.units, space.dictionary, self.cell)
+        weights = space.dictionary if self.patches.shared else cpu_layout.own_patches(self.weights)
+        state = (self.image, self.factor, self.recon, self.error, self.units, weights, self.cell)
         pace_now = pace(self.layer, self.dt, self.state, self.followed)
         if self.rows is None:
             cpu.advance(*state, pace_now, fresh, space.shape, space.scratch, steps, watched, sums)
@@ -128,7 +129,7 @@ class FusedLoop:
 
     def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:
         """Say whether `gradient` gives the product of this connection's rule."""
-        plain = type(rule).tally is Learning.tally
+        plain = self.patches.shared and type(rule).tally is Learning.tally
         return plain and (connection, pre, against) == (self.dictionary, self.code, self.residual)
 
     def gradient(self, product: Array, counts: Array | None) -> None:

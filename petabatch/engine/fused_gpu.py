@@ -83,7 +83,7 @@ def fuse_on(device: Device, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop 
     """
     graph, run = plan.graph, plan.graph.network.run
     loop = find_loop(graph) if run.precision == "float32" else None
-    known = loop is not None and type(graph.network.layers[loop.code]) is LCA
+    known = loop is not None and loop.shared and type(graph.network.layers[loop.code]) is LCA
     if loop is not None and known and run.kernel != "array":
         try:
             return GpuLoop(plan, loop, arrays, device)

@@ -57,8 +57,8 @@ class LazyLoop(FusedLoop):
         """Put the weights in reading order; to be called by each thread when they may have changed."""
         super().load_weights()
         mine = self._lazy_space()
-        if not np.array_equal(self.weights, mine.filled):
-            cpu_lazy_layout.fill(self.weights, self.patches, mine.features)
+        if not np.array_equal(self.weights[0], mine.filled):
+            cpu_lazy_layout.fill(self.weights[0], self.patches, mine.features)
             mine.filled[...] = self.weights
 
     def run(self, first: int, last: int, fresh: bool) -> Array:

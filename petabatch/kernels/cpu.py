@@ -23,6 +23,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu_layout import BLOCK, GROUP, PANEL, PIECE, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu_own import project_own, synthesize_own
 from petabatch.kernels.cpu_pace import (
     ACTIVE,
     MOVES,
@@ -152,6 +153,33 @@ def synthesize(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def drive_units(
+    base: int, count: int, start: int, places: Any, weights: Dictionary, s: Shape, work: Scratch
+) -> None:  # fmt: skip
+    """Write the drive of positions base .. base + count to `work.drive`; see `project`."""
+    if weights.own.shape[0] > 0:
+        own = weights.own[base : base + count]
+        project_own(work.error, start, places, own, s, work.window, work.drive)
+    else:
+        project(work.error, start, places, count, weights.panels, s, work.drive)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def add_patches(
+    base: int, count: int, code: Any, places: Any, weights: Dictionary, s: Shape, work: Scratch, strip: Any
+) -> None:  # fmt: skip
+    """Add the patches of the active units of positions base .. base + count to a strip; see `synthesize`."""
+    list_active(code, count, s.features, s.wide, work.active, work.ends)
+    if weights.own.shape[0] > 0:
+        own = weights.own[base : base + count]
+        synthesize_own(code, work.active, work.ends, own, places, s, work.window, strip)
+    else:
+        synthesize(
+            code, count, s.wide, work.active, work.ends, weights.groups, work.pieces, places, strip
+        )  # fmt: skip
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def rows_of(count: int, s: Shape) -> tuple[int, int, int]:
     """Return how the units of `count` positions lie in a drive: so many rows, of so many units, so far apart.
 
@@ -170,7 +198,7 @@ def compare_tile(tile: int, units: Units, weights: Dictionary, s: Shape, work: S
     for base in range(begin, end, s.chunk):
         count = min(s.chunk, end - base)
         places = work.places[base - begin : base - begin + count]
-        project(work.error, start, places, count, weights.panels, s, work.drive)
+        drive_units(base, count, start, places, weights, s, work)
         rows, length, pitch = rows_of(count, s)
         for m in range(rows):
             part = slice(base * nf + m * length, base * nf + (m + 1) * length)
@@ -199,7 +227,7 @@ def update_tile(
         count = min(s.chunk, end - base)
         places = work.places[base - begin : base - begin + count]
         if c.rule != ACCELERATED:
-            project(work.error, start, places, count, weights.panels, s, code)
+            drive_units(base, count, start, places, weights, s, work)
         rows, length, pitch = rows_of(count, s)
         for m in range(rows):
             part = slice(base * nf + m * length, base * nf + (m + 1) * length)
@@ -211,8 +239,7 @@ def update_tile(
             update(row, A, V, before, first, e, rest, c)
             if last:
                 A[:] = row
-        list_active(code, count, nf, wide, work.active, work.ends)
-        synthesize(code, count, wide, work.active, work.ends, weights.groups, work.pieces, places, strip)
+        add_patches(base, count, code, places, weights, s, work, strip)
         if look:
             active += work.ends[count]
             for m in range(count):

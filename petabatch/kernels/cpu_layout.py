@@ -45,7 +45,7 @@ class Shape(NamedTuple):
     tile: int
     """Rows of units in a tile: its patches are added up in a strip of its own."""
     chunk: int
-    """Positions of a tile that are worked through together; a multiple of BLOCK."""
+    """Positions of a tile that are worked through together; a multiple of BLOCK, or 1."""
     wide: int
     """Features rounded up to whole panels."""
 
@@ -57,6 +57,8 @@ class Scratch(NamedTuple):
     """The padded error image, `[rows * pitch]`; its padding stays zero."""
     strips: Array
     """The patches of each tile added up, `[tiles, strip]`."""
+    window: Array
+    """The patch of one position, of units that have patches of their own, `[K]`."""
     drive: Array
     """Drive, then activity, `[chunk * wide]`."""
     active: Array
@@ -79,16 +81,20 @@ class Dictionary(NamedTuple):
     """For the drive: `[panel, K, PANEL]`."""
     groups: Array
     """For the reconstruction: `[group, nf, GROUP * PIECE]`, patch rows rounded up to whole pieces."""
+    own: Array
+    """`[positions, nf, K]` of units that have patches of their own, read as they lie; empty otherwise."""
 
 
 def shape(p: Patches) -> Shape:
-    """Return the numbers of a geometry; the coarse layer must have no margin and shared weights."""
-    if p.y.margin or p.x.margin or not p.shared:
-        raise ValueError("the compiled loop needs shared weights and a zero border of the coarse layer")
+    """Return the numbers of a geometry; the coarse layer must have no margin."""
+    if p.y.margin or p.x.margin:
+        raise ValueError("the compiled loop needs a zero border of the coarse layer")
     # A tile at least as high as patches overlap, so that at most few strips meet in a row.
     tile = min(p.y.coarse, max(-(-CHUNK // p.x.coarse), -(-p.y.size // p.y.stride)))
     positions = tile * p.x.coarse
     chunks = -(-positions // CHUNK)
+    # Patches of a position's own are read twice, the second time from the cache.
+    chunk = -(-positions // (chunks * BLOCK)) * BLOCK if p.shared else 1
     return Shape(
         ny=p.y.coarse,
         nx=p.x.coarse,
@@ -103,7 +109,7 @@ def shape(p: Patches) -> Shape:
         pitch=p.x.padded * p.channels,
         origin=p.y.offset,
         tile=tile,
-        chunk=-(-positions // (chunks * BLOCK)) * BLOCK,
+        chunk=chunk,
         wide=-(-p.features // PANEL) * PANEL,
     )
 
@@ -118,6 +124,7 @@ def scratch(p: Patches, accelerated: bool = False) -> Scratch:
     return Scratch(
         error=np.zeros(p.y.padded * s.pitch, np.float32),
         strips=np.zeros((-(-s.ny // s.tile), strip), np.float32),
+        window=np.zeros(0 if p.shared else p.length, np.float32),
         drive=np.zeros(s.chunk * s.wide, np.float32),
         active=np.zeros(s.chunk * s.features, np.int32),
         ends=np.zeros(s.chunk + 1, np.int64),
@@ -133,7 +140,14 @@ def dictionary(p: Patches) -> Dictionary:
     return Dictionary(
         np.zeros((shape(p).wide // PANEL, p.length, PANEL), np.float32),
         np.zeros((_groups(p), p.features, GROUP * PIECE), np.float32),
+        np.zeros((0, 0, 0), np.float32),
     )
+
+
+def own_patches(weights: Array) -> Dictionary:
+    """Return weights `[positions, nf, K]` of units that have patches of their own."""
+    nothing = np.zeros((0, 0, 0), np.float32)
+    return Dictionary(nothing, nothing, weights)
 
 
 def pack(weights: Array, p: Patches, into: Dictionary) -> None:
@@ -147,6 +161,15 @@ def pack(weights: Array, p: Patches, into: Dictionary) -> None:
     flat = np.zeros((nf, len(into.groups) * GROUP * PIECE), np.float32)
     flat[:, : rows[0].size] = rows.reshape(nf, -1)
     into.groups[...] = flat.reshape(nf, len(into.groups), GROUP * PIECE).swapaxes(0, 1)
+
+
+def packed(weights: Array, p: Patches) -> Dictionary:
+    """Return the weights of one slice, of whatever mode, in reading order."""
+    if not p.shared:
+        return own_patches(weights.reshape(p.groups, p.features, p.length))
+    into = dictionary(p)
+    pack(weights.reshape(p.features, p.length), p, into)
+    return into
 
 
 def _row_pieces(p: Patches) -> int:

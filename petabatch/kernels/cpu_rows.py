@@ -36,7 +36,10 @@ def advance_rows(
     """Do as `cpu.advance` does, on one thread of `pool` for each of `works`."""
     # The drive and the active units are each thread's own; the rest of the scratch space is everybody's.
     common = works[0]
-    works = [common._replace(drive=work.drive, active=work.active, ends=work.ends) for work in works]
+    works = [
+        common._replace(window=work.window, drive=work.drive, active=work.active, ends=work.ends)
+        for work in works
+    ]
     tiles, threads = len(common.strips), len(works)
 
     def share(thread: int, all_of_them: int) -> tuple[int, int]:

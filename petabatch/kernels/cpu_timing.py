@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu import join_strips, list_active, project, residual, synthesize
+from petabatch.kernels.cpu import add_patches, drive_units, join_strips, residual
 from petabatch.kernels.cpu_layout import Dictionary, Scratch, Shape
 
 
@@ -28,7 +28,7 @@ def drive(times: int, weights: Dictionary, s: Shape, work: Scratch) -> None:
             for base in range(begin, end, s.chunk):
                 count = min(s.chunk, end - base)
                 places = work.places[base - begin : base - begin + count]
-                project(work.error, start, places, count, weights.panels, s, work.drive)
+                drive_units(base, count, start, places, weights, s, work)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -43,8 +43,5 @@ def reconstruct(times: int, code: Any, weights: Dictionary, s: Shape, work: Scra
                 count = min(s.chunk, end - base)
                 places = work.places[base - begin : base - begin + count]
                 units = code[base * s.wide : (base + count) * s.wide]
-                list_active(units, count, s.features, s.wide, work.active, work.ends)
-                synthesize(
-                    units, count, s.wide, work.active, work.ends, weights.groups, work.pieces, places, strip
-                )
+                add_patches(base, count, units, places, weights, s, work, strip)
         join_strips(work.strips, 0, s.height, s, recon)

@@ -29,6 +29,8 @@ class Loop:
     dictionary: str
     """The connection that owns W."""
     image_factor: float
+    shared: bool
+    """W is one set of patches for all positions; otherwise each unit has a patch of its own."""
 
 
 def find_loop(graph: Graph, known: Callable[[Layer], bool] | None = None) -> Loop | None:
@@ -63,11 +65,11 @@ def find_loop(graph: Graph, known: Callable[[Layer], bool] | None = None) -> Loo
     owner = drive.wiring.weights
     if image is None or owner is None or way is None or not plain:
         return None
-    if not way.scatter or not way.patches.shared or (drive.lookback, decode.lookback) != (0, 0):
+    if not way.scatter or (drive.lookback, decode.lookback) != (0, 0):
         return None
     if (drive.factor, decode.factor) != (1, 1):
         return None
-    return Loop(image.connection.pre, error, code, recon, owner, image.factor)
+    return Loop(image.connection.pre, error, code, recon, owner, image.factor, way.patches.shared)
 
 
 def _only(graph: Graph, post: str, kind: type) -> Edge | None:

@@ -35,7 +35,7 @@ def lazy_loop(graph: Graph) -> Loop | None:
     if graph.network.parallel.features > 1:
         return None
     loop = find_loop(graph, _can_sleep)
-    if loop is None:
+    if loop is None or not loop.shared:
         return None
     code, way = graph.network.layers[loop.code], graph.wirings[loop.dictionary].link
     assert isinstance(code, LCA)
@@ -65,8 +65,8 @@ def check_kernel(graph: Graph) -> list[Problem]:
     """A kernel that is asked for by name must be able to run the network."""
     kernel = graph.network.run.kernel
     if kernel == "lazy" and lazy_loop(graph) is None:
-        needed = "one sparse-coding loop in float32, its code of type lca with dt <= tau, threshold > 0, "
-        needed += "minimum = 0, without vertices or time_scale"
+        needed = "one sparse-coding loop in float32 with shared weights, its code of type lca with "
+        needed += "dt <= tau, threshold > 0, minimum = 0, without vertices or time_scale"
     elif kernel == "dense" and (graph.network.run.precision != "float32" or find_loop(graph) is None):
         needed = "one sparse-coding loop in float32"
     else:
