@@ -23,8 +23,8 @@ from petabatch.engine import gpu
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu_units import LEAKY, Units, cell
 from petabatch.kernels.cuda.loop import LoopKernels
-from petabatch.kernels.cuda.source import Cell
 from petabatch.layers.transfer import Transfer
 
 ROUNDS = 7
@@ -71,16 +71,15 @@ class Problem:
 def ours(case: Problem, device: gpu.Gpu, choice: Any) -> Callable[[int], tuple[Any, ...]]:
     """Return a function that makes steps by our kernels and returns the state."""
     xp, t = device.xp, case.threshold
-    cell = Cell(t, t, 0, 0, math.inf, False, True, 1.0)
-    kernels = LoopKernels(device, case.p, cell, case.slices, choice)
+    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, choice)
     kernels.load(xp.asarray(case.weights))
-    image, state = xp.asarray(case.image), case.start(xp)
+    image, (recon, error, V, A) = xp.asarray(case.image), case.start(xp)
     e = np.float32(DECAY)
-    pace = xp.full(case.slices, e), xp.full(case.slices, 1 - e)
+    rates = xp.full(case.slices, e), xp.full(case.slices, 1 - e)
 
     def run(steps: int) -> tuple[Any, ...]:
-        kernels.run(image, *state, *pace, steps)
-        return state
+        kernels.run(image, recon, error, Units(A, V, V), rates, steps)
+        return recon, error, V, A
 
     return run
 

@@ -60,7 +60,7 @@ class Module:
 
 @cache
 def _build(code: str) -> Path:
-    names = re.findall(r"^(\w+)\(const", code, re.MULTILINE)
+    names = re.findall(r"__launch_bounds__\([^)]*\)\s+(\w+)\(", code)
     here = Path(__file__).parent / "cuda_host.h"
     calls = "".join(
         f'extern "C" int launch_{name}(const unsigned* grid, unsigned threads, unsigned shared, '

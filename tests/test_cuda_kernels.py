@@ -18,11 +18,13 @@ from loops import NUMPY, TRANSFERS, Guards, assert_same_bits, geometries, plain
 
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
+from petabatch.kernels.cpu_units import ACCELERATED, HEAVY_BALL, LEAKY, Cell, Units, cell
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.loop import Choice, LoopKernels
 from petabatch.layers.transfer import Transfer
 
 NVCC = shutil.which("nvcc")
+KERNELS = {"step": 3, "accelerated": 3, "display": 1, "gradient": 1}
 emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 few = settings(
     max_examples=3,
@@ -74,21 +76,28 @@ class Problem:
         """Return a float32 copy with NaN before and behind it."""
         return self.guards(array.astype("f4"))
 
-    def kernels(self, choice: Choice) -> LoopKernels:
+    def cell(self) -> Cell:
         t = self.curve
-        cell = source.Cell(
-            t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed, self.own, 0.75
-        )  # fmt: skip
-        made = LoopKernels(Plain(), self.p, cell, self.lanes, choice)
+        return cell(LEAKY, self.own, 0, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed)
+
+    def kernels(self, choice: Choice) -> LoopKernels:
+        made = LoopKernels(Plain(), self.p, self.cell(), 0.75, self.lanes, choice)
         made.load(self.weights)
         return made
+
+    def advance(
+        self, kernels: LoopKernels, state: list[np.ndarray], steps: int, sums: np.ndarray | None = None
+    ) -> None:
+        recon, error, V, A = state
+        rates = self.pace[0], self.pace[1]
+        kernels.run(self.image, recon, error, Units(A, V, V), rates, steps, sums)
 
     def run(self, choice: Choice, parts: list[int]) -> list[np.ndarray]:
         """Return recon, error, V and A after the steps; the state here stays."""
         state = [self.guarded(array) for array in self.state]
         kernels = self.kernels(choice)
         for steps in parts:
-            kernels.run(self.image, *state, *self.pace, steps)
+            self.advance(kernels, state, steps)
         assert self.guards.untouched()
         return state
 
@@ -176,7 +185,7 @@ def test_the_display_kernel_sums_each_step_and_that_changes_no_bit() -> None:
     case = Problem(small, TRANSFERS[1])
     kernels, seen = case.kernels("display"), [case.guarded(array) for array in case.state]
     sums = kernels.sums(5)
-    kernels.run(case.image, *seen, *case.pace, 5, sums)
+    case.advance(kernels, seen, 5, sums)
     assert_same_bits(seen, case.run("display", [5]))
     for step in range(5):
         _, error, _, A = case.run("display", [step + 1])
@@ -201,7 +210,7 @@ def test_a_stretch_of_steps_is_captured_once_and_replayed() -> None:
     case = Problem(small, TRANSFERS[0])
     kernels = case.kernels("step")
     for _ in range(4):
-        kernels.run(case.image, *case.state, *case.pace, 2)
+        case.advance(kernels, case.state, 2)
     assert kernels.device.captured == 1
 
 
@@ -210,9 +219,8 @@ def test_a_slice_that_does_not_fit_on_a_multiprocessor_gets_the_kernels_of_a_ste
     assert source.display(tutorial, 99 * 1024) is None
     assert source.display(large, 227 * 1024) is None
     assert source.step(large, 99 * 1024) is not None
-    cell = source.Cell(0.1, 0.1, 0, 0, math.inf, False, True, 1)
     with pytest.raises(ResourceError, match="does not fit"):
-        LoopKernels(EmulatedGpu(), large, cell, 1, "display")
+        LoopKernels(EmulatedGpu(), large, cell(LEAKY, 1, 0, 0.1, 0.1), 1, 1, "display")
 
 
 def test_no_two_patches_of_a_phase_overlap_and_every_position_has_one_phase() -> None:
@@ -230,23 +238,36 @@ def test_no_two_patches_of_a_phase_overlap_and_every_position_has_one_phase() ->
 
 
 @pytest.mark.skipif(NVCC is None, reason="no nvcc here to compile CUDA kernels")
-@pytest.mark.parametrize("p", [tutorial, large], ids=["tutorial", "large"])
-def test_kernels_compile_for_gpus_and_keep_their_state_in_registers(p: Patches, tmp_path: Path) -> None:
-    cell = source.Cell(0.3, 0.3, 0, 0, math.inf, False, True, 1).constants()
+@pytest.mark.parametrize(
+    ("p", "rule", "targets"),
+    [
+        (tutorial, LEAKY, (80, 90, 100)),
+        (tutorial, HEAVY_BALL, (90,)),
+        (large, LEAKY, (80, 90, 100)),
+        (large, ACCELERATED, (90,)),
+    ],
+    ids=["tutorial", "tutorial heavy-ball", "large", "large fista"],
+)
+def test_kernels_compile_for_gpus_and_keep_their_state_in_registers(
+    p: Patches, rule: int, targets: tuple[int, ...], tmp_path: Path
+) -> None:
+    units = source.numbers(cell(rule, 1, 0.9, 0.3, 0.3), 1.0)
     display, step = source.display(p, 163 * 1024), source.step(p, 163 * 1024)
     assert step is not None
     jobs = {"step": step.constants}
+    if rule == ACCELERATED:
+        jobs["accelerated"] = {**source.geometry(p), "BLOCKS": 64}
     if display is not None:
         jobs |= {"display": display.constants, "gradient": source.geometry(p)}
-    targets = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in (80, 90, 100)]
+    codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in targets]
     for name, constants in jobs.items():
         file = tmp_path / f"{name}.cu"
-        file.write_text(source.compose(name, {**constants, **cell}))
+        file.write_text(source.compose(name, {**constants, **units}))
         done = subprocess.run(
             [
                 str(NVCC),
                 "-std=c++17",
-                *targets,
+                *codes,
                 "-Xptxas=-v",
                 "-fatbin",
                 "-o",
@@ -258,6 +279,6 @@ def test_kernels_compile_for_gpus_and_keep_their_state_in_registers(p: Patches, 
         )
         assert done.returncode == 0, done.stderr
         spills = re.findall(r"(\d+) bytes spill stores", done.stderr)
-        assert len(spills) == 3 * (3 if name == "step" else 1)
+        assert len(spills) == len(targets) * KERNELS[name]
         # A few pointers may go to memory, outside the loops; potentials and sums may not.
         assert max(map(int, spills)) <= 32, done.stderr

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from petabatch.engine.state import owned
 from petabatch.engine.watch import Watch
 from petabatch.errors import ResourceError
-from petabatch.kernels.cuda.loop import Device, LoopKernels
-from petabatch.kernels.cuda.source import Cell
-from petabatch.layers import LCA
-from petabatch.layers.transfer import Transfer
+from petabatch.kernels.cuda.device import Device
+from petabatch.kernels.cuda.loop import LoopKernels
+from petabatch.layers import FISTA, LCA
 from petabatch.network.fuse import Loop, find_loop
+from petabatch.network.membrane import numbers, units
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import Learning
 from petabatch.variable import Array, host
@@ -24,23 +25,20 @@ class GpuLoop:
     def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array], device: Device) -> None:
         graph, network = plan.graph, plan.graph.network
         layer, way = network.layers[loop.code], graph.wirings[loop.dictionary].link
-        assert isinstance(layer, LCA)
-        assert isinstance(layer.curve, Transfer)
         assert way is not None
         kernel = network.run.kernel
         assert kernel == "auto" or kernel == "display" or kernel == "step"
-        self.layer, self.dt, curve = layer, network.run.dt, layer.curve
+        self.layer, self.dt = layer, network.run.dt
         self.code, self.residual, self.dictionary = loop.code, loop.error, loop.dictionary
-        cell = Cell(
-            curve.threshold, curve.shift, curve.width, curve.minimum, curve.maximum, curve.signed,
-            layer.self_interact, loop.image_factor,
+        self.state = owned(arrays, f"layers/{loop.code}")
+        self._units = units(layer, self.state)
+        if not self._units.before.size:
+            self._units = self._units._replace(before=self._units.V)
+        lanes = len(self.state["A"])
+        self.kernels = LoopKernels(
+            device, way.patches, numbers(layer), loop.image_factor, lanes, kernel
         )  # fmt: skip
-        self.state = {"V": arrays[f"layers/{loop.code}/V"]}
-        if layer.time_scale is not None:
-            self.state["time_scale"] = arrays[f"layers/{loop.code}/time_scale"]
-        lanes = len(self.state["V"])
-        self.kernels = LoopKernels(device, way.patches, cell, lanes, kernel)
-        self.watch = Watch(plan, loop, self.state["V"][0].size)
+        self.watch = Watch(plan, loop, way.patches.positions * way.patches.features)
         if self.kernels.display is None:
             self.watch.recordings.clear()
         names = (loop.image, loop.recon, loop.error)
@@ -48,7 +46,10 @@ class GpuLoop:
         self._activity = arrays[f"layers/{loop.code}/A"]
         weights = arrays[f"connections/{loop.dictionary}/weights"]
         self._weights = weights.reshape(len(weights), way.patches.features, way.patches.length)
-        self._pace = tuple(device.xp.zeros(lanes, np.float32) for _ in range(2))
+        if isinstance(layer, FISTA):
+            self._rates = self.state["step"], self.state["age"]
+        else:
+            self._rates = device.xp.zeros(lanes, np.float32), device.xp.zeros(lanes, np.float32)
 
     def load_weights(self) -> None:
         """Take over the weights; to be called when they may have changed."""
@@ -56,15 +57,15 @@ class GpuLoop:
 
     def run(self, first: int, last: int, fresh: bool) -> Array:
         """Make steps first+1 .. last; return the sums that `watch` needs, float64 `[steps, lanes, 3]`."""
-        now = self.layer.decays(self.dt, self.state, self.kernels.device.xp)
-        for target, value in zip(self._pace, now, strict=True):
-            target[...] = value.reshape(-1) if np.ndim(value) else value
-        decay, rest = self._pace
-        arrays = (self._image, self._recon, self._error, self.state["V"], self._activity, decay, rest)
+        if isinstance(self.layer, LCA):
+            now = self.layer.decays(self.dt, self.state, self.kernels.device.xp)
+            for target, value in zip(self._rates, now, strict=True):
+                target[...] = value.reshape(-1) if np.ndim(value) else value
         watched = self.watch.due(first, last).any()
         sums = self.kernels.sums(last - first) if watched else None
+        arrays = (self._image, self._recon, self._error, self._units, self._rates)
         self.kernels.run(*arrays, last - first, sums)
-        return host(sums) if sums is not None else np.zeros((last - first, len(decay), 3))
+        return host(sums) if sums is not None else np.zeros((last - first, self.kernels.lanes, 3))
 
     def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:
         """Say whether `gradient` gives the product of this connection's rule."""
@@ -83,8 +84,7 @@ def fuse_on(device: Device, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop 
     """
     graph, run = plan.graph, plan.graph.network.run
     loop = find_loop(graph) if run.precision == "float32" else None
-    known = loop is not None and loop.shared and type(graph.network.layers[loop.code]) is LCA
-    if loop is not None and known and run.kernel != "array":
+    if loop is not None and loop.shared and run.kernel != "array":
         try:
             return GpuLoop(plan, loop, arrays, device)
         except ResourceError:
@@ -93,7 +93,8 @@ def fuse_on(device: Device, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop 
     elif run.kernel in ("display", "step"):
         raise ResourceError(
             f'run.kernel = "{run.kernel}" is asked for, and this network has no loop that it could run\n'
-            "    expected: image, error, lca and reconstruction, one dictionary of shared weights, float32\n"
+            "    expected: image, error, lca or its kin, and reconstruction; one dictionary of shared "
+            "weights; float32\n"
             '    hint:     run.kernel = "auto"'
         )
     return None

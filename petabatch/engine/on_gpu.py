@@ -16,7 +16,7 @@ from petabatch.engine.outlet import Copies, Outlet
 from petabatch.engine.resident import Memory, Resident
 from petabatch.engine.state import State
 from petabatch.engine.updates import Updates
-from petabatch.kernels.cuda.loop import Device
+from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan
 from petabatch.variable import Array
 

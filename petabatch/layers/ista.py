@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+import numpy as np
+
 from petabatch.layers.lca import LCA
 from petabatch.spec.parts import Moment
 from petabatch.variable import Array
@@ -20,6 +22,10 @@ class ISTA(LCA):
     self_interact: Literal[True] = True
     """The rule has no choice here."""
 
+    def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:
+        """Return (1, dt / tau): nothing leaks."""
+        return precision.type(1), precision.type(dt / self.tau)
+
     def update(
         self,
         now: Moment,
@@ -30,8 +36,6 @@ class ISTA(LCA):
     ) -> None:
         """Step along the gradient and apply the transfer function."""
         potential = state["V"]
-        step = now.dt / self.tau
-        if self.time_scale is not None:
-            step = (step * state["time_scale"]).astype(potential.dtype).reshape(-1, 1, 1, 1)
+        _, step = self.decays(now.dt, state, now.xp)
         potential += step * (drive[0] - self.threshold * now.xp.sign(previous))
         self.curve(potential, activity, now.xp)

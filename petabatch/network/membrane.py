@@ -70,8 +70,6 @@ def pace(layer: Layer, dt: float, state: Mapping[str, Array], followed: Weights 
         return Pace(zero, zero, True, dt, layer.tau, followed, scale.numbers, now, ceiling, seen)
     now = dt * float(state["time_scale"][0]) if scale is not None else dt
     e, rest = layer.decay(now, np.dtype(np.float32))
-    if isinstance(layer, ISTA):
-        e, rest = 1.0, now / layer.tau
     return Pace(
         np.float32(e), np.float32(rest), False, dt, layer.tau, (0.0, 0.0, 0.0), growth, none, none, none
     )

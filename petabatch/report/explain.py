@@ -9,6 +9,7 @@ import numpy as np
 from petabatch.network.features import split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
+from petabatch.report.kernels import kernels
 
 
 def summary(plan: Plan) -> str:
@@ -57,6 +58,7 @@ def _costs(plan: Plan) -> Iterator[str]:
     common = sum(_size(v.shape) * word for v in plan.graph.variables.values() if v.per == "network")
     macs = multiply_adds(plan.graph)
     yield f"run                {plan.length} steps, batch {run.batch}"
+    yield f"kernels            {kernels(plan.graph)}"
     yield f"memory             {_bytes(per_slice)} a slice, {_bytes(per_slice * run.batch)} the batch, "
     yield f"                   {_bytes(common)} once on each rank"
     yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP a step and slice, done densely; "

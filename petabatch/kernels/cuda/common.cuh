@@ -14,6 +14,10 @@ constexpr int UNITS = POSITIONS * FEATURES;
 constexpr int COLOURS_Y = (PATCH_Y + STRIDE_Y - 1) / STRIDE_Y;  // patches of the same colour never overlap:
 constexpr int COLOURS_X = (PATCH_X + STRIDE_X - 1) / STRIDE_X;  // unit (y, x) has colour (y % this, x % that)
 
+// Rules of units, numbered as in petabatch/kernels/cpu_units.py, whose twin `integrate` below is.
+constexpr int LEAKY = 0, HEAVY_BALL = 1, MOMENTUM = 2, GRADIENT = 3, ACCELERATED = 4;
+constexpr bool KEEPS = RULE == HEAVY_BALL || RULE == MOMENTUM;  // something of the step before
+
 // VEC neighbouring numbers, read at once.
 struct alignas(4 * VEC) Pack {
     float at[VEC];
@@ -32,6 +36,43 @@ __device__ inline float transfer(float u) {
     if (CUT && a > MAXIMUM) a = MAXIMUM;
     if (size < THRESHOLD) a = MINIMUM;
     return SIGNED && u < 0.0f ? -a : a;
+}
+
+// The potential after a step by a rule that is not ACCELERATED, from that before it and the activity `a`.
+// `before` is the potential of HEAVY_BALL, the pull of MOMENTUM, of the step before; it becomes that of this one.
+__device__ inline float integrate(float V, float drive, float a, float& before, float e, float rest) {
+    if (RULE == GRADIENT) a = a > 0.0f ? 1.0f : (a < 0.0f ? -1.0f : 0.0f);
+    const float pull = rest * (OWN != 0.0f ? drive + OWN * a : drive);
+    float u = e * V + pull;
+    if (RULE == HEAVY_BALL) {
+        u += INERTIA * (V - before);
+        before = V;
+    }
+    if (RULE == MOMENTUM) {
+        u += INERTIA * before;
+        before = pull;
+    }
+    return u;
+}
+
+// Make the step of a unit in device memory; of rule ACCELERATED only leave its drive in `befores`.
+__device__ inline void move(long long unit, float drive, float* potentials, float* activities, float* befores,
+                            float e, float rest) {
+    if (RULE == ACCELERATED) {
+        befores[unit] = drive;
+        return;
+    }
+    float kept = KEEPS ? befores[unit] : 0.0f;
+    const float u = integrate(potentials[unit], drive, OWN != 0.0f ? activities[unit] : 0.0f, kept, e, rest);
+    if (KEEPS) befores[unit] = kept;
+    potentials[unit] = u;
+    activities[unit] = transfer(u);
+}
+
+// Put the sum of a number over the lanes of each warp in row `warp` of `totals`, rows of 4.
+__device__ inline void add_up(double part, double* totals) {
+    for (int distance = 16; distance; distance /= 2) part += __shfl_xor_sync(ALL, part, distance);
+    if (threadIdx.x % 32 == 0) totals[threadIdx.x / 32 * 4] = part;
 }
 
 // Add to sum[i][j] the products of `count` numbers of an image from `image + from[i]` on with as many rows of

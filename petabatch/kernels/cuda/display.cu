@@ -1,8 +1,9 @@
 // The display kernel: one block makes all steps of one slice.
 //
-//     error = factor * image - recon;  V = e V + (1 - e)(W^T error + own A);  A = T(V);  recon = W A
+//     error = factor * image - recon;  V by the rule of the units, from W^T error;  A = T(V);  recon = W A
 //
-// The dictionary, the error image and the reconstruction stay in shared memory, the potentials in registers.
+// The dictionary, the error image and the reconstruction stay in shared memory, the potentials in registers;
+// what a rule keeps of the step before stays in device memory, where no other thread looks at it.
 // A warp owns one position in each phase, with FEATURES_PER_LANE features in each lane. The positions of a phase
 // have one colour, so that warps add their patches to the reconstruction without meeting. GROUP phases share a
 // pass over the weights.
@@ -11,15 +12,9 @@
 constexpr int THREADS = 32 * WARPS;
 constexpr int PARTS = (LENGTH + 31) / 32;  // weights of a patch that one lane adds up
 
-// Put the sum of a number over the lanes of each warp in row `warp` of `totals`.
-__device__ inline void add_up(double part, double* totals) {
-    for (int distance = 16; distance; distance /= 2) part += __shfl_xor_sync(ALL, part, distance);
-    if (threadIdx.x % 32 == 0) totals[threadIdx.x / 32 * 4] = part;
-}
-
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 display(const float* images, float* recons, float* errors, float* potentials, float* activities,
-        const float* panels, int panels_step, const float* decays, const float* rests, const int* order,
+        float* befores, const float* panels, int panels_step, const float* decays, const float* rests, const int* order,
         int steps, double* sums, int watched) {
     extern __shared__ float4 shared_memory[];
     double* totals = reinterpret_cast<double*>(shared_memory);    // WARPS rows of 4
@@ -33,6 +28,7 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
     const float* image = images + slice * IMAGE;
     float* V = potentials + slice * UNITS;
     float* A = activities + slice * UNITS;
+    float* before = befores + slice * UNITS;
     const float e = decays[slice], rest = rests[slice];
 
     int column[FEATURES_PER_LANE];  // lanes beyond the last feature repeat it, and stay silent
@@ -85,12 +81,14 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
 #pragma unroll
                 for (int j = 0; j < FEATURES_PER_LANE; j++) {
                     float& potential = u[phase][j];
-                    float pull = sum[i][j];
-                    if (SELF_INTERACT && step > 0) pull += transfer(potential);
-                    if (SELF_INTERACT && step == 0)
-                        pull += A[max(order[phase * WARPS + warp], 0) * FEATURES + column[j]];
-                    potential = e * potential + rest * pull;
-                    a[j] = lane + 32 * j < FEATURES ? transfer(potential) : 0.0f;
+                    const int unit = max(order[phase * WARPS + warp], 0) * FEATURES + column[j];
+                    const bool real = place >= 0 && lane + 32 * j < FEATURES;
+                    float own = 0.0f, kept = 0.0f;
+                    if (OWN != 0.0f) own = step > 0 ? transfer(potential) : A[unit];
+                    if (KEEPS && real) kept = before[unit];
+                    potential = integrate(potential, sum[i][j], own, kept, e, rest);
+                    if (KEEPS && real) before[unit] = kept;
+                    a[j] = real ? transfer(potential) : 0.0f;
                 }
                 if (place >= 0) {
                     float part[PARTS] = {};

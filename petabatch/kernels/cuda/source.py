@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from petabatch.geometry import Patches
+from petabatch.kernels.cpu_units import Cell
 
 Constant = bool | int | float
 
@@ -24,39 +25,6 @@ _SUB_TILE_BYTES = 96 * 1024
 """Shared memory that lets two blocks of the step kernels share a multiprocessor."""
 CHUNK = 32
 """Rows of weights that a block of `update` keeps in shared memory."""
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The numbers of a loop that stay for a run; the transfer function as in `layers/transfer.py`."""
-
-    threshold: float
-    shift: float
-    width: float
-    minimum: float
-    maximum: float
-    signed: bool
-    self_interact: bool
-    factor: float
-    """error = factor * image - recon"""
-
-    def constants(self) -> dict[str, Constant]:
-        """Return them as the kernels name them."""
-        line = self.width > 0
-        top = self.threshold + self.width
-        return {
-            "THRESHOLD": float(self.threshold),
-            "TOP": float(top),
-            "SHIFT": float(self.shift),
-            "SLOPE": (top - self.shift - self.minimum) / self.width if line else 0.0,
-            "MINIMUM": float(self.minimum),
-            "MAXIMUM": float(self.maximum) if math.isfinite(self.maximum) else 0.0,
-            "CUT": math.isfinite(self.maximum),
-            "LINE": line,
-            "SIGNED": self.signed,
-            "SELF_INTERACT": self.self_interact,
-            "FACTOR": float(self.factor),
-        }
 
 
 @dataclass(frozen=True)
@@ -84,6 +52,18 @@ class Step:
     reconstruct_shared: int
     padded: int
     """Numbers in the padded error image of a slice."""
+
+
+def numbers(cell: Cell, factor: float) -> dict[str, Constant]:
+    """Return the numbers of the units and of error = factor * image - recon, as the kernels name them."""
+    bounded = math.isfinite(cell.maximum)
+    return {
+        "RULE": cell.rule, "OWN": float(cell.own), "INERTIA": float(cell.inertia),
+        "THRESHOLD": float(cell.threshold), "TOP": float(cell.top), "SHIFT": float(cell.shift),
+        "SLOPE": float(cell.slope), "MINIMUM": float(cell.minimum),
+        "MAXIMUM": float(cell.maximum) if bounded else 0.0, "CUT": bounded, "LINE": cell.line,
+        "SIGNED": cell.signed, "FACTOR": factor,
+    }  # fmt: skip
 
 
 def geometry(p: Patches) -> dict[str, Constant]:

@@ -1,7 +1,8 @@
 // One step of all slices in three launches, for slices too large for the display kernel.
 //
 // residual    error = factor * image - recon, also into a padded copy that patches can be read from
-// update      V = e V + (1 - e)(W^T error + own A);  A = T(V): one block a tile of positions and features
+// update      V by the rule of the units, from W^T error;  A = T(V): one block a tile of positions and features;
+//             of rule ACCELERATED only W^T error, and `accelerated.cu` does the rest
 // reconstruct recon = W A, from active units only: one block a tile of the image
 #include "common.cuh"
 
@@ -26,8 +27,8 @@ constexpr int TILE_ROWS = (UPDATE_Y - 1) * STRIDE_Y + PATCH_Y;
 constexpr int TILE_PITCH = ((UPDATE_X - 1) * STRIDE_X * CHANNELS + ROW + VEC - 1) / VEC * VEC;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-update(const float* padded, float* potentials, float* activities, const float* panels, int panels_step,
-       const float* decays, const float* rests) {
+update(const float* padded, float* potentials, float* activities, float* befores, const float* panels,
+       int panels_step, const float* decays, const float* rests) {
     extern __shared__ float4 shared_memory[];
     float* image = reinterpret_cast<float*>(shared_memory);  // TILE_ROWS * TILE_PITCH
     float* weights = image + TILE_ROWS * TILE_PITCH;         // CHUNK * TILE_WIDE
@@ -37,7 +38,8 @@ update(const float* padded, float* potentials, float* activities, const float* p
     const int left = static_cast<int>(blockIdx.x) % ACROSS * UPDATE_X;
     const int base = blockIdx.y * TILE_WIDE;
     const long long slice = blockIdx.z;
-    const float e = decays[slice], rest = rests[slice];
+    float e = 0.0f, rest = 0.0f;
+    if (RULE != ACCELERATED) e = decays[slice], rest = rests[slice];
 
     const int begin = top * STRIDE_Y + ORIGIN_Y, start = (left * STRIDE_X + ORIGIN_X) * CHANNELS;
     for (int i = thread; i < TILE_ROWS * TILE_PITCH; i += THREADS) {
@@ -72,12 +74,8 @@ update(const float* padded, float* potentials, float* activities, const float* p
 #pragma unroll
         for (int j = 0; j < PER_LANE; j++) {
             const int f = base + column[j];
-            if (f >= FEATURES) continue;
             const long long unit = slice * UNITS + (y * UNITS_X + x) * FEATURES + f;
-            const float pull = SELF_INTERACT ? sum[i][j] + activities[unit] : sum[i][j];
-            const float u = e * potentials[unit] + rest * pull;
-            potentials[unit] = u;
-            activities[unit] = transfer(u);
+            if (f < FEATURES) move(unit, sum[i][j], potentials, activities, befores, e, rest);
         }
     }
 }

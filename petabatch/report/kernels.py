@@ -1,0 +1,32 @@
+"""Which kernels make the steps of a network, in words."""
+
+from __future__ import annotations
+
+from petabatch.kernels.cpu_units import ACCELERATED
+from petabatch.kernels.cuda import source
+from petabatch.network.features import split_layers
+from petabatch.network.fuse import find_loop
+from petabatch.network.graph import Graph
+from petabatch.network.lazy import lazy_loop
+from petabatch.network.membrane import numbers
+
+_ANY_AMOUNT = 2**40
+
+
+def kernels(graph: Graph) -> str:
+    """Return which kernels `run.kernel` and `run.device` come to."""
+    run = graph.network.run
+    compiled = run.kernel != "array" and run.precision == "float32" and not split_layers(graph.network)
+    loop = find_loop(graph) if compiled else None
+    if loop is None or (run.device == "gpu" and not loop.shared):
+        return "layer by layer"
+    if run.device == "cpu":
+        return f"{'lazy' if lazy_loop(graph) else 'dense'}, of the loop of {loop.code}"
+    way = graph.wirings[loop.dictionary].link
+    assert way is not None
+    rule = numbers(graph.network.layers[loop.code]).rule
+    cut = source.display(way.patches, _ANY_AMOUNT)
+    if run.kernel == "step" or cut is None or rule == ACCELERATED:
+        return f"step, of the loop of {loop.code}"
+    needs = f"where a block may have {cut.shared / 1024:.0f} KiB of shared memory"
+    return f"display {needs}{', else step' if run.kernel == 'auto' else ''}, of the loop of {loop.code}"
