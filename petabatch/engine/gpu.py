@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -109,9 +110,12 @@ class Gpu:
         self._device = cupy.cuda.Device(number)
         with self._device:
             self._stream, self._side = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+            # With a workspace for each stream, products of parallel streams have the same bits every time.
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             if tf32:
                 products.set_compute_type(np.float32, products.COMPUTE_TYPE_TF32)
         self._graphs = True
+        self._kept = cupy.cuda.MemoryPool()
 
     def enter(self) -> None:
         """Make this GPU and its stream those of the calling thread."""
@@ -169,7 +173,9 @@ class Gpu:
             return work
         self._stream.begin_capture()
         try:
-            work()
+            # A graph keeps the addresses of what is made meanwhile: nobody else may be given this memory.
+            with self.xp.cuda.using_allocator(self._kept.malloc):
+                work()
             graph = self._stream.end_capture()
         except RuntimeError as error:  # of CUDA, or of a library that cannot be captured
             self._graphs = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +14,7 @@ from petabatch.engine.lessons import change, normalise
 from petabatch.engine.observer import Observer
 from petabatch.engine.on_gpu import OnGpu
 from petabatch.engine.recorder import Recorder
+from petabatch.engine.replay import Operation, Steps
 from petabatch.engine.resident import Resident
 from petabatch.engine.split import Split
 from petabatch.engine.state import State, owned, refresh
@@ -27,8 +28,6 @@ from petabatch.network.plan import Plan
 from petabatch.network.until import Rest
 from petabatch.spec.parts import Moment
 from petabatch.variable import host
-
-Operation = Callable[[Moment], None]
 
 
 class Lane:
@@ -76,9 +75,10 @@ class Lane:
             self.controllers = {}
         outlet = None if gpu is None else gpu.outlet
         self.observer = Observer(plan, self.wires, self.fused, recorder, lanes, split, outlet)
-        self.operations = [
-            self._layer(name) for level in plan.graph.order for name in level if self.fused is None
-        ]
+        levels = [[self._layer(name) for name in level] for level in plan.graph.order if self.fused is None]
+        self.operations = [operate for level in levels for operate in level]
+        if gpu is not None and levels:
+            self.operations = [Steps(gpu.device, plan.graph, levels)]
         self.reached = 0
         """The step that was last made: what tells a slow lane from one that hangs."""
 

@@ -13,6 +13,7 @@ from petabatch.engine.between import Streams, SumBeside, between
 from petabatch.engine.feed import Feed, Staging
 from petabatch.engine.fused_gpu import GpuLoop, fuse_on
 from petabatch.engine.outlet import Copies, Outlet
+from petabatch.engine.replay import Branches
 from petabatch.engine.resident import Memory, Resident
 from petabatch.engine.state import State
 from petabatch.engine.updates import Updates
@@ -21,7 +22,7 @@ from petabatch.network.plan import Plan
 from petabatch.variable import Array
 
 
-class Whole(Device, Memory, Staging, Streams, Copies, Protocol):
+class Whole(Device, Memory, Staging, Streams, Copies, Branches, Protocol):
     """A GPU as the engine sees it."""
 
     name: str

@@ -1,0 +1,105 @@
+"""Steps of a network that runs layer by layer on a GPU: branches on parallel streams, captured and replayed.
+
+Layers of one level do not wait for each other: each has a stream of its own, from an event that all of them
+follow to one that follows all of them. Neither order nor timing changes what a layer reads, so no bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol
+
+from petabatch import layers as types
+from petabatch.layers.conductance_lif import ConductanceLIF
+from petabatch.layers.mask import Mask
+from petabatch.network.graph import Graph
+from petabatch.spec.parts import Layer, Moment
+
+Operation = Callable[[Moment], None]
+"""What makes a layer's step."""
+
+_LONGEST = 64
+"""Steps after which places in the layers' histories must come round again for steps to be captured."""
+_ALIKE: tuple[type[Layer], ...] = (
+    types.Input, types.Linear, types.Constant, types.LCA, types.MomentumLCA, types.ISTA, types.FISTA,
+    types.HeavyBall, types.LeakyIntegrator, types.Rectified, types.Sigmoid, types.Product, types.Quotient,
+    types.Squared, types.Rescale, types.Mask, types.ConductanceLIF,
+)  # fmt: skip
+"""Types whose update launches the same kernels on the same arrays in each step, and nothing else."""
+
+
+class Branches(Protocol):
+    """What is needed of a GPU to run layers side by side, and again."""
+
+    def stream(self) -> Any:
+        """Return a further stream, as `cupy.cuda.Stream`."""
+
+    def mark(self) -> Any:
+        """Return an event, as `cupy.cuda.Event`: all that the present stream was given until now."""
+
+    def follow(self, event: Any) -> None:
+        """Let what the present stream is given from now on wait for an event; the host does not wait."""
+
+    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return what repeats the launches `work` makes, as one CUDA graph where that is possible."""
+
+
+class Steps:
+    """Makes the steps of the layers of a lane."""
+
+    def __init__(self, device: Branches, graph: Graph, levels: Sequence[Sequence[Operation]]) -> None:
+        """Bind the operations of each level, in the order of `graph`."""
+        self._device, self._graph, self._levels = device, graph, levels
+        widest = max(map(len, levels), default=1)
+        self._streams = [device.stream() for _ in range(widest - 1)]
+        self._period = (
+            math.lcm(*graph.depth.values()) if all(map(_alike, graph.network.layers.values())) else 0
+        )
+        self._stretches: dict[Hashable, Callable[[], None] | None] = {}
+
+    def __call__(self, now: Moment) -> None:
+        """Make one step."""
+        if not 0 < self._period <= _LONGEST:
+            self._make(now)
+            return
+        kind = self._kind(now)
+        if kind not in self._stretches:  # once plainly, so that nothing is loaded while it is captured
+            self._stretches[kind] = None
+            self._make(now)
+            return
+        again = self._stretches[kind]
+        if again is None:
+            again = self._stretches[kind] = self._device.capture(lambda: self._make(now))
+        again()
+
+    def _kind(self, now: Moment) -> Hashable:
+        """Return what the launches of a step depend on: places in histories, and what updates or is reset."""
+        changing = [layer for layer in self._graph.network.layers.values() if not layer.steady]
+        due = tuple(
+            (layer.due(now.step, now.display), layer.resets(now.step, now.display)) for layer in changing
+        )
+        return now.step % self._period, due
+
+    def _make(self, now: Moment) -> None:
+        for first, *others in self._levels:
+            begin = self._device.mark() if others else None
+            ends = []
+            for operate, stream in zip(others, self._streams, strict=False):
+                with stream:
+                    self._device.follow(begin)
+                    operate(now)
+                    ends.append(self._device.mark())
+            first(now)
+            for end in ends:
+                self._device.follow(end)
+
+
+def _alike(layer: Layer) -> bool:
+    """Say whether a layer's update is the same in each step, and no number comes from the host."""
+    if isinstance(layer, Mask) and layer.features is not None:
+        return False
+    if isinstance(layer, ConductanceLIF) and any(layer.noise):
+        return False
+    followed = getattr(layer, "time_scale", None) is not None
+    return type(layer) in _ALIKE and layer.border != "image" and not followed
