@@ -36,6 +36,8 @@ class Space:
         self.dictionary = cpu_layout.dictionary(p)
         self.packed = np.full((1, p.features, p.length), np.nan, np.float32)
         """The weights that `dictionary` holds."""
+        self.packings = 0
+        """How often they have changed."""
         self.products = sums(p)
         self._scratches: list[cpu_layout.Scratch] = []
         self._make = partial(cpu_layout.scratch, p, accelerated)
@@ -101,6 +103,7 @@ class FusedLoop:
         if self.patches.shared and not np.array_equal(self.weights, space.packed):
             cpu_layout.pack(self.weights[0], self.patches, space.dictionary)
             space.packed[...] = self.weights
+            space.packings += 1
 
     def run(self, first: int, last: int, fresh: bool) -> Array:
         """Make steps first+1 .. last; `fresh` says that the image is new in the first of them.

@@ -20,8 +20,8 @@ from petabatch.variable import Stream
 
 BLOCK_OPERATIONS = 4e10
 """Floating-point operations after which lanes meet at the latest, to heed signals: seconds of one core."""
-GPU_SPEED = 1000
-"""How many times as many a GPU makes in the same time, about."""
+GPU_SPEED, LOOP_SPEED = 1000, 5
+"""How many times as many a GPU, or a compiled loop, makes in the same time, about."""
 LANE_OPERATIONS = 5e8
 """Operations that a compiled loop makes of a slice at least before lanes meet: milliseconds, so that starting
 a lane and reading its state into cache do not count however many slices there are."""
@@ -153,10 +153,11 @@ def schedule(graph: Graph) -> Plan:
     )
     recordings = tuple(_recordings(graph))
     flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
-    block_operations = BLOCK_OPERATIONS * (GPU_SPEED if run.device == "gpu" else 1)
+    loop = run.kernel != "array" and run.precision == "float32" and find_loop(graph) is not None
     each = max(1, 2 * multiply_adds(graph))
-    most = max(1, int(block_operations / (run.batch * each)))
-    if find_loop(graph) is not None:
+    speed = GPU_SPEED if run.device == "gpu" else LOOP_SPEED if loop else 1
+    most = max(1, int(speed * BLOCK_OPERATIONS / (run.batch * each)))
+    if loop:
         most = max(most, int(LANE_OPERATIONS / each))
     block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
     if run.until is not None:
