@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 from loops import (
     NUMPY,
@@ -24,6 +24,7 @@ from loops import (
 )
 from numba import njit
 
+from petabatch import geometry
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu
 from petabatch.kernels.cpu_gradient import dictionary_gradient, sums
@@ -170,15 +171,20 @@ def test_a_nan_in_the_image_reaches_the_activity() -> None:
     np.testing.assert_array_equal(np.isnan(A), np.isnan(V))
 
 
+whole_pieces = geometry.link((5, 6, 7), (10, 12, 4), (8, 4), True).patches
+
+
 @some
+@example(p=whole_pieces, density=0.1)
 @given(p=geometries(), density=st.sampled_from([0.0, 0.1, 1.0]))
 def test_gradient_and_counts_agree_with_the_plain_operators(p: Patches, density: float) -> None:
     rng = np.random.default_rng(3)
     A = rng.standard_normal((p.positions, p.features)).astype("f4")
     A[rng.random(A.shape) >= density] = 0
     error = rng.standard_normal((p.y.fine, p.x.fine * p.channels)).astype("f4")
-    product, counts = np.full((2, p.features, p.length), np.nan, "f4")
+    product, counts, alone = np.full((3, p.features, p.length), np.nan, "f4")
     own = sums(p)
+    dictionary_gradient(A.reshape(-1), error, shape(p), scratch(p), own, alone, None)
     for _ in range(2):  # the second time after another
         dictionary_gradient(A.reshape(-1), error, shape(p), scratch(p), own, product, counts)
     code = A.astype("f8").reshape(1, p.y.coarse, p.x.coarse, p.features)
@@ -186,6 +192,7 @@ def test_gradient_and_counts_agree_with_the_plain_operators(p: Patches, density:
     np.testing.assert_allclose(product, NUMPY.outer(code, fine, p)[0, 0], rtol=2e-5, atol=2e-5)
     expected = NUMPY.outer((code != 0).astype("f8"), np.ones_like(fine), p)[0, 0]
     np.testing.assert_array_equal(counts, expected)
+    np.testing.assert_array_equal(alone, product)
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 32])

@@ -12,6 +12,7 @@ from petabatch.geometry import Patches
 from petabatch.kernels import cpu_lazy, cpu_lazy_layout
 from petabatch.kernels.cpu import crop
 from petabatch.kernels.cpu_lazy_rows import advance_lazily_in_rows
+from petabatch.kernels.cpu_lazy_settle import settle
 from petabatch.network.fuse import Loop
 from petabatch.network.lazy import NAME, lazy_loop
 from petabatch.network.membrane import pace
@@ -26,8 +27,8 @@ class Space:
 
     def __init__(self, p: Patches, groups: Array) -> None:
         self.features = cpu_lazy_layout.features(p, groups)
-        self.filled = np.full((p.features, p.length), np.nan, np.float32)
-        """The weights that `features` holds."""
+        self.filled = 0
+        """Which packing of the weights `features` holds."""
         self.benches: list[cpu_lazy_layout.Bench] = []
 
     def bench(self, p: Patches, threads: int) -> list[cpu_lazy_layout.Bench]:
@@ -56,10 +57,10 @@ class LazyLoop(FusedLoop):
     def load_weights(self) -> None:
         """Put the weights in reading order; to be called by each thread when they may have changed."""
         super().load_weights()
-        mine = self._lazy_space()
-        if not np.array_equal(self.weights[0], mine.filled):
+        mine, packings = self._lazy_space(), self._space().packings
+        if mine.filled != packings:
             cpu_lazy_layout.fill(self.weights[0], self.patches, mine.features)
-            mine.filled[...] = self.weights
+            mine.filled = packings
 
     def run(self, first: int, last: int, fresh: bool) -> Array:
         """Make steps first+1 .. last; return the sums of those that `watch` looks at, `[steps, 1, 3]`."""
@@ -93,9 +94,19 @@ class LazyLoop(FusedLoop):
             self._behind = False
 
     def settle(self) -> None:
-        """Bring V up to date and go on from it alone, because weights are about to change."""
-        self.show()
-        self.age[...] = 0
+        """Bring V up to date and go on from it alone, because weights are about to change.
+
+        Called by the thread that made the steps. Observing must change no bit: what `show` wrote, which is
+        equal up to rounding, is written over.
+        """
+        if self.age[0] == 0:
+            return
+        space, fade = self._space(), self.fading.fade[int(self.age[0])]
+        settle(
+            self.filtered, self.sleep.history, fade, space.dictionary.panels, space.shape, space.scratch,
+            self.units.V,
+        )  # fmt: skip
+        self.age[...], self._behind = 0, False
 
     def _begin(self, bench: cpu_lazy_layout.Bench) -> None:
         """Set the state that the steps go on from, if it is not there."""

@@ -12,18 +12,17 @@ import numpy as np
 from numba import njit
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_layout import GROUP, PIECE, Scratch, Shape, dictionary, shape
-from petabatch.kernels.vector import operations
+from petabatch.kernels.cpu import paste
+from petabatch.kernels.cpu_layout import GROUP, PIECE, Scratch, Shape, dictionary
+from petabatch.kernels.vector import lowest_bit, operations
 from petabatch.variable import Array
 
-_, load, store, _, multiply_add, _ = operations(PIECE)
+_, load, store, _, multiply_add, nonzero = operations(PIECE)
 
 
 class Sums(NamedTuple):
     """What a thread needs to sum up products, beside `Scratch`."""
 
-    error: Array
-    """The padded error image, with room for one piece; its padding stays zero."""
     patches: Array
     """Products `[nf, pieces * PIECE]`, patch rows rounded up to whole pieces, patches to whole groups."""
     tallies: Array
@@ -33,7 +32,6 @@ class Sums(NamedTuple):
 def sums(p: Patches) -> Sums:
     """Return the space of one thread."""
     return Sums(
-        np.zeros(p.y.padded * shape(p).pitch + PIECE, np.float32),
         np.zeros((p.features, dictionary(p).groups[:, 0].size), np.float32),
         np.zeros((p.features, p.y.size, p.x.size), np.int32),
     )
@@ -48,45 +46,41 @@ def dictionary_gradient(
     counts the units that are active and whose patch element lies inside the image
     (`HebbianUpdater.cpp:564-844`, for borders of zeros).
     """
-    _gather(A, error, s, work, own)
-    _write_products(own.patches, s, product)
+    padded = product.shape != own.patches.shape
+    patches = own.patches if padded else product
+    _gather(A, error, s, work, patches, own.tallies)
+    if padded:
+        _write_products(patches, s, product)
     if counts is not None:
         _write_counts(own.tallies, counts)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _gather(A: Any, error: Any, s: Shape, work: Scratch, own: Sums) -> None:
+def _gather(A: Any, error: Any, s: Shape, work: Scratch, patches: Any, tallies: Any) -> None:
     """Sum up products in `patches`; put the corners of what each unit counts for in `tallies`."""
-    nf, patches, active, ends, pieces = s.features, own.patches, work.active, work.ends, work.pieces
-    length = patches.shape[1]
-    channels = s.row // own.tallies.shape[2]
-    for y in range(s.height):
-        start = (y + s.top) * s.pitch + s.left
-        own.error[start : start + s.width] = error[y]
+    nf, active, ends, pieces, length = s.features, work.active, work.ends, work.pieces, patches.shape[1]
+    channels = s.row // tallies.shape[2]
+    paste(error, s, work.error)
     patches[:] = 0
-    own.tallies[:] = 0
+    tallies[:] = 0
     for tile in range(work.strips.shape[0]):
         start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
         begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
         for base in range(begin, end, s.chunk):
             n = 0
             for m in range(min(s.chunk, end - base)):
-                code = A[(base + m) * nf : (base + m + 1) * nf]
-                for f in range(nf):
-                    active[n] = f
-                    n += code[f] != 0
-                ends[m + 1] = n
+                n = ends[m + 1] = _list_active(A, (base + m) * nf, nf, active, n)
                 place = start + work.places[base - begin + m]
-                _tally(active[ends[m] : n], place // s.pitch, place % s.pitch, s, channels, own.tallies)
+                _tally(active[ends[m] : n], place // s.pitch, place % s.pitch, s, channels, tallies)
             for group in range(length // (GROUP * PIECE)):
                 for m in range(min(s.chunk, end - base)):
                     if ends[m] == ends[m + 1]:
                         continue
                     place, p = start + work.places[base - begin + m], group * GROUP
-                    e0, e1 = load(own.error, place + pieces[p]), load(own.error, place + pieces[p + 1])
-                    e2, e3 = load(own.error, place + pieces[p + 2]), load(own.error, place + pieces[p + 3])
-                    e4, e5 = load(own.error, place + pieces[p + 4]), load(own.error, place + pieces[p + 5])
-                    e6, e7 = load(own.error, place + pieces[p + 6]), load(own.error, place + pieces[p + 7])
+                    e0, e1 = load(work.error, place + pieces[p]), load(work.error, place + pieces[p + 1])
+                    e2, e3 = load(work.error, place + pieces[p + 2]), load(work.error, place + pieces[p + 3])
+                    e4, e5 = load(work.error, place + pieces[p + 4]), load(work.error, place + pieces[p + 5])
+                    e6, e7 = load(work.error, place + pieces[p + 6]), load(work.error, place + pieces[p + 7])
                     for k in range(ends[m], ends[m + 1]):
                         i, w = (base + m) * nf + active[k], active[k] * length + p * PIECE
                         _add_product(patches, w, A, i, e0)
@@ -97,6 +91,23 @@ def _gather(A: Any, error: Any, s: Shape, work: Scratch, own: Sums) -> None:
                         _add_product(patches, w + 5 * PIECE, A, i, e5)
                         _add_product(patches, w + 6 * PIECE, A, i, e6)
                         _add_product(patches, w + 7 * PIECE, A, i, e7)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _list_active(A: Any, start: int, nf: int, active: Any, n: int) -> int:
+    """List which of the `nf` units from `start` are active, from place `n` on; return the place after."""
+    whole = nf - nf % PIECE
+    for f in range(0, whole, PIECE):
+        bits = nonzero(A, start + f)
+        while bits != 0:
+            active[n] = f + lowest_bit(bits)
+            n += 1
+            bits &= bits - np.uint64(1)
+    for f in range(whole, nf):
+        if A[start + f] != 0:
+            active[n] = f
+            n += 1
+    return n
 
 
 @njit(nogil=True, error_model="numpy", cache=True, inline="always")

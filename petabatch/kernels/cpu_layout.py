@@ -54,7 +54,7 @@ class Scratch(NamedTuple):
     """What one thread needs beside the state of the slice it works on; holds nothing between calls."""
 
     error: Array
-    """The padded error image, `[rows * pitch]`; its padding stays zero."""
+    """The padded error image, `[rows * pitch]`, with room for one piece; its padding stays zero."""
     strips: Array
     """The patches of each tile added up, `[tiles, strip]`."""
     window: Array
@@ -122,7 +122,7 @@ def scratch(p: Patches, accelerated: bool = False) -> Scratch:
     # The last piece of a row may reach into the next row or the room at the end, where it adds zeros.
     strip = ((s.tile - 1) * s.stride_y + s.rows) * s.pitch + PIECE
     return Scratch(
-        error=np.zeros(p.y.padded * s.pitch, np.float32),
+        error=np.zeros(p.y.padded * s.pitch + PIECE, np.float32),
         strips=np.zeros((-(-s.ny // s.tile), strip), np.float32),
         window=np.zeros(0 if p.shared else p.length, np.float32),
         drive=np.zeros(s.chunk * s.wide, np.float32),
