@@ -68,10 +68,10 @@ class Problem:
         return recon, error, V, A
 
 
-def ours(case: Problem, device: gpu.Gpu, choice: Any) -> Callable[[int], tuple[Any, ...]]:
+def ours(case: Problem, device: gpu.Gpu, choice: Any, tf32: bool = False) -> Callable[[int], tuple[Any, ...]]:
     """Return a function that makes steps by our kernels and returns the state."""
     xp, t = device.xp, case.threshold
-    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, choice)
+    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, choice, tf32)
     kernels.load(xp.asarray(case.weights))
     image, (recon, error, V, A) = xp.asarray(case.image), case.start(xp)
     e = np.float32(DECAY)
@@ -199,26 +199,27 @@ def agreement(device: gpu.Gpu) -> None:
     """Print how far 400 steps of each kernel are from float64 on the CPU, and whether two runs are alike."""
     case = Problem("W1", 2)
     exact = by_layers(case, np, "f8")(400)
-    for choice in ("display", "step"):
-        one, two = ([array.get() for array in ours(case, device, choice)(400)] for _ in range(2))
+    for choice, tf32, most in (("display", False, 1e-4), ("step", False, 1e-4), ("step", True, 2e-3)):
+        one, two = ([array.get() for array in ours(case, device, choice, tf32)(400)] for _ in range(2))
         far = max(
             np.linalg.norm(mine - theirs) / np.linalg.norm(theirs)
             for mine, theirs in zip(one, exact, strict=True)
         )
         same = all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True))
-        print(f"{choice}: 400 steps of W1 are {far:.1e} from float64 (at most 1e-4); same bits twice: {same}")
+        name = f"{choice}{' TF32' if tf32 else ''}"
+        print(f"{name}: 400 steps of W1 are {far:.1e} from float64 (at most {most}); same bits twice: {same}")
 
 
 def compare(name: str, slices: int, device: gpu.Gpu, top: dict[str, float], torch: bool) -> None:
     """Print the speed of every way to make the steps of one workload."""
     case = Problem(name, slices)
     works: dict[str, Callable[[], object]] = {}
-    for choice in ("display", "step"):
+    for choice, tf32 in (("display", False), ("step", False), ("step", True)):
         try:
-            run = ours(case, device, choice)
+            run = ours(case, device, choice, tf32)
         except ResourceError:
             continue
-        works[choice] = lambda run=run: run(case.steps)
+        works[f"{choice} TF32" if tf32 else choice] = lambda run=run: run(case.steps)
     layers = by_layers(case, device.xp, "f4")
     works["array"] = lambda: layers(case.steps)
     if torch:

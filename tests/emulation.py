@@ -19,6 +19,8 @@ import numpy as np
 from streams import Event, Stream, current
 from strict_arrays import far
 
+from petabatch.kernels.cuda.device import Limits
+
 COMPILER = shutil.which("g++")
 NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
 _FOLDER = Path(tempfile.gettempdir()) / "petabatch_emulated_kernels"
@@ -96,7 +98,7 @@ class EmulatedGpu:
     """Stands in for `engine.gpu.Gpu`: kernels run on the host, arrays refuse to be mixed with numpy's."""
 
     xp = far
-    shared_limit = 227 * 1024
+    limits = Limits(2, 228 * 1024, 227 * 1024)
     name = "emulated"
 
     def __init__(

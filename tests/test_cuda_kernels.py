@@ -19,12 +19,16 @@ from loops import NUMPY, TRANSFERS, Guards, assert_same_bits, geometries, plain
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu_units import ACCELERATED, HEAVY_BALL, LEAKY, Cell, Units, cell
-from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda import cut, source
+from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.loop import Choice, LoopKernels
 from petabatch.layers.transfer import Transfer
 
 NVCC = shutil.which("nvcc")
-KERNELS = {"step": 3, "accelerated": 3, "display": 1, "gradient": 1}
+H200 = Limits(132, 228 * 1024, 227 * 1024)
+A100 = Limits(108, 164 * 1024, 163 * 1024)
+SMALL = Limits(84, 100 * 1024, 99 * 1024, threads=1536)
+KERNELS = {"step": 3, "tensor": 1, "accelerated": 3, "display": 1, "gradient": 1}
 emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 few = settings(
     max_examples=3,
@@ -52,6 +56,8 @@ class Problem:
     lanes: int = 2
     own_weights: bool = False
     decay: float = 0.9
+    tf32: bool = False
+    gpu: Plain = field(default_factory=Plain)
     guards: Guards = field(default_factory=lambda: Guards(255))
 
     def __post_init__(self) -> None:
@@ -81,7 +87,7 @@ class Problem:
         return cell(LEAKY, self.own, 0, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed)
 
     def kernels(self, choice: Choice) -> LoopKernels:
-        made = LoopKernels(Plain(), self.p, self.cell(), 0.75, self.lanes, choice)
+        made = LoopKernels(self.gpu, self.p, self.cell(), 0.75, self.lanes, choice, self.tf32)
         made.load(self.weights)
         return made
 
@@ -215,19 +221,19 @@ def test_a_stretch_of_steps_is_captured_once_and_replayed() -> None:
 
 
 def test_a_slice_that_does_not_fit_on_a_multiprocessor_gets_the_kernels_of_a_step() -> None:
-    assert source.display(tutorial, 227 * 1024) is not None
-    assert source.display(tutorial, 99 * 1024) is None
-    assert source.display(large, 227 * 1024) is None
-    assert source.step(large, 99 * 1024) is not None
+    assert source.display(tutorial, H200) is not None
+    assert source.display(tutorial, SMALL) is None
+    assert source.display(large, H200) is None
+    assert cut.step(large, SMALL, 1) is not None
     with pytest.raises(ResourceError, match="does not fit"):
         LoopKernels(EmulatedGpu(), large, cell(LEAKY, 1, 0, 0.1, 0.1), 1, 1, "display")
 
 
 def test_no_two_patches_of_a_phase_overlap_and_every_position_has_one_phase() -> None:
     for p in (tutorial, small, plain(7, 5, 9, 5, 1, 2)):
-        cut = source.display(p, 227 * 1024)
-        assert cut is not None
-        order = cut.order
+        whole = source.display(p, H200)
+        assert whole is not None
+        order = whole.order
         assert sorted(order[order >= 0]) == list(range(p.positions))
         for phase in order:
             covered = np.zeros((p.y.padded, p.x.padded), int)
@@ -252,9 +258,9 @@ def test_kernels_compile_for_gpus_and_keep_their_state_in_registers(
     p: Patches, rule: int, targets: tuple[int, ...], tmp_path: Path
 ) -> None:
     units = source.numbers(cell(rule, 1, 0.9, 0.3, 0.3), 1.0)
-    display, step = source.display(p, 163 * 1024), source.step(p, 163 * 1024)
+    display, step = source.display(p, A100), cut.step(p, A100, 132)
     assert step is not None
-    jobs = {"step": step.constants}
+    jobs = {"step": step.constants, "tensor": step.constants}
     if rule == ACCELERATED:
         jobs["accelerated"] = {**source.geometry(p), "BLOCKS": 64}
     if display is not None:

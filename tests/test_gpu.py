@@ -240,9 +240,10 @@ def test_a_real_gpu_agrees_with_float64_and_repeats_its_bits(kernel: str) -> Non
 
 @pytest.mark.gpu
 @real
-def test_a_real_gpu_in_tf32_stays_near_float64() -> None:
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_a_real_gpu_in_tf32_stays_near_float64(kernel: str) -> None:
     wanted = lca_network(
-        images(6), features=128, display=400, displays=1, device="gpu", kernel="array", tf32=True
+        images(6), features=128, display=400, displays=1, device="gpu", kernel=kernel, tf32=True
     )
     exact = lca_network(images(6), features=128, display=400, displays=1, precision="float64", kernel="array")
     assert_near(simulate(wanted, gpu.choose(wanted.run, Serial()))[1], simulate(exact)[1], 2e-3)

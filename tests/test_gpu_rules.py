@@ -112,6 +112,7 @@ def test_fista_pinned_to_the_display_kernel_is_refused() -> None:
         ("lca", {"precision": "float64"}, "layer by layer"),
         ("ista", {"device": "gpu"}, "display where a block may have 13 KiB of shared memory, else step"),
         ("heavy_ball", {"device": "gpu", "kernel": "step"}, "step"),
+        ("lca", {"device": "gpu", "tf32": True}, "step with TF32"),
         ("fista", {"device": "gpu"}, "step"),
         ("fista", {"device": "gpu", "kernel": "array"}, "layer by layer"),
     ],

@@ -36,7 +36,7 @@ class GpuLoop:
             self._units = self._units._replace(before=self._units.V)
         lanes = len(self.state["A"])
         self.kernels = LoopKernels(
-            device, way.patches, numbers(layer), loop.image_factor, lanes, kernel
+            device, way.patches, numbers(layer), loop.image_factor, lanes, kernel, network.run.tf32
         )  # fmt: skip
         self.watch = Watch(plan, loop, way.patches.positions * way.patches.features)
         if self.kernels.display is None:

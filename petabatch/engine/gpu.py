@@ -13,6 +13,7 @@ import numpy as np
 
 from petabatch.engine import between
 from petabatch.errors import ResourceError
+from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.spec.network import Run
@@ -106,7 +107,11 @@ class Gpu:
         self.xp: Any = cupy
         about = cupy.cuda.runtime.getDeviceProperties(number)
         self.name, self.uuid = _name(about), _uuid(about)
-        self.shared_limit = int(about["sharedMemPerBlockOptin"])
+        self.limits = Limits(
+            about["multiProcessorCount"], about["sharedMemPerMultiprocessor"],
+            about["sharedMemPerBlockOptin"], about["regsPerMultiprocessor"],
+            about["maxThreadsPerMultiProcessor"],
+        )  # fmt: skip
         self._device = cupy.cuda.Device(number)
         with self._device:
             self._stream, self._side = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))

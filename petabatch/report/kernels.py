@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from petabatch.kernels.cpu_units import ACCELERATED
 from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda.device import Limits
+from petabatch.kernels.cuda.loop import has_display
 from petabatch.network.features import split_layers
 from petabatch.network.fuse import find_loop
 from petabatch.network.graph import Graph
 from petabatch.network.lazy import lazy_loop
 from petabatch.network.membrane import numbers
 
-_ANY_AMOUNT = 2**40
+_ROOMY = Limits(1, 2**40, 2**40)
+"""A GPU with as much shared memory as may be asked for."""
 
 
 def kernels(graph: Graph) -> str:
@@ -24,9 +26,10 @@ def kernels(graph: Graph) -> str:
         return f"{'lazy' if lazy_loop(graph) else 'dense'}, of the loop of {loop.code}"
     way = graph.wirings[loop.dictionary].link
     assert way is not None
+    assert run.kernel == "auto" or run.kernel == "display" or run.kernel == "step"
     rule = numbers(graph.network.layers[loop.code]).rule
-    cut = source.display(way.patches, _ANY_AMOUNT)
-    if run.kernel == "step" or cut is None or rule == ACCELERATED:
-        return f"step, of the loop of {loop.code}"
+    cut = source.display(way.patches, _ROOMY) if has_display(rule, run.kernel, run.tf32) else None
+    if cut is None:
+        return f"step{' with TF32' if run.tf32 else ''}, of the loop of {loop.code}"
     needs = f"where a block may have {cut.shared / 1024:.0f} KiB of shared memory"
     return f"display {needs}{', else step' if run.kernel == 'auto' else ''}, of the loop of {loop.code}"

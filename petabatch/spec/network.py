@@ -56,8 +56,9 @@ class Run(Model):
     and for layers of type lca) where it pays, else `dense`. On a GPU they are `display` (a slice stays on a
     multiprocessor for a whole display) where a slice is small enough, else `step`."""
     tf32: Flag = False
-    """On a GPU: let the matrix products of `kernel = "array"` round their factors to 10 bits, which is
-    faster. The other kernels compute in float32."""
+    """On a GPU: let tensor cores make the drive of `kernel = "step"`, which `auto` then takes, and the matrix
+    products of `array`. They round factors to 10 bits and add up in float32, and are faster; all else, and
+    without this all, is float32."""
     reduce: Literal["exact", "fast", "overlapped"] = "exact"
     """How changes of weights are summed over slices. `exact`: in integers, the same bits on any number of
     ranks. `fast`: in floating point. `overlapped`: exactly, but while the next steps are made, and applied

@@ -3,7 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the blocks on a multiprocessor share, and how many multiprocessors there are."""
+
+    multiprocessors: int
+    shared: int
+    """Bytes of shared memory of a multiprocessor."""
+    shared_block: int
+    """Bytes of it that one block can have."""
+    registers: int = 65536
+    threads: int = 2048
+    reserved: int = 1024
+    """Bytes of shared memory that each block takes beside its own."""
 
 
 class Kernel(Protocol):
@@ -20,8 +36,8 @@ class Device(Protocol):
 
     xp: Any
     """The array module of its arrays: cupy."""
-    shared_limit: int
-    """Bytes of shared memory one block can have."""
+    limits: Limits
+    """What bounds the size of blocks."""
 
     def compile(self, code: str) -> Callable[[str], Kernel]:
         """Compile a source text; return the function that gives a kernel by its name."""

@@ -12,7 +12,7 @@
 constexpr int THREADS = 32 * WARPS;
 constexpr int PARTS = (LENGTH + 31) / 32;  // weights of a patch that one lane adds up
 
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 display(const float* images, float* recons, float* errors, float* potentials, float* activities,
         float* befores, const float* panels, int panels_step, const float* decays, const float* rests, const int* order,
         int steps, double* sums, int watched) {

@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu_units import ACCELERATED, Cell, Units
-from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda import cut, source
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.cuda.device import Device, Kernel, load
 from petabatch.variable import Array
@@ -21,26 +21,38 @@ Rates = tuple[Array, Array]
 the momentum, float64."""
 
 
+def has_display(rule: int, choice: Choice, tf32: bool) -> bool:
+    """Say whether the display kernel is the choice for a rule, where a slice fits on a multiprocessor."""
+    return rule != ACCELERATED and (choice == "display" or (choice == "auto" and not tf32))
+
+
 class LoopKernels:
     """Makes steps of all slices of a lane; arrays are float32 of `device.xp`, C order.
 
     `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon.
-    Which kernel makes the steps is decided by the network and the device alone, or pinned by `choice`.
-    Raises ResourceError when it does not fit.
+    Which kernel makes the steps is decided by the network and the device alone, or pinned by `choice`; with
+    `tf32` it is that of a step, whose drive tensor cores make. Raises ResourceError when it does not fit.
     """
 
     def __init__(
-        self, device: Device, p: Patches, cell: Cell, factor: float, lanes: int, choice: Choice
+        self,
+        device: Device,
+        p: Patches,
+        cell: Cell,
+        factor: float,
+        lanes: int,
+        choice: Choice,
+        tf32: bool = False,
     ) -> None:
         self.device, self.patches, self.lanes = device, p, lanes
-        whole = choice != "step" and cell.rule != ACCELERATED
-        self.display = source.display(p, device.shared_limit) if whole else None
-        self.step = source.step(p, device.shared_limit) if self.display is None else None
+        limits = device.limits
+        self.display = source.display(p, limits) if has_display(cell.rule, choice, tf32) else None
+        self.step = cut.step(p, limits, lanes, tf32) if self.display is None else None
         if (choice == "display" and self.display is None) or (self.display is None and self.step is None):
             raise ResourceError(
                 f"the {'step' if choice == 'auto' else choice} kernel does not fit this network on this GPU\n"
                 f"    found:    {p.positions} positions, {p.features} features, {p.length} weights a patch\n"
-                f"    expected: what fits {device.shared_limit} bytes of shared memory, and 65536 registers; "
+                f"    expected: what fits {limits.shared_block} bytes of shared memory, and its registers; "
                 "fista has no display kernel\n"
                 '    hint:     run.kernel = "auto" or "array"'
             )
@@ -55,9 +67,11 @@ class LoopKernels:
             self._nothing = self._xp.zeros(1)
         else:
             assert self.step is not None
-            made = device.compile(source.compose("step", {**self.step.constants, **numbers}))
+            constants = {**self.step.constants, **numbers}
+            made = device.compile(source.compose("step", constants))
+            drive = device.compile(source.compose("tensor", constants)) if tf32 else made
             self._residual = load(made, "residual", 0)
-            self._update = load(made, "update", self.step.update_shared)
+            self._update = load(drive, "update", self.step.update_shared)
             self._reconstruct = load(made, "reconstruct", self.step.reconstruct_shared)
             self._padded = self._xp.zeros((lanes, self.step.padded), np.float32)
             if cell.rule == ACCELERATED:

@@ -11,20 +11,14 @@ import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu_units import Cell
+from petabatch.kernels.cuda.device import Limits
 
 Constant = bool | int | float
 
 _FOLDER = Path(__file__).parent
 _WARPS = (16, 8)
-"""Most warps of a display block. Half as many have twice the registers each."""
-_POTENTIALS = 64
-"""Potentials that a thread of 16 warps keeps in its 128 registers, beside `_SUMS` sums and all else."""
-_SUMS = 16
+"""Most warps of a display block, the first for which the registers are enough."""
 _LARGEST_PATCH = 32 * 32
-_SUB_TILE_BYTES = 96 * 1024
-"""Shared memory that lets two blocks of the step kernels share a multiprocessor."""
-CHUNK = 32
-"""Rows of weights that a block of `update` keeps in shared memory."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +31,6 @@ class Display:
     threads: int
     shared: int
     """Bytes of shared memory."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """How the kernels of a step cut up a slice."""
-
-    constants: Mapping[str, Constant]
-    residual: int
-    """Blocks for each slice; of `update` by positions and by features, of `reconstruct` by tiles."""
-    update: tuple[int, int]
-    reconstruct: int
-    update_shared: int
-    reconstruct_shared: int
-    padded: int
-    """Numbers in the padded error image of a slice."""
 
 
 def numbers(cell: Cell, factor: float) -> dict[str, Constant]:
@@ -76,63 +55,48 @@ def geometry(p: Patches) -> dict[str, Constant]:
         "UNITS_Y": p.y.coarse, "UNITS_X": p.x.coarse, "FINE_Y": p.y.fine, "FINE_X": p.x.fine,
         "PATCH_Y": p.y.size, "PATCH_X": p.x.size, "STRIDE_Y": p.y.stride, "STRIDE_X": p.x.stride,
         "ORIGIN_Y": p.y.offset, "ORIGIN_X": p.x.offset, "BEFORE_Y": p.y.before, "BEFORE_X": p.x.before,
-        "PADDED_Y": p.y.padded, "VEC": vec, "PITCH": _up(p.x.padded * channels, vec),
+        "PADDED_Y": p.y.padded, "VEC": vec, "PITCH": up(p.x.padded * channels, vec),
     }  # fmt: skip
 
 
-def display(p: Patches, shared_limit: int) -> Display | None:
-    """Return how the display kernel runs a slice, or None where it does not fit on a multiprocessor."""
+def display(p: Patches, limits: Limits) -> Display | None:
+    """Return how the display kernel runs a slice, or None where it does not fit on a multiprocessor.
+
+    Of the registers of a thread, half are for potentials and an eighth for sums; the rest is for all else. As
+    many warps as these allow hide what each of them waits for; and as many blocks share a multiprocessor as
+    its registers, threads and shared memory allow.
+    """
     lanes = -(-p.features // 32)
-    if p.length > _LARGEST_PATCH or lanes > _SUMS:
+    if p.length > _LARGEST_PATCH:
         return None
     fixed = geometry(p)
     pitch = p.features | 1  # odd: neither features nor weights of a patch meet in a bank of shared memory
     colour = -(-p.y.coarse // -(-p.y.size // p.y.stride)) * -(-p.x.coarse // -(-p.x.size // p.x.stride))
     for most in _WARPS:
+        registers = min(256, limits.registers // (32 * most))
         warps = min(most, colour)
         phases = _phases(p, warps)
-        group = max(1, min(len(phases), _SUMS * 16 // most // lanes))
+        group = max(1, min(len(phases), registers // 8 // lanes))
         group = -(-len(phases) // -(-len(phases) // group))
-        order = np.full((_up(len(phases), group), warps), -1, np.int32)
+        order = np.full((up(len(phases), group), warps), -1, np.int32)
         for number, phase in enumerate(phases):
             order[number, : len(phase)] = phase
         padded = int(fixed["PADDED_Y"]) * int(fixed["PITCH"])
         shared = 32 * warps + 4 * (2 * padded + p.length * pitch + order.size)
-        if len(order) * lanes <= _POTENTIALS * 16 // most and shared <= shared_limit:
+        potentials, sums = len(order) * lanes, group * lanes
+        if potentials <= registers // 2 and sums <= registers // 8 and shared <= limits.shared_block:
+            needs = up(potentials + sums + registers * 3 // 8, 8)
+            resident = min(
+                limits.shared // (shared + limits.reserved),
+                limits.threads // (32 * warps),
+                limits.registers // (32 * warps * needs),
+            )
             own = {
                 "WARPS": warps, "PHASES": len(order), "GROUP": group, "FEATURES_PER_LANE": lanes,
-                "WEIGHT_PITCH": pitch,
+                "WEIGHT_PITCH": pitch, "RESIDENT": max(1, resident),
             }  # fmt: skip
             return Display({**fixed, **own}, order, 32 * warps, shared)
     return None
-
-
-def step(p: Patches, shared_limit: int) -> Step | None:
-    """Return how the kernels of a step run, or None where a patch is larger than shared memory."""
-    fixed = geometry(p)
-    lanes = min(4, -(-p.features // 32))
-    tile = (min(8, p.y.coarse), min(8, p.x.coarse))
-    while (bytes_ := _update_bytes(p, tile, lanes, int(fixed["VEC"]))) > _SUB_TILE_BYTES and max(tile) > 1:
-        tile = (-(-tile[0] // 2), tile[1]) if tile[0] >= tile[1] else (tile[0], -(-tile[1] // 2))
-    recon = (min(16 * p.y.stride, p.y.fine), min(16 * p.x.stride, p.x.fine))
-    while 4 * math.prod(recon) * p.channels > _SUB_TILE_BYTES and max(recon) > 1:
-        recon = (-(-recon[0] // 2), recon[1]) if recon[0] >= recon[1] else (recon[0], -(-recon[1] // 2))
-    recon_bytes = 4 * math.prod(recon) * p.channels
-    if max(bytes_, recon_bytes) > shared_limit:
-        return None
-    own: dict[str, Constant] = {
-        "UPDATE_Y": tile[0], "UPDATE_X": tile[1], "PER_LANE": lanes, "CHUNK": CHUNK,
-        "RECON_Y": recon[0], "RECON_X": recon[1],
-    }  # fmt: skip
-    return Step(
-        {**fixed, **own},
-        residual=-(-p.y.fine * p.x.fine * p.channels // 256),
-        update=(-(-p.y.coarse // tile[0]) * -(-p.x.coarse // tile[1]), -(-p.features // (32 * lanes))),
-        reconstruct=-(-p.y.fine // recon[0]) * -(-p.x.fine // recon[1]),
-        update_shared=bytes_,
-        reconstruct_shared=recon_bytes,
-        padded=int(fixed["PADDED_Y"]) * int(fixed["PITCH"]),
-    )
 
 
 def compose(name: str, constants: Mapping[str, Constant]) -> str:
@@ -156,13 +120,8 @@ def _phases(p: Patches, warps: int) -> list[list[int]]:
     return found
 
 
-def _update_bytes(p: Patches, tile: tuple[int, int], lanes: int, vec: int) -> int:
-    rows = (tile[0] - 1) * p.y.stride + p.y.size
-    pitch = _up(((tile[1] - 1) * p.x.stride + p.x.size) * p.channels, vec)
-    return 4 * (rows * pitch + CHUNK * 32 * lanes)
-
-
-def _up(number: int, multiple: int) -> int:
+def up(number: int, multiple: int) -> int:
+    """Return the next multiple."""
     return -(-number // multiple) * multiple
 
 

@@ -26,7 +26,7 @@ constexpr int TILE_WIDE = 32 * PER_LANE;
 constexpr int TILE_ROWS = (UPDATE_Y - 1) * STRIDE_Y + PATCH_Y;
 constexpr int TILE_PITCH = ((UPDATE_X - 1) * STRIDE_X * CHANNELS + ROW + VEC - 1) / VEC * VEC;
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 update(const float* padded, float* potentials, float* activities, float* befores, const float* panels,
        int panels_step, const float* decays, const float* rests) {
     extern __shared__ float4 shared_memory[];
@@ -85,7 +85,7 @@ constexpr int RECON_PITCH = RECON_X * CHANNELS;
 constexpr int PARTS = (LENGTH + 31) / 32;
 constexpr int PARTS_AT_ONCE = PARTS < 24 ? PARTS : 24;
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 reconstruct(const float* activities, float* recons, const float* patches, int patches_step) {
     extern __shared__ float4 shared_memory[];
     float* recon = reinterpret_cast<float*>(shared_memory);  // RECON_Y * RECON_PITCH
