@@ -20,7 +20,7 @@ import threadpoolctl
 from bench_lca_step import clock, floor, patches
 
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu, cpu_layout, cpu_lazy, cpu_lazy_layout
+from petabatch.kernels import cpu, cpu_layout, cpu_lazy, cpu_lazy_layout, cpu_lazy_motion
 from petabatch.layers import LCA
 from petabatch.network import membrane
 from petabatch.sources.photographs import Photographs
@@ -61,6 +61,9 @@ class Side:
         e, rest = self.pace.e, self.pace.rest
         ends: Any = (self.image, np.float32(1), self.recon, self.error, self.units, self.sleep, self.features)
         numbers = (self.cell, e, rest, cpu_lazy_layout.fading(e, rest), 0, self.s, self.work, self.bench)
+        cpu_lazy_motion.aim(
+            *ends[:3], self.cell.signed, self.sleep, self.features, self.s, self.work, self.bench
+        )
         _, computed = cpu_lazy.advance_lazily(*ends, *numbers, steps, *watched)
         self.computed = computed / max(steps, 1) / self.units.A.size
 

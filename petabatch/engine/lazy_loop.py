@@ -9,12 +9,12 @@ import numpy as np
 
 from petabatch.engine.fused import FusedLoop, fuse_dense
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu_lazy, cpu_lazy_layout
+from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion
 from petabatch.kernels.cpu import crop
-from petabatch.kernels.cpu_lazy_rows import advance_lazily_in_rows
+from petabatch.kernels.cpu_lazy_rows import Crew, advance_lazily_in_rows, aim_in_rows
 from petabatch.kernels.cpu_lazy_settle import settle
 from petabatch.network.fuse import Loop
-from petabatch.network.lazy import NAME, lazy_loop
+from petabatch.network.lazy import AWAKE, MOST_ACTIVE, NAME, lazy_loop
 from petabatch.network.membrane import pace
 from petabatch.network.plan import Plan
 from petabatch.variable import Array
@@ -49,6 +49,7 @@ class LazyLoop(FusedLoop):
         speed = pace(self.layer, self.dt, self.state, None)
         self.e, self.rest = speed.e, speed.rest
         self.fading = cpu_lazy_layout.fading(self.e, self.rest)
+        self.most = MOST_ACTIVE if plan.graph.network.run.kernel == "auto" else 1.0
         self._known = False
         """The alarms of this slice are set."""
         self._behind = False
@@ -64,26 +65,29 @@ class LazyLoop(FusedLoop):
 
     def run(self, first: int, last: int, fresh: bool) -> Array:
         """Make steps first+1 .. last; return the sums of those that `watch` looks at, `[steps, 1, 3]`."""
+        if fresh and last > first:
+            self._choose()
+        if self.age[0] == AWAKE:
+            return super().run(first, last, fresh)
         space, mine, steps = self._space(), self._lazy_space(), last - first
         watched, sums = self.watch.due(first, last), np.zeros((steps, 3))
-        threads = 1 if self.rows is None else self.rows.threads
-        works, benches = space.scratches(threads), mine.bench(self.patches, threads)
+        crew = self._crew()
         if steps > 0:
-            self._begin(benches[0])
+            self._begin(fresh, crew)
         state = (self.image, self.factor, self.recon, self.error, self.units, self.sleep, mine.features)
         numbers = (self.cell, self.e, self.rest, self.fading, int(self.age[0]), space.shape)
-        if self.rows is None:
-            age, _ = cpu_lazy.advance_lazily(*state, *numbers, works[0], benches[0], steps, watched, sums)
+        if crew is None:
+            scratch = (space.scratch, mine.bench(self.patches, 1)[0])
+            age, _ = cpu_lazy.advance_lazily(*state, *numbers, *scratch, steps, watched, sums)
         else:
-            age = advance_lazily_in_rows(
-                self.rows.pool, *state, *numbers, works, benches, steps, watched, sums
-            )  # fmt: skip
+            age = advance_lazily_in_rows(crew, *state, *numbers, steps, watched, sums)
         if steps > 0:
             self.age[...] = age
             crop(self.sleep.filtered, space.shape, self.filtered)
             self._behind = True
         else:
             self._compile()
+            super().run(first, last, False)
         return sums[:, None]
 
     def show(self) -> None:
@@ -99,7 +103,7 @@ class LazyLoop(FusedLoop):
         Called by the thread that made the steps. Observing must change no bit: what `show` wrote, which is
         equal up to rounding, is written over.
         """
-        if self.age[0] == 0:
+        if self.age[0] in (0, AWAKE):
             return
         space, fade = self._space(), self.fading.fade[int(self.age[0])]
         settle(
@@ -108,24 +112,55 @@ class LazyLoop(FusedLoop):
         )  # fmt: skip
         self.age[...], self._behind = 0, False
 
-    def _begin(self, bench: cpu_lazy_layout.Bench) -> None:
-        """Set the state that the steps go on from, if it is not there."""
+    def _choose(self) -> None:
+        """Decide whether units may sleep while the new image is shown: not if many are active.
+
+        This depends on the slice alone, so that it is the same on any rank and after a resume.
+        """
+        if np.count_nonzero(self.units.A) > self.most * self.units.A.size:
+            self.show()
+            self.age[...] = AWAKE
+        elif self.age[0] == AWAKE:
+            self.age[...] = 0
+
+    def _begin(self, fresh: bool, crew: Crew | None) -> None:
+        """Set the state that the steps go on from, if it is not there, and aim."""
         anew, space = self.age[0] == 0, self._space()
         if anew:
             self.sleep.history[...] = self.units.V
             self.filtered[...] = 0
         if anew or not self._known:
-            cpu_lazy.paste(self.filtered, space.shape, self.sleep.filtered)
-            cpu_lazy.begin_anew(self.sleep, space.shape, space.scratch, bench)
+            cpu_lazy_motion.paste(self.filtered, space.shape, self.sleep.filtered)
+        if anew or fresh or not self._known:
+            self._aim(crew)
             self._known = True
+
+    def _aim(self, crew: Crew | None) -> None:
+        space, mine = self._space(), self._lazy_space()
+        ends = (self.image, self.factor, self.recon, self.cell.signed, self.sleep, mine.features, space.shape)
+        if crew is None:
+            cpu_lazy_motion.aim(*ends, space.scratch, mine.bench(self.patches, 1)[0])
+        else:
+            aim_in_rows(crew, *ends)
+
+    def _crew(self) -> Crew | None:
+        """Return the threads that share this slice, if any do."""
+        if self.rows is None:
+            return None
+        works, benches = self._space().scratches(self.rows.threads), self._lazy_space()
+        return Crew(self.rows.pool, works, benches.bench(self.patches, self.rows.threads))
 
     def _compile(self) -> None:
         """Have the kernels compiled that `show` and `_begin` call, on nothing."""
         space = self._space()
         self._potentials(range(len(space.scratch.strips), len(space.scratch.strips) + 1))
         nobody = cpu_lazy_layout.sleep(self.patches, np.zeros(0, np.float32))
-        cpu_lazy.paste(self.filtered, space.shape, nobody.filtered)
-        cpu_lazy.begin_anew(nobody, space.shape, space.scratch, self._lazy_space().bench(self.patches, 1)[0])
+        cpu_lazy_motion.paste(self.filtered, space.shape, nobody.filtered)
+        mine, nowhere = self._lazy_space(), space.scratch._replace(strips=space.scratch.strips[:0])
+        cpu_lazy_motion.aim(
+            self.image, self.factor, self.recon, self.cell.signed, nobody, mine.features, space.shape,
+            nowhere, mine.bench(self.patches, 1)[0],
+        )  # fmt: skip
 
     def _potentials(self, tiles: range) -> None:
         space, mine = self._space(), self._lazy_space()

@@ -14,6 +14,8 @@ WORD = 64
 """Positions whose alarms are looked at together."""
 BLOCK = 4
 """Positions whose product with a feature is computed together."""
+FEATURES = 4
+"""Features whose products are computed together where all are."""
 
 
 class Features(NamedTuple):
@@ -34,23 +36,29 @@ class Sleep(NamedTuple):
     """F in the padding of the error image, with room for one piece."""
     history: Array
     """G, `[ny * nx * nf]`."""
+    direction: Array
+    """D, the way that F was to go when it was last looked at, in the same padding."""
+    lead: Array
+    """c, how much of it F has gone, `[1]`."""
     path: Array
-    """Length of the way of each position's patch of F, not below the true one, `[ny * nx + WORD]`."""
+    """Length of the way of each position's patch of F beside D, not below it, `[ny * nx + WORD]`."""
+    slope: Array
+    """What c adds to a unit's potential in units of |w|, `[nf, ny * nx + WORD]`."""
     alarm: Array
-    """The path at which each unit is to be computed again, `[nf, ny * nx + WORD]`."""
+    """What slope c + path reaches when a unit is to be computed again, `[nf, ny * nx + WORD]`."""
 
 
 class Bench(NamedTuple):
     """Scratch of one thread beside `Scratch`; `change` is shared by threads that share a slice."""
 
     change: Array
-    """(F - F before)^2 in the padding of the error image."""
+    """The square of what F moved by beside D, in the padding of the error image."""
     column: Array
     """The same, summed over the rows of patches, `[pitch]`."""
     due: Array
     """Positions of a chunk at which a feature is computed."""
     found: Array
-    """Its products with their patches."""
+    """Its products with their patches, in the first row; where all are computed, of FEATURES features."""
     marks: Array
     """Bits that say which units of a chunk are active, uint64 `[chunk, words]`."""
 
@@ -84,11 +92,14 @@ def fill(weights: Array, p: Patches, into: Features) -> None:
 
 def sleep(p: Patches, history: Array) -> Sleep:
     """Return the state of a slice in which nobody sleeps."""
-    s, positions = shape(p), p.positions + WORD
+    padded, positions = p.y.padded * shape(p).pitch + PIECE, p.positions + WORD
     return Sleep(
-        np.zeros(p.y.padded * s.pitch + PIECE, np.float32),
+        np.zeros(padded, np.float32),
         history,
+        np.zeros(padded, np.float32),
+        np.zeros(1, np.float32),
         np.zeros(positions, np.float32),
+        np.zeros((p.features, positions), np.float32),
         np.full((p.features, positions), -np.inf, np.float32),
     )
 
@@ -100,6 +111,6 @@ def bench(p: Patches) -> Bench:
         np.zeros(p.y.padded * s.pitch, np.float32),
         np.zeros(s.pitch, np.float32),
         np.zeros(s.chunk + BLOCK, np.int64),
-        np.zeros(s.chunk + BLOCK, np.float32),
+        np.zeros((FEATURES, s.chunk + BLOCK), np.float32),
         np.zeros((s.chunk, -(-p.features // WORD)), np.uint64),
     )

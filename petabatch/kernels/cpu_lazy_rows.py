@@ -9,58 +9,96 @@ from typing import Any
 
 from petabatch.kernels.cpu import join_strips
 from petabatch.kernels.cpu_layout import Scratch, Shape
-from petabatch.kernels.cpu_lazy import filter_rows, look_back, wake_tile
+from petabatch.kernels.cpu_lazy import look_back, wake_tile
 from petabatch.kernels.cpu_lazy_layout import Bench, Fading, Features, Sleep
+from petabatch.kernels.cpu_lazy_motion import filter_rows, set_direction, set_slopes, worth_aiming
 from petabatch.kernels.cpu_units import Cell, Units
 from petabatch.variable import Array
 
 
-def advance_lazily_in_rows(
-    pool: Executor, image: Array, factor: Any, recon: Array, error: Array, units: Units, state: Sleep,
-    weights: Features, c: Cell, e: Any, rest: Any, t: Fading, age: int, s: Shape, works: list[Scratch],
-    benches: list[Bench], steps: int, watched: Array, sums: Array,
-) -> int:  # fmt: skip
-    """Do as `cpu_lazy.advance_lazily` does, on one thread of `pool` for each of `works`; return the age."""
-    common, change = works[0], benches[0].change
-    works = [common._replace(active=work.active, ends=work.ends) for work in works]
-    benches = [bench._replace(change=change) for bench in benches]
-    tiles, threads = len(common.strips), len(works)
+class Crew:
+    """Threads that work on one slice together, each with scratch of its own beside what they share."""
 
-    def share(thread: int, all_of_them: int) -> tuple[int, int]:
-        return all_of_them * thread // threads, all_of_them * (thread + 1) // threads
+    def __init__(self, pool: Executor, works: list[Scratch], benches: list[Bench]) -> None:
+        self.pool, self.threads, self.common = pool, len(works), works[0]
+        self.works = [works[0]._replace(active=work.active, ends=work.ends) for work in works]
+        self.benches = [bench._replace(change=benches[0].change) for bench in benches]
 
-    def subtract(thread: int) -> None:
-        filter_rows(image, factor, recon, *share(thread, s.height), e, rest, s, error, state.filtered, change)
-
-    def together(work: Callable[[int], None]) -> None:
-        tasks = [pool.submit(work, thread) for thread in range(threads)]
+    def together(self, work: Callable[[int], int | None]) -> int:
+        """Have each thread do `work`, given its number; return the sum of what they return."""
+        tasks = [self.pool.submit(work, thread) for thread in range(self.threads)]
         wait(tasks)
-        for task in tasks:
-            task.result()
+        return sum(task.result() or 0 for task in tasks)
 
-    def make(step: int, age: int, rescale: bool) -> None:
-        look, last = bool(watched[step]), step == steps - 1
+    def tiles(self) -> Iterator[int]:
+        """Return all tiles, of which each thread takes the next when it is done with one."""
+        return iter(range(len(self.common.strips)))
 
-        def wake(thread: int, queue: Iterator[int]) -> None:
-            for tile in queue:
-                wake_tile(
-                    tile, age, rescale, look, units, state, weights, c, t, s, works[thread], benches[thread]
-                )  # fmt: skip
+    def rows(self, thread: int, s: Shape) -> tuple[int, int]:
+        """Return the rows of the image that are a thread's."""
+        return s.height * thread // self.threads, s.height * (thread + 1) // self.threads
 
-        def join(thread: int) -> None:
-            join_strips(common.strips, *share(thread, s.height), s, recon)
-            if not last:
-                subtract(thread)
 
-        together(partial(wake, queue=iter(range(tiles))))
-        if look:
-            look_back(error, common.tallies, sums[step])
-        together(join)
+def aim_in_rows(
+    crew: Crew, image: Array, factor: Any, recon: Array, signed: bool, state: Sleep, weights: Features,
+    s: Shape,
+) -> None:  # fmt: skip
+    """Do as `cpu_lazy_motion.aim` does, on all threads of a crew."""
+    set_direction(image, factor, recon, state, s, crew.common, crew.benches[0])
 
-    if steps > 0:
-        together(subtract)
+    def slopes(tiles: Iterator[int], thread: int) -> None:
+        for tile in tiles:
+            set_slopes(tile, signed, state, weights, s, crew.works[thread], crew.benches[thread])
+
+    crew.together(partial(slopes, crew.tiles()))
+
+
+def advance_lazily_in_rows(
+    crew: Crew, image: Array, factor: Any, recon: Array, error: Array, units: Units, state: Sleep,
+    weights: Features, c: Cell, e: Any, rest: Any, t: Fading, age: int, s: Shape, steps: int, watched: Array,
+    sums: Array,
+) -> int:  # fmt: skip
+    """Do as `cpu_lazy.advance_lazily` does, on all threads of a crew; return the age."""
+
+    def filter_error(ahead: Any, thread: int) -> None:
+        rows = crew.rows(thread, s)
+        filter_rows(image, factor, recon, *rows, e, rest, ahead, s, error, state, crew.benches[0].change)
+
+    def wake(step: int, rescale: bool, tiles: Iterator[int], thread: int) -> int:
+        silent, look, own = 0, bool(watched[step]), (s, crew.works[thread], crew.benches[thread])
+        for tile in tiles:
+            due, active = wake_tile(tile, age, rescale, look, units, state, weights, c, t, *own)
+            silent += due - active
+        return silent
+
+    def join(thread: int) -> None:
+        join_strips(crew.common.strips, *crew.rows(thread, s), s, recon)
+
+    def join_and_filter(ahead: Any, thread: int) -> None:
+        # A thread's rows of the error need no other rows of the reconstruction.
+        join(thread)
+        filter_error(ahead, thread)
+
+    def lead_on() -> Any:
+        before = state.lead[0]
+        state.lead[0] = e * before + rest
+        return state.lead[0] - before
+
+    in_vain = 0.0
     for step in range(steps):
+        if step == 0:
+            crew.together(partial(filter_error, lead_on()))
         rescale = age == t.fade.size - 1
         age = 1 if rescale else age + 1
-        make(step, age, rescale)
+        silent, left = crew.together(partial(wake, step, rescale, crew.tiles())), steps - step - 1
+        in_vain += silent
+        if watched[step]:
+            look_back(error, crew.common.tallies, sums[step])
+        if worth_aiming(in_vain, silent, left, units.A.size):
+            crew.together(join)
+            aim_in_rows(crew, image, factor, recon, c.signed, state, weights, s)
+            crew.together(partial(filter_error, lead_on()))
+            in_vain = -float(units.A.size)
+        else:
+            crew.together(partial(join_and_filter, lead_on()) if left else join)
     return age

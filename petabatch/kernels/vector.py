@@ -94,15 +94,8 @@ def operations(lanes: int) -> Operations:
     def multiply_add(typing: Any, total: Any, array: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             number = builder.load(_pointer(context, builder, array, *args[1:3]), align=4)
-            nothing = ir.Constant(vector, ir.Undefined)
-            first = builder.insert_element(nothing, number, _INT32(0))
-            everywhere = ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes)
-            factor = builder.shuffle_vector(first, nothing, everywhere)
-            # fmuladd: one rounding where the processor has the instruction, two where it has not.
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{lanes}f32"
-            )
-            return builder.call(function, [factor, args[3], args[0]])
+            factor = _everywhere(builder, number, lanes)
+            return builder.call(_multiply_add(builder, vector), [factor, args[3], args[0]])
 
         return kind(kind, array, types.intp, kind), generate
 
@@ -126,8 +119,8 @@ class PairOperations(NamedTuple):
     """product_add(total, v, w) = total + v * w"""
     sum_of: Any
     """sum_of(v) = sum(v): halves are added until one number is left"""
-    not_above: Any
-    """not_above(a, i, b, j): bit k of the result says that not a[i + k] > b[j + k]"""
+    reached: Any
+    """reached(x, a, b, i, c, j): bit k of the result says that not b[i + k] > x * a[i + k] + c[j + k]"""
 
 
 def pair_operations(lanes: int) -> PairOperations:
@@ -137,10 +130,7 @@ def pair_operations(lanes: int) -> PairOperations:
     @intrinsic
     def product_add(typing: Any, total: Any, v: Any, w: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            function = cgutils.get_or_insert_function(
-                builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{lanes}f32"
-            )
-            return builder.call(function, [args[1], args[2], args[0]])
+            return builder.call(_multiply_add(builder, vector), [args[1], args[2], args[0]])
 
         return kind(kind, kind, kind), generate
 
@@ -162,23 +152,37 @@ def pair_operations(lanes: int) -> PairOperations:
         return types.float32(kind), generate
 
     @intrinsic
-    def not_above(typing: Any, a: Any, i: Any, b: Any, j: Any) -> Any:
+    def reached(typing: Any, x: Any, a: Any, b: Any, i: Any, c: Any, j: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def part(array: Any, place: Any, index: Any) -> Any:
-                pointer = _pointer(context, builder, array, place, index)
+            def part(index: int, place: int) -> Any:
+                pointer = _pointer(context, builder, signature.args[index], args[index], args[place])
                 return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
 
-            first, second = part(a, *args[:2]), part(b, *args[2:])
-            bits = builder.bitcast(builder.fcmp_unordered("<=", first, second), ir.IntType(lanes))
+            function = _multiply_add(builder, vector)
+            limit = builder.call(function, [_everywhere(builder, args[0], lanes), part(1, 3), part(4, 5)])
+            bits = builder.bitcast(builder.fcmp_unordered("<=", part(2, 3), limit), ir.IntType(lanes))
             return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
 
-        return types.uint64(a, types.intp, b, types.intp), generate
+        return types.uint64(types.float32, a, b, types.intp, c, types.intp), generate
 
-    return PairOperations(product_add, sum_of, not_above)
+    return PairOperations(product_add, sum_of, reached)
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+
+
+def _everywhere(builder: Any, number: Any, lanes: int) -> Any:
+    """Return the vector of which each number is this."""
+    nothing = ir.Constant(ir.VectorType(ir.FloatType(), lanes), ir.Undefined)
+    first = builder.insert_element(nothing, number, _INT32(0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes))
+
+
+def _multiply_add(builder: Any, vector: Any) -> Any:
+    """Return the function a * b + c: one rounding where the processor has the instruction, two where not."""
+    kind = ir.FunctionType(vector, [vector] * 3)
+    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{vector.count}f32")
 
 
 @intrinsic

@@ -2,8 +2,8 @@
 
 See `kernels/cpu_lazy.py` for the method. It is for the LCA of `layers/lca.py`, with a threshold below which
 units are silent; its state goes on from step to step whatever is observed, so that observing changes no bit.
-It begins anew, from V, when weights have changed, or in
-a run that goes on from one of another kernel or device.
+It begins anew, from V, when weights have changed, or in a run that goes on from one of another kernel or
+device. With `kernel = "auto"`, nobody sleeps while an image is shown at whose start many units are active.
 """
 
 from __future__ import annotations
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 NAME = "lazy"
 KEYS = tuple(f"{NAME}/{name}" for name in ("filtered", "history", "age"))
-_LASTING = 2.0
-"""Time constants for which an image must be shown: before, all potentials move and nobody sleeps long."""
+AWAKE = -1
+"""The age that says: all units are computed until the next image is shown."""
+MOST_ACTIVE = 1 / 8
+"""Share of active units above which computing all units is faster; see `benchmarks/bench_lazy.py`."""
+_LASTING = 0.5
+"""Time constants for which an image must be shown to pay for the start; see `benchmarks/bench_lazy.py`."""
 _LEAST = 1_000_000
 """Multiply-adds of a step below which `auto` computes all units: there is little to save (a guess)."""
 
@@ -56,7 +60,11 @@ def variables(graph: Graph) -> dict[str, Variable]:
             "history", layers[loop.code].shape, dims, "what V has beside the drive of the filtered error"
         ),
         f"{NAME}/age": Variable(
-            "age", (), (), "steps since `history` was scaled; 0: begin anew from V", dtype="int64"
+            "age",
+            (),
+            (),
+            "steps since `history` was scaled; 0: begin anew from V; -1: nobody sleeps",
+            dtype="int64",
         ),
     }
 
