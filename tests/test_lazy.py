@@ -146,6 +146,30 @@ def test_sleeping_has_the_bits_of_computing_all_units_in_every_step(
         assert_same_bits(sleeping.state(), awake.state())
 
 
+@pytest.mark.parametrize("ahead", [True, False], ids=["slope", "path"])
+@pytest.mark.parametrize("amplitude", [0.6, 1.0, -3.0])
+def test_a_sleeper_wakes_in_the_step_in_which_it_crosses_where_the_bound_is_sharp(
+    ahead: bool, amplitude: float
+) -> None:
+    """One unit that sees one pixel: slope and path say exactly how far it moves."""
+    case = problem(plain(1, 1, 1, 1, 1, 1), Transfer(0.5, 0.5, signed=True))
+    case.decay, case.factor = 0.97, 1.0
+    case.weights[:] = 1
+    lazy, steps = Lazy(case), math.ceil(math.log(1 - 0.5 / abs(amplitude)) / math.log(0.97))
+    for array in (lazy.recon, lazy.units.A, lazy.units.V, lazy.sleep.history, case.image):
+        array[...] = 0
+    if ahead:
+        case.image[...] = amplitude
+    lazy.aim()
+    case.image[...] = amplitude
+    lazy.run(steps - 1)
+    assert lazy.computed == 1
+    assert lazy.units.A[0] == 0
+    lazy.run(1)
+    assert lazy.computed == 2
+    assert lazy.units.A[0] != 0
+
+
 @pytest.mark.parametrize("p", [many_tiles, many_chunks], ids=["tiles", "chunks"])
 def test_layers_of_many_tiles_and_chunks_agree_with_float64(p: Patches) -> None:
     case = problem(p, TRANSFERS[1])
