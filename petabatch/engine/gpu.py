@@ -169,7 +169,7 @@ class Gpu:
 
     def compile(self, code: str) -> Callable[[str], Any]:
         """Compile a source text; CuPy keeps the result on disk."""
-        made: Callable[[str], Any] = self.xp.RawModule(code=code).get_function
+        made: Callable[[str], Any] = self.xp.RawModule(code=code, options=("--std=c++17",)).get_function
         return made
 
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
