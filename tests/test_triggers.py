@@ -14,12 +14,23 @@ from petabatch import memory, openpv
 from petabatch.connections import Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
-from petabatch.layers import LCA, Constant, HeavyBall, Input, LeakyIntegrator, Linear
+from petabatch.layers import (
+    LCA,
+    ConductanceLIF,
+    Constant,
+    HeavyBall,
+    Input,
+    LeakyIntegrator,
+    Linear,
+    LogTimeScale,
+    MomentumLCA,
+)
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.spec.network import LayerOutput, Network, Output, Run
+from petabatch.spec.parts import Layer
 
 SHAPE = (2, 2, 1)
 
@@ -119,6 +130,28 @@ def test_a_layer_is_reset_to_the_potential_of_another_or_to_its_activity(
     before, e = done["layers/V1/A"][0], np.float32(np.exp(-1 / 20))
     expected = e * start + (1 - e) * (_drive(network, done["layers/error/A"][1]) + before)
     np.testing.assert_allclose(done["layers/V1/V"][1], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layer", "moved"),
+    [
+        (LCA(shape=SHAPE, time_scale=LogTimeScale(energy="energy")), {"V"}),
+        (MomentumLCA(shape=SHAPE), {"V"}),
+        (ConductanceLIF(shape=SHAPE), {"V"}),
+        (HeavyBall(shape=SHAPE), {"V", "V_before"}),  # it starts from the other potential at rest
+    ],
+    ids=lambda value: getattr(value, "type", ""),
+)
+def test_the_potential_of_another_layer_replaces_nothing_but_the_potential(
+    layer: Layer, moved: set[str]
+) -> None:
+    state = {variable.name: np.full((2, *variable.shape), 7.0) for variable in layer.variables()}
+    layer.restart(state, np.full((2, *SHAPE), 0.5))
+    assert {name for name, values in state.items() if np.all(values == 0.5)} == moved
+    assert all(np.all(state[name] == 7) for name in state.keys() - moved)
+    layer.restart(state, None)
+    for variable in layer.variables():
+        assert np.all(state[variable.name] == variable.initial)
 
 
 @pytest.mark.parametrize(("offset", "due"), [(0, [1, 6, 11]), (1, [5, 10]), (2, [4, 9])])

@@ -69,9 +69,10 @@ class Layer(Part):
     """Steps by which it updates and is reset later; with `display`, -1 is the last step of each display."""
     reset: Schedule = NEVER
     """When its variables start anew from their initial values: in the first step of each such period. The
-    activity of the step before is still that of the last image (resetStateOnTrigger of the original)."""
+    activity of the step before is still that of the last image."""
     reset_to: str | None = None
-    """Layer whose membrane potential, or activity if it has none, the potential then starts from."""
+    """Instead of all variables the potential alone starts anew, from the membrane potential of this layer, or
+    its activity if it has none (resetStateOnTrigger of the original)."""
 
     @property
     def steady(self) -> bool:
@@ -87,11 +88,16 @@ class Layer(Part):
         return fires(self.reset.steps(display), step, 1 + self.offset)
 
     def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
-        """Set the variables to their initial values in place, `V` to `potential` where one is given."""
-        for variable in self.variables():
-            state[variable.name][...] = variable.initial
+        """Start anew in place: all variables from their initial values, or `V` alone from `potential`.
+
+        (`HyPerInternalStateBuffer` of the original has nothing but V replaced: the pull of its momentum LCA,
+        conductances and thresholds stand.)
+        """
         if potential is not None:
             state["V"][...] = potential
+            return
+        for variable in self.variables():
+            state[variable.name][...] = variable.initial
 
     def variables(self) -> Sequence[Variable]:
         """Declare state beyond the activity `A`; shapes without the leading batch axis."""
