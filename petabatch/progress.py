@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from petabatch.logs import log
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
+
+T = TypeVar("T")
 
 
 class Progress:
@@ -73,3 +77,29 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+_PATIENCE = 1.5
+"""Seconds after which a user is told what takes so long."""
+
+
+def told(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """Yield the items; when that takes long, show a bar at a terminal, elsewhere a line."""
+    begun, shown = time.monotonic(), False
+    spoken = any(handler.level <= logging.INFO for handler in log.handlers)
+    with ExitStack() as stack:
+        bar: Bar | None = None
+        for done, item in enumerate(items):
+            if spoken and not shown and time.monotonic() - begun > _PATIENCE:
+                shown = True
+                if sys.stderr.isatty():
+                    from rich.console import Console
+                    from rich.progress import Progress
+
+                    bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+                    task = bar.add_task(what, total=total, completed=done)
+                else:
+                    log.info(what)
+            if bar is not None and done % 64 == 0:
+                bar.update(task, completed=done)
+            yield item

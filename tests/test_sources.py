@@ -259,7 +259,7 @@ def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
     whole = (tmp_path / "cut.png").read_bytes()
     (tmp_path / "cut.png").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"cut.png: this file cannot be read"):
-        Images(files=str(tmp_path / "cut.png")).open(ROOM, 1, 1)(0, 0)
+        Images(files=str(tmp_path / "cut.png")).open(ROOM, 1, 1)
     with pytest.raises(InputError, match=r"gone.npy: there is no such file"):
         ImageArray(file=str(tmp_path / "gone.npy")).open(ROOM, 1, 1)
     np.save(tmp_path / "cut.npy", picture(0, (4, 6, 7, 3)))
@@ -274,6 +274,56 @@ def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "text.h5").write_text("no HDF5")
     with pytest.raises(InputError, match=r"text.h5: this file cannot be read"):
         ImageArray(file=str(tmp_path / "text.h5"), dataset="test").open(ROOM, 1, 1)
+
+
+def test_every_bad_image_of_a_folder_is_told_before_any_is_shown(tmp_path: Path) -> None:
+    for number in range(4):
+        save(tmp_path / f"good{number}.png", picture(number, (60, 60, 3)))
+        Image.fromarray(picture(number, (60, 60, 3))).save(tmp_path / f"good{number}.jpg", quality=95)
+    for name in ("good0.png", "good0.jpg"):
+        whole = (tmp_path / name).read_bytes()
+        (tmp_path / f"cut.{name[-3:]}").write_bytes(whole[:-200])
+        (tmp_path / f"tail.{name[-3:]}").write_bytes(whole + b"notes of a camera" * 1000)  # not an error
+    (tmp_path / "empty.png").touch()
+    Image.fromarray(picture(0, (60, 60), np.uint8).astype(np.int32)).save(tmp_path / "int32.tif")
+    np.save(tmp_path / "int64.npy", np.zeros((60, 60), np.int64))
+    (tmp_path / "list.txt").write_text("*.*g\n*.tif\n*.npy\ngone.png\n")
+    with pytest.raises(InputError, match=r"gone.png: there are no images here"):
+        Images(files=str(tmp_path / "list.txt")).open(ROOM, 1, 1)
+    with pytest.raises(InputError) as caught:
+        Images(files=str(tmp_path)).open(ROOM, 1, 1)
+    lines = [line for line in str(caught.value).splitlines() if not line.startswith(" ")]
+    assert [Path(line.split(":")[0]).name for line in lines] == [
+        "cut.jpg", "cut.png", "empty.png", "int32.tif", "int64.npy",
+    ]  # fmt: skip
+
+
+def test_of_many_bad_images_the_first_are_told_in_full_and_the_rest_by_name(tmp_path: Path) -> None:
+    for number in range(30):
+        save(tmp_path / f"{number:02}.png", picture(0, (3, 3 + number % 2, 3)))
+    with pytest.raises(InputError) as caught:
+        Images(files=str(tmp_path)).open(ROOM, 1, 1)
+    assert str(caught.value).count("the image is smaller") == 5
+    assert "and 25 more: " in str(caught.value)
+    assert "07.png" in str(caught.value)
+    assert str(caught.value).endswith("...")
+
+
+def test_an_image_of_more_pixels_than_pillow_opens_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path / "vast.png", picture(0, (60, 60, 3)))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(InputError, match=r"vast.png: this file cannot be read.*decompression bomb"):
+        Images(files=str(tmp_path)).open(ROOM, 1, 1)
+
+
+def test_an_image_replaced_during_the_run_by_one_of_another_size_is_named(tmp_path: Path) -> None:
+    save(tmp_path / "a.png", picture(0, (60, 60, 3)))
+    read = Images(files=str(tmp_path)).open(ROOM, 1, 1)
+    save(tmp_path / "a.png", picture(0, (30, 60, 3)))
+    with pytest.raises(InputError, match=r"(?s)a.png: this image has changed.*\[30, 60, 3\].*\[60, 60, 3\]"):
+        read(0, 0)
 
 
 def test_images_that_cannot_fill_the_layer_are_errors(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from petabatch.errors import InputError
 from petabatch.random import stream
 from petabatch.sources.gallery import Gallery
+from petabatch.sources.headers import raise_together
 from petabatch.sources.pixels import channels, convertible, largest, normalized
 from petabatch.spec.model import NonNegative
 from petabatch.spec.parts import Source
@@ -73,8 +74,10 @@ class View(Source):
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
         """Return the reader; raises InputError unless every image can fill the layer."""
         gallery = self.gallery()
-        for number, found in enumerate(gallery.shapes):
-            self._check(gallery.name(number), found, shape)
+        alike = len(set(gallery.shapes)) == 1  # then one error says it all
+        looked_at = gallery.shapes[:1] if alike else gallery.shapes
+        wrong = (self._wrong(gallery.name(i), found, shape) for i, found in enumerate(looked_at))
+        raise_together([error for error in wrong if error is not None])
         ny, nx, nf = shape
 
         def read(slice_: int, item: int) -> np.ndarray:
@@ -118,27 +121,31 @@ class View(Source):
         y, x = (rows // 2, columns // 2) if self.crop == "center" else (0, 0)
         return y + self.offset[0], x + self.offset[1]
 
-    def _check(self, name: str, found: tuple[int, int, int], wanted: tuple[int, int, int]) -> None:
+    def _wrong(
+        self, name: str, found: tuple[int, int, int], wanted: tuple[int, int, int]
+    ) -> InputError | None:
+        """Return why an image of this shape cannot fill the layer, None if it can."""
         rows, columns = found[0] - wanted[0], found[1] - wanted[1]
         if not convertible(found[2], wanted[2]):
-            raise InputError(
+            return InputError(
                 f"{name}: the image has another number of channels than the layer\n"
                 f"    found:    {found[2]}\n    expected: {wanted[2]}\n"
                 f"    hint:     set the last number of the layer's `shape` to {found[2]}"
             )
         if rows < 0 or columns < 0:
-            raise InputError(
+            return InputError(
                 f"{name}: the image is smaller than the layer\n"
                 f"    found:    {found[0]} rows, {found[1]} columns\n"
                 f"    expected: at least {wanted[0]} rows, {wanted[1]} columns\n"
                 f"    hint:     make the layer smaller, or leave this image out"
             )
         if self.crop == "random":
-            return
+            return None
         y, x = self._corner(rows, columns, np.random.default_rng(0))
         if not (0 <= y <= rows and 0 <= x <= columns):
-            raise InputError(
+            return InputError(
                 f"{name}: the offset moves the crop out of the image\n"
                 f"    found:    rows {y} to {y + wanted[0] - 1}, columns {x} to {x + wanted[1] - 1}\n"
                 f"    expected: inside {found[0]} rows, {found[1]} columns"
             )
+        return None
