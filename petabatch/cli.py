@@ -70,6 +70,9 @@ def resume(
     features: Annotated[
         int | None, typer.Option(min=1, help="Ranks that share a slice's features; by default as begun.")
     ] = None,
+    changed_input: Annotated[
+        bool, typer.Option("--changed-input", help="Go on although input files are not those it began with.")
+    ] = False,
     threads: Threads = None,
     mpi: Mpi = None,
     quiet: Quiet = False,
@@ -78,7 +81,15 @@ def resume(
     from petabatch import simulation
 
     console(quiet)
-    simulation.resume(folder, threads=threads, mpi=mpi, quiet=quiet, device=device, features=features)
+    simulation.resume(
+        folder,
+        threads=threads,
+        mpi=mpi,
+        quiet=quiet,
+        device=device,
+        features=features,
+        changed_input=changed_input,
+    )
 
 
 @app.command()

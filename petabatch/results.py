@@ -15,7 +15,7 @@ import numpy as np
 from petabatch.errors import FormatError, PetabatchError, ResourceError, StorageError, did_you_mean
 from petabatch.storage import FORMAT
 
-_JSON = ("params", "hosts", "devices", "libraries", "blas")
+_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")
 
 
 class UnknownName(PetabatchError, KeyError):

@@ -7,7 +7,7 @@ import time
 
 from petabatch.engine.engine import Engine
 from petabatch.errors import StoppedEarly
-from petabatch.logs import log, to_file
+from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import watched
 from petabatch.progress import Progress
@@ -18,6 +18,7 @@ from petabatch.spec.load import Loaded, resolved
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import Status, write_index
+from petabatch.storage.inputs import summary
 from petabatch.storage.provenance import collect
 from petabatch.storage.segment import write_segment
 
@@ -40,13 +41,13 @@ class Session:
             devices=comm.gather(engine.device) or (),
             started=_started(directory),
         )
+        self.provenance["inputs"] = summary(directory)
 
     def go(self, quiet: bool) -> None:
         """Run to the end, or until a signal asks to stop."""
         engine, network = self.engine, self.loaded.network
         first = engine.step
         with (
-            to_file(self.directory.log, self.comm.rank),
             watch() as flag,
             watched(self.comm, engine, seconds(network.run.stuck_after)),
             Progress(

@@ -13,7 +13,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.gpu import choose
 from petabatch.engine.split import Split
 from petabatch.errors import ParamsError, RunDirectoryError
-from petabatch.logs import silence
+from petabatch.logs import log, silence, to_file
 from petabatch.network.graph import build
 from petabatch.network.plan import Plan, schedule
 from petabatch.origin import set_out
@@ -22,12 +22,15 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
 from petabatch.session import Session
+from petabatch.sources.memory import held
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
+from petabatch.spec.network import Network
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
+from petabatch.storage.inputs import compare, survey, written
 from petabatch.storage.lock import lock
-from petabatch.storage.provenance import blas_libraries, library_versions
+from petabatch.storage.provenance import blas_libraries, library_versions, other_software
 from petabatch.version import __version__
 
 
@@ -53,7 +56,7 @@ def plan(loaded: Loaded) -> Plan:
 
 
 def run(
-    loaded: Loaded,
+    loaded: Loaded | Network,
     out: Path,
     *,
     force: bool = False,
@@ -61,11 +64,13 @@ def run(
     mpi: bool | None = None,
     quiet: bool = False,
 ) -> None:
-    """Run a params file from step 0 into the new directory `out`.
+    """Run a loaded params file, or a network built in Python, from step 0 into the new directory `out`.
 
     Nothing is made on disk before the network is checked and its input opened. Raises StoppedEarly, with a
     checkpoint to resume from, when a signal asks to stop.
     """
+    if isinstance(loaded, Network):
+        loaded = Loaded.from_network(loaded)
     comm = _connect(mpi)
     _compare(comm, loaded)
     engine = _engine(loaded, comm, threads)
@@ -73,9 +78,17 @@ def run(
     directory = None
     if comm.rank == 0:
         suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
-        directory = RunDirectory.create(out, loaded.text, suffix, force, resolved(loaded.network))
+        directory = RunDirectory.create(
+            out,
+            loaded.text,
+            suffix,
+            force,
+            resolved(loaded.network),
+            written(survey(loaded.network)),
+            {array.digest: array.array for array in held(loaded.network)},
+        )
     directory = comm.broadcast(directory)
-    with lock(directory, comm.rank):
+    with lock(directory, comm.rank), to_file(directory.log, comm.rank):
         session = Session(directory, loaded, engine, comm)
         session.checkpoint()
         session.go(quiet)
@@ -89,22 +102,28 @@ def resume(
     quiet: bool = False,
     device: Literal["cpu", "gpu"] | None = None,
     features: int | None = None,
+    changed_input: bool = False,
 ) -> None:
     """Continue the run in directory `path` from its newest complete checkpoint, on any number of ranks.
 
     `device` overrides the one that the run was begun on, `features` over how many ranks features were split.
+    `changed_input` lets the run go on with input files that are not those it began with.
 
-    Raises RunDirectoryError when the run is already done, StoppedEarly when it is stopped again.
+    Raises InputError when they are not and need to be, RunDirectoryError when the run is already done,
+    StoppedEarly when it is stopped again.
     """
     comm = _connect(mpi)
     directory = RunDirectory.open(path)
-    with lock(directory, comm.rank):
-        _resume(directory, _reload(directory, device, features), comm, threads, quiet)
+    with lock(directory, comm.rank), to_file(directory.log, comm.rank):
+        loaded = _reload(directory, device, features)
+        _compare(comm, loaded)
+        engine = _engine(loaded, comm, threads)
+        if comm.rank == 0:
+            compare(directory, survey(loaded.network), changed_input)
+        _resume(directory, loaded, engine, comm, quiet)
 
 
-def _resume(directory: RunDirectory, loaded: Loaded, comm: Comm, threads: int | None, quiet: bool) -> None:
-    _compare(comm, loaded)
-    engine = _engine(loaded, comm, threads)
+def _resume(directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm, quiet: bool) -> None:
     head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
     if head is None:
         _begin(engine, loaded)
@@ -118,6 +137,8 @@ def _resume(directory: RunDirectory, loaded: Loaded, comm: Comm, threads: int | 
     session = Session(directory, loaded, engine, comm)
     if comm.rank == 0:
         directory.clean()
+        if found := other_software(directory.run_file, session.provenance):
+            log.warning("other software than before may round differently: %s", "; ".join(found))
         session.index("running", until=engine.step)
         drop_after(directory, engine.step)
     comm.barrier()
@@ -162,11 +183,9 @@ def _connect(mpi: bool | None) -> Comm:
 
 
 def _reload(directory: RunDirectory, device: Literal["cpu", "gpu"] | None, features: int | None) -> Loaded:
-    """Return the network of an existing run: as resolved when it began, or its params file if in Python."""
-    if directory.params.suffix == ".py":
-        loaded = load(directory.params)
-    else:
-        loaded = Loaded.from_json(directory.resolved.read_text(encoding="utf-8"), str(directory.resolved))
+    """Return the network of an existing run as it was resolved when it began, never from its params file."""
+    text = directory.resolved.read_text(encoding="utf-8")
+    loaded = Loaded.from_json(text, str(directory.resolved), directory.data)
     if features is not None:
         parallel = loaded.network.parallel.model_copy(update={"batch": None, "features": features})
         loaded = replace(loaded, network=loaded.network.model_copy(update={"parallel": parallel}))

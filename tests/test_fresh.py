@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from petabatch.kernels.fresh import drop_stale
+import numba
+import pytest
+
+from petabatch.errors import ResourceError
+from petabatch.kernels.fresh import keep_fresh
 
 CALLEE = "from numba import njit\n@njit(cache=True)\ndef callee():\n    return {}\n"
 CALLER = """from pathlib import Path
-from petabatch.kernels.fresh import drop_stale
-drop_stale(Path(__file__).parent)
+from petabatch.kernels.fresh import keep_fresh
+keep_fresh(Path(__file__).parent)
 from numba import njit
 from callee import callee
 @njit(cache=True)
@@ -39,8 +44,42 @@ def test_a_changed_callee_in_another_file_is_compiled_anew_and_nothing_else_is(t
     assert result(tmp_path) == ["2", "1"]
 
 
-def test_a_folder_that_cannot_be_written_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("")
-    (tmp_path / "__pycache__").write_text("no folder")
-    drop_stale(tmp_path)
-    assert (tmp_path / "__pycache__").read_text() == "no folder"
+def test_kernels_are_kept_where_there_is_room_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, user, temporary, given = (tmp_path / name for name in ("package", "user", "tmp", "given"))
+    for folder in (package, user, temporary):
+        folder.mkdir()
+    (package / "a.py").write_text("1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+
+    def place(environment: str = "") -> Path:
+        monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+        monkeypatch.setenv("NUMBA_CACHE_DIR", environment)
+        keep_fresh(package)
+        assert os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR
+        return Path(numba.config.CACHE_DIR)
+
+    assert place() == Path()  # beside the source
+    (package / "__pycache__" / "kernels.crc32").unlink(), (package / "__pycache__").rmdir()
+    (package / "__pycache__").write_text("nobody makes a folder here")
+    first = place()
+    assert first.parent == user / "petabatch"
+    assert place(str(first)) == first  # as a child of such a process finds it
+    (package / "a.py").write_text("2")
+    assert place().parent == user / "petabatch"
+    assert place() != first  # none of a former source
+    (user / "petabatch").rename(tmp_path / "elsewhere")
+    (user / "petabatch").write_text("nor here")
+    own = place().parent
+    assert own == temporary / f"petabatch-{os.getuid()}"
+    assert own.stat().st_mode & 0o77 == 0
+    own.chmod(0o777)  # now somebody else could put code there
+    with pytest.raises(ResourceError, match=r"no place to keep compiled kernels(?s:.)*NUMBA_CACHE_DIR=/"):
+        place()
+    assert place(str(given)).parent == given
+    given.rename(tmp_path / "away")
+    given.write_text("nor there")
+    with pytest.raises(ResourceError, match=f"in {given}\n"):
+        place(str(given))

@@ -13,6 +13,7 @@ import tracemalloc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -25,7 +26,7 @@ from processes import killed_at
 from petabatch import results
 from petabatch.engine.recorder import Record
 from petabatch.errors import FormatError, RunDirectoryError, StorageError
-from petabatch.storage import provenance
+from petabatch.storage import compact, provenance
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
@@ -116,6 +117,7 @@ def test_a_new_run_directory_has_its_layout_and_the_params_as_given(tmp_path: Pa
     directory = make(tmp_path, "new/run")
     assert sorted(p.name for p in directory.path.iterdir()) == [
         "checkpoints",
+        "inputs.jsonl",
         "log.txt",
         "params.json",
         "params.toml",
@@ -457,6 +459,26 @@ def test_segments_stay_few_and_never_cross_a_checkpoint(tmp_path: Path) -> None:
     index(directory, until=400)
     drop_after(directory, 400)
     assert_holds(directory.path, joined(everything[: 4 * 40]))
+
+
+def test_a_flush_merges_a_few_segments_and_never_the_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, merged = make(tmp_path), [0]
+    real = compact._merge_rows
+
+    def counted(directory: RunDirectory, rows: Any, *rest: Any) -> None:
+        merged[-1] += sum(row.flushes for row in rows)
+        real(directory, rows, *rest)
+
+    monkeypatch.setattr(compact, "_merge_rows", counted)
+    for k in range(90):
+        merged.append(0)
+        display(directory, k, [(0, B)])
+        index(directory, limit=40)
+        assert len(list(directory.parts.iterdir())) <= 40
+    assert max(merged) == 16
+    assert sum(merged) == 64  # each value once so far
 
 
 # -- kills, full disks, missing files

@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from petabatch.kernels.fresh import drop_stale
+from petabatch.kernels.fresh import keep_fresh
 
-drop_stale(Path(__file__).parent)
+keep_fresh(Path(__file__).parent)

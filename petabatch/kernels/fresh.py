@@ -1,26 +1,79 @@
-"""Compiled kernels on disk that are no longer those of the source."""
+"""Compiled kernels on disk: where there is room for them, and that they are those of the source."""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import tempfile
 from pathlib import Path
 from zlib import crc32
 
+from petabatch.errors import ResourceError
 
-def drop_stale(folder: Path) -> None:
-    """Delete what numba compiled of the functions in `folder`, if any file there has changed since.
+_PLACE = "NUMBA_CACHE_DIR"
+_OURS = re.compile(r"kernels-[0-9a-f]{8}")
+
+
+def keep_fresh(folder: Path) -> None:
+    """Have what numba compiles of the functions in `folder` kept, and not used when outdated.
 
     Numba keeps a compiled function while its own file is unchanged, also when one that it calls is in another
-    file that has changed. Where the folder cannot be written nothing is done: numba's files are elsewhere.
+    file that has changed. So in the `__pycache__` of `folder` all are deleted when any file has changed;
+    elsewhere they stand in a folder named after the sources. That is in `NUMBA_CACHE_DIR`, if it is set, or
+    where `__pycache__` cannot be written in the user's cache, or else below the directory for temporary files.
+    (Numba alone refuses to define a kernel where it finds no place, and fails where a disk is full.)
+    Raises ResourceError when there is no place at all.
     """
     sources = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
-    cache, now = folder / "__pycache__", f"{crc32(sources):08x}"
+    state = f"{crc32(sources):08x}"
+    cache, given = folder / "__pycache__", os.environ.get(_PLACE, "")
+    if not given and _writable(cache):
+        drop_stale(cache, state)
+        return
+    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    own = Path(tempfile.gettempdir(), f"petabatch-{os.getuid()}")
+    places = (Path(given),) if given else (Path(user, "petabatch"), own)
+    if _OURS.fullmatch(places[0].name):  # inherited from a process that has been here
+        places = (places[0].parent,)
+    possible = [place / f"kernels-{state}" for place in places]
+    chosen = next((path for path in possible if _writable(path, path.parent == own)), None)
+    if chosen is None:
+        tried = ", ".join(map(str, places if given else (cache, *places)))
+        raise ResourceError(
+            f"there is no place to keep compiled kernels\n"
+            f"    found:    no permission to write, or no room, in {tried}\n"
+            f"    hint:     export {_PLACE}=/a/directory/of/yours"
+        )
+    os.environ[_PLACE] = str(chosen)  # numba reads it when it is imported
+    if "numba" in sys.modules:
+        sys.modules["numba"].config.CACHE_DIR = str(chosen)
+
+
+def drop_stale(cache: Path, state: str) -> None:
+    """Delete the compiled functions in `cache` unless they are of sources in this state."""
     mark = cache / "kernels.crc32"
     try:
-        if mark.exists() and mark.read_text() == now:
+        if mark.exists() and mark.read_text() == state:
             return
         for compiled in (*cache.glob("*.nbi"), *cache.glob("*.nbc")):
             compiled.unlink(missing_ok=True)
-        cache.mkdir(exist_ok=True)
-        mark.write_text(now)
+        mark.write_text(state)
     except OSError:
         return
+
+
+def _writable(folder: Path, private: bool = False) -> bool:
+    """Say whether files can be made in a folder; it is made where it is missing."""
+    try:
+        if private:
+            folder.parent.mkdir(0o700, exist_ok=True)
+            about = folder.parent.stat()
+            if about.st_uid != os.getuid() or about.st_mode & 0o022:
+                return False  # somebody else could put code there
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+    except OSError:
+        return False
+    return True

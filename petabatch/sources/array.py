@@ -42,6 +42,10 @@ class ImageArray(View):
             )
         return self
 
+    def paths(self) -> tuple[str, ...]:
+        """Name the file, if it is one."""
+        return () if self.file is None else (self.file,)
+
     def gallery(self) -> Gallery:
         """Open the array; raises InputError unless it is one of images."""
         values, name = self._values()

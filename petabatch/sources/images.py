@@ -20,6 +20,10 @@ class Images(View):
     """A file, a folder, a pattern as `pictures/**/*.png`, a `.txt` file that lists one of these a line, or
     several of these. A folder's and a pattern's files come in the order of their names."""
 
+    def paths(self) -> list[str]:
+        """Find the files; raises InputError where there are none."""
+        return listed(self.files, _SUFFIXES, "images")
+
     def gallery(self) -> Gallery:
         """Find the files and read their headers."""
-        return pictures(listed(self.files, _SUFFIXES, "images"))
+        return pictures(self.paths())

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import BaseModel, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
+
+_WRITTEN = re.compile(r"in memory: \S+ \[.*\], sha256 ([0-9a-f]{16})")
 
 
 class InMemory:
@@ -27,13 +33,33 @@ class InMemory:
         return hash((self.array.shape, self.array.dtype.str))
 
     def __repr__(self) -> str:
-        digest = hashlib.sha256(np.ascontiguousarray(self.array).tobytes()).hexdigest()[:16]
-        return f"in memory: {self.array.dtype} {list(self.array.shape)}, sha256 {digest}"
+        return f"in memory: {self.array.dtype} {list(self.array.shape)}, sha256 {self.digest}"
+
+    @cached_property
+    def digest(self) -> str:
+        """The checksum of its bytes; a run directory keeps the array under this name."""
+        return hashlib.sha256(np.ascontiguousarray(self.array).tobytes()).hexdigest()[:16]
 
 
-def _hold(value: Any) -> InMemory:
+def held(value: Any) -> Iterator[InMemory]:
+    """Yield the arrays in memory that a model holds, in whatever depth."""
+    if isinstance(value, InMemory):
+        yield value
+    elif isinstance(value, BaseModel):
+        yield from held({name: getattr(value, name) for name in type(value).model_fields})
+    elif isinstance(value, dict):
+        yield from held(tuple(value.values()))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from held(item)
+
+
+def _hold(value: Any, info: ValidationInfo) -> InMemory:
     if isinstance(value, InMemory):
         return value
+    kept, written = (info.context or {}).get("arrays"), _WRITTEN.fullmatch(str(value))
+    if kept is not None and written is not None:
+        return InMemory(_load(Path(kept) / f"{written[1]}.npy"))
     if not hasattr(value, "__array__"):
         raise PydanticCustomError(
             "not_an_array",
@@ -41,6 +67,18 @@ def _hold(value: Any) -> InMemory:
             {"got": repr(value)[:80], "expected": "a numpy array", "hint": "name a file instead"},
         )
     return InMemory(np.asarray(value))
+
+
+def _load(path: Path) -> np.ndarray:
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise PydanticCustomError(
+            "array_gone",
+            "an array that the run was given in memory cannot be read",
+            {"got": str(error).replace("{", "(").replace("}", ")"), "expected": f"the file {path}"},
+        ) from error
+    return array
 
 
 Data = Annotated[

@@ -62,6 +62,10 @@ class Photographs(View):
         return tuple(name for name in self.names if name not in self.exclude)
 
     def gallery(self) -> Gallery:
+        """Find the files and read their headers."""
+        return pictures(self.paths())
+
+    def paths(self) -> list[str]:
         """Find the files; raises ResourceError when scikit-image is missing or came without them."""
         # The files themselves: skimage.data's functions may download, and importing skimage takes a while.
         package = find_spec("skimage")
@@ -78,4 +82,4 @@ class Photographs(View):
                 f"    expected: them in {folder}\n    hint:     install scikit-image from its wheel: "
                 f'pip install --force-reinstall "petabatch[images]"'
             )
-        return pictures([str(path) for path in paths])
+        return [str(path) for path in paths]

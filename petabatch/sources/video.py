@@ -33,9 +33,13 @@ class Video(View):
     of these. The frames of all files are one long row of images, in the order of the names."""
     order: Order = "movie"
 
+    def paths(self) -> list[str]:
+        """Find the files; raises InputError where there are none."""
+        return listed(self.files, _SUFFIXES, "videos")
+
     def gallery(self) -> Gallery:
         """Open the files and count their frames; raises ResourceError without PyAV."""
-        films = [Film(path) for path in listed(self.files, _SUFFIXES, "videos")]
+        films = [Film(path) for path in self.paths()]
         places = [(film, number) for film in films for number in range(len(film.times))]
         biggest = max(film.rows * film.columns * 3 for film in films)
 

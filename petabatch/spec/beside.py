@@ -10,9 +10,11 @@ from pydantic import AfterValidator, ValidationInfo
 
 
 def beside(path: str, folder: str | os.PathLike[str]) -> str:
-    """Return `path` as seen from `folder` when something is there, else as given."""
-    seen = os.path.abspath(os.path.join(folder, path))
-    return seen if os.path.exists(seen) or any(glob.iglob(seen, recursive=True)) else path
+    """Return the full path of `path` seen from `folder`, or else from here; as given if nothing is there."""
+    for seen in (os.path.abspath(os.path.join(folder, path)), os.path.abspath(path)):
+        if os.path.exists(seen) or any(glob.iglob(seen, recursive=True)):
+            return seen
+    return path
 
 
 def _locate(path: str, info: ValidationInfo) -> str:

@@ -18,7 +18,7 @@ from petabatch.spec.override import override
 from petabatch.spec.place import Place
 from petabatch.spec.plugins import plug_in
 from petabatch.spec.problems import problems
-from petabatch.spec.python import run_python, tables
+from petabatch.spec.python import defines_parts, run_python, tables
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,16 @@ class Loaded:
         return self.place.error(found)
 
     @classmethod
-    def from_json(cls, text: str, file: str) -> Loaded:
-        """Return the network of `resolved`, as a run directory keeps it."""
+    def from_json(cls, text: str, file: str, arrays: Path | None = None) -> Loaded:
+        """Return the network of `resolved`, as a run directory keeps it, and in `arrays` those in memory."""
         data, place = json.loads(text), Place(file)
-        return cls(_validate(data, place, plug_in(data, Path(file).parent)), text, place)
+        found = plug_in(data, Path(file).parent)
+        return cls(_validate(data, place, found, arrays=arrays), text, place)
+
+    @classmethod
+    def from_network(cls, network: Network) -> Loaded:
+        """Return a network built in Python, its paths in full, so that the run can be resumed anywhere."""
+        return cls(_validate(tables(network), Place(), folder=Path()))
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Loaded:
@@ -56,10 +62,12 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Loaded:
     if path.suffix != ".py":
         return parse(text, str(path), path.parent, overrides)
     network = run_python(path)
-    if not overrides:
-        return Loaded(network, text, Place(str(path)))
     data = tables(network)
     done, found = override(data, overrides)
+    data["plugins"] = list(data["plugins"])
+    found += plug_in(data, path.parent)
+    if defines_parts(network):
+        data["plugins"].append(str(path.resolve()))  # a resumed run needs its classes, not its network
     place = Place(str(path), overrides=done)
     return Loaded(_validate(data, place, found, path.parent), text, place)
 
@@ -105,11 +113,15 @@ def _read(path: Path) -> str:
 
 
 def _validate(
-    data: dict[str, Any], place: Place, before: Sequence[Problem] = (), folder: Path | None = None
+    data: dict[str, Any],
+    place: Place,
+    before: Sequence[Problem] = (),
+    folder: Path | None = None,
+    arrays: Path | None = None,
 ) -> Network:
     found = list(before)
     try:
-        network = Network.model_validate(data, context={"folder": folder})
+        network = Network.model_validate(data, context={"folder": folder, "arrays": arrays})
     except ValidationError as error:
         found += problems(error, Network, data)
     if found:

@@ -129,6 +129,10 @@ class Source(Part):
     kind: ClassVar[str] = "source"
     type: str
 
+    def paths(self) -> Sequence[str]:
+        """Name the files that it reads, in order: a resumed run compares them with those it began with."""
+        return ()
+
     @abstractmethod
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
         """Return `read(slice, item) -> float32 [ny, nx, nf]`, a pure function of global slice and item.

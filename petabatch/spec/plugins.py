@@ -7,7 +7,8 @@ import importlib.util
 import sys
 import traceback
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -43,6 +44,17 @@ def plug_in(data: dict[str, Any], folder: Path) -> list[Problem]:
     return found
 
 
+@contextmanager
+def importing_from(folder: Path) -> Iterator[None]:
+    """Let a file import modules that stand beside it, as Python does for scripts."""
+    entry = str(folder.resolve())
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        sys.path.remove(entry)
+
+
 def line_in(file: str, error: BaseException) -> int | None:
     """Return the line of `file` at which an error arose, None if it has nothing to do with the file."""
     if isinstance(error, SyntaxError) and error.filename == file:
@@ -73,7 +85,8 @@ def _import_file(path: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with importing_from(path.parent):
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

@@ -13,15 +13,19 @@ from petabatch.errors import ParamsError, Problem
 from petabatch.spec.model import Model
 from petabatch.spec.network import Network
 from petabatch.spec.place import Place
-from petabatch.spec.plugins import line_in
+from petabatch.spec.plugins import importing_from, line_in
 from petabatch.spec.problems import problems
+
+_MODULE = "<params file>"
+"""What classes that a Python params file defines have as their module."""
 
 
 def run_python(path: Path) -> Network:
     """Run a Python file and return its `network`; raises ParamsError with the line of what is wrong."""
     place = Place(str(path))
     try:
-        network = runpy.run_path(str(path)).get("network")
+        with importing_from(path.parent):
+            network = runpy.run_path(str(path), run_name=_MODULE).get("network")
     except ValidationError as error:
         model = next((m for m in _models(Model) if m.__name__ == error.title), Network)
         line = line_in(str(path), error)
@@ -50,6 +54,14 @@ def tables(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: tables(item) for key, item in value.items()}
     return value
+
+
+def defines_parts(value: Any) -> bool:
+    """Say whether a network has parts whose classes its own Python file defines."""
+    if isinstance(value, BaseModel):
+        inside = [getattr(value, name) for name in type(value).model_fields]
+        return type(value).__module__ == _MODULE or any(map(defines_parts, inside))
+    return isinstance(value, dict) and any(map(defines_parts, value.values()))
 
 
 def _models(base: type[Model]) -> Iterator[type[Model]]:

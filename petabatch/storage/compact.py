@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -20,29 +20,49 @@ from petabatch.variable import Stream
 LIMIT = 256
 """Segments a run has at most."""
 _FAN = 16
-"""Segments of like size that are worth merging; each value is copied about log16(flushes) times in all."""
+"""Segments of like size that are merged at a time; each value is copied about log16(flushes) times in all."""
 
 
 def compact(directory: RunDirectory, streams: Sequence[Stream], batch: int, limit: int = LIMIT) -> None:
-    """Merge neighbouring segments when there are more than `limit`; rank 0 alone calls this.
+    """Merge neighbouring segments while there are more than `limit`; rank 0 alone calls this.
 
-    The old files stay until an index without them is written. No merged file crosses a checkpoint, so that a
-    run can be resumed from any of them.
+    A few at a time, the smallest first, so that no flush waits for a copy of the whole run. The old files
+    stay until an index without them is written. No merged file crosses a checkpoint, so that a run can be
+    resumed from any of them.
     """
-    rows, _ = find_rows(directory, batch)
     barriers = checkpoint_steps(directory)
-    for alike in (_FAN, 2):
-        if sum(len(row.segments) for row in rows) <= limit:
-            return
+    for tiered in (True, False):
+        rows, _ = find_rows(directory, batch)
+        many = sum(len(row.segments) for row in rows)
 
-        def kind(row: Row, tiered: bool = alike == _FAN) -> tuple[int, int]:
+        def kind(row: Row, tiered: bool = tiered) -> tuple[int, int]:
             level = int(math.log(row.flushes, _FAN)) if tiered else 0
             return bisect_left(barriers, row.last), level
 
-        for group in [list(group) for _, group in groupby(rows, key=kind)]:
-            if sum(len(row.segments) for row in group) >= alike:
-                _merge_rows(directory, group, streams, batch)
-        rows, _ = find_rows(directory, batch)
+        groups = [list(group) for _, group in groupby(rows, key=kind)]
+        for few in sorted((few for group in groups for few in _portions(group)), key=_flushes):
+            segments = sum(len(row.segments) for row in few)
+            if many <= limit:
+                return
+            if segments >= (_FAN if tiered else 2):
+                _merge_rows(directory, few, streams, batch)
+                many -= segments - 1
+
+
+def _portions(rows: Sequence[Row]) -> Iterator[list[Row]]:
+    """Cut rows into neighbours that together have just enough segments to be worth merging."""
+    portion: list[Row] = []
+    for row in rows:
+        portion.append(row)
+        if sum(len(row.segments) for row in portion) >= _FAN:
+            yield portion
+            portion = []
+    if portion:
+        yield portion
+
+
+def _flushes(rows: Sequence[Row]) -> int:
+    return sum(row.flushes for row in rows)
 
 
 def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[Stream], batch: int) -> None:

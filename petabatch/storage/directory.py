@@ -13,15 +13,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from petabatch.errors import RunDirectoryError, StorageError
 
 RUN_FILE, PARTS, CHECKPOINTS, LOG = "run.h5", "parts", "checkpoints", "log.txt"
-RESOLVED = "params.json"
+RESOLVED, INPUTS = "params.json", "inputs.jsonl"
+DATA = "data"
 _PARAMS = ("params.toml", "params.py")
+_FILES = {
+    PARTS,
+    CHECKPOINTS,
+    DATA,
+    *_PARAMS,
+    RESOLVED,
+    INPUTS,
+    RUN_FILE,
+    f".{RUN_FILE}.tmp",
+    f".{INPUTS}.tmp",
+}
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt")
 _OURS = {
     PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp)?"),
     CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
+    DATA: re.compile(r"[0-9a-f]{16}\.npy"),
 }
 
 
@@ -65,6 +80,16 @@ class RunDirectory:
         """The params with overrides and every default filled in, as JSON: what a resumed run goes by."""
         return self.path / RESOLVED
 
+    @property
+    def inputs(self) -> Path:
+        """What the input files were like when the run began, one JSON list on each line."""
+        return self.path / INPUTS
+
+    @property
+    def data(self) -> Path:
+        """Where the arrays are that the run was given in memory."""
+        return self.path / DATA
+
     @classmethod
     def create(
         cls,
@@ -73,8 +98,12 @@ class RunDirectory:
         params_suffix: str = ".toml",
         force: bool = False,
         resolved: Mapping[str, object] | None = None,
+        inputs: str = "",
+        arrays: Mapping[str, np.ndarray] | None = None,
     ) -> RunDirectory:
         """Make a new run directory; `force` replaces an existing one. Rank 0 alone calls this.
+
+        `arrays` are those that the run was given in memory, by the names that `resolved` has for them.
 
         Raises RunDirectoryError when `path` exists (without `force`), is not recognisably a run directory
         (with `force`), or cannot be written. After an error everything is as it was before.
@@ -94,7 +123,12 @@ class RunDirectory:
                 folder.mkdir()
             (fresh / f"params{params_suffix}").write_text(params_text, encoding="utf-8")
             (fresh / RESOLVED).write_text(json.dumps(resolved or {}, indent=1), encoding="utf-8")
+            (fresh / INPUTS).write_text(inputs, encoding="utf-8")
             (fresh / LOG).touch()
+            if arrays:
+                (fresh / DATA).mkdir()
+            for name, array in (arrays or {}).items():
+                np.save(fresh / DATA / f"{name}.npy", array, allow_pickle=False)
             if exists:
                 os.rename(target, old)
             try:
@@ -121,6 +155,15 @@ class RunDirectory:
             )
         return cls(target)
 
+    def write_inputs(self, text: str) -> None:
+        """Replace what is noted of the input files."""
+        temporary = self.path / f".{INPUTS}.tmp"
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            os.replace(temporary, self.inputs)
+        except OSError as error:
+            raise StorageError(f"{self.inputs}: cannot be written: {error.strerror}") from error
+
     def clean(self) -> None:
         """Remove what a killed run left unfinished; rank 0 calls this before a resumed run writes."""
         for folder in (self.path, self.parts, self.checkpoints):
@@ -146,9 +189,8 @@ def _may_replace(path: Path, force: bool) -> None:
     if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and _lacking(path)):
         raise RunDirectoryError(f"{path}: exists and is not a run directory; it is left alone")
     foreign = [
-        entry.name for entry in path.iterdir() if entry.name not in {*_OURS, *_PARAMS, RESOLVED, RUN_FILE}
+        entry.name for entry in path.iterdir() if entry.name not in _FILES and not _LOGS.fullmatch(entry.name)
     ]
-    foreign = [name for name in foreign if name != f".{RUN_FILE}.tmp" and not _LOGS.fullmatch(name)]
     for folder, pattern in _OURS.items():
         if not (path / folder).is_dir():
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shlex
@@ -11,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
+import h5py
 from threadpoolctl import threadpool_info
 
 from petabatch.version import __version__
@@ -84,6 +87,29 @@ def blas_libraries() -> list[str]:
         f"{entry['internal_api']} {entry['version']} {entry.get('architecture', 'unknown kernels')}"
         for entry in loaded
     )
+
+
+def other_software(run_file: Path, now: Mapping[str, Any]) -> list[str]:
+    """Return which libraries that may round differently a run was written with, as `numpy 2.1, now 2.2`.
+
+    `now` are the attributes that the next index will have.
+    """
+    if not run_file.exists():
+        return []
+    with h5py.File(run_file, "r") as file:
+        before = {name: json.loads(file.attrs[name]) for name in ("libraries", "blas")}
+        before["petabatch_version"] = file.attrs["petabatch_version"]
+    old, new = (_software(attributes) for attributes in (before, now))
+    return [
+        f"{name} {old.get(name, 'not there')}, now {new.get(name, 'not there')}"
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _software(attributes: Mapping[str, Any]) -> dict[str, str]:
+    own = {"petabatch": attributes["petabatch_version"], "BLAS": ", ".join(attributes["blas"])}
+    return {**attributes["libraries"], **own}
 
 
 def preset_warning() -> str | None:
