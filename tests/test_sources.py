@@ -197,7 +197,7 @@ def test_paths_are_looked_for_beside_the_params_file_first(
     table = {"type": "images", "files": ["a.png", "b.png", "*.png"]}
     found = Images.model_validate(table, context={"folder": tmp_path / "params"}).files
     beside = tmp_path / "params"
-    assert found == (str(beside / "a.png"), "b.png", str(beside / "*.png"))
+    assert found == (str(beside / "a.png"), str(tmp_path / "b.png"), str(beside / "*.png"))
     assert Images.model_validate(table).files == ("a.png", "b.png", "*.png")
 
 

@@ -21,8 +21,8 @@ def keep_fresh(folder: Path) -> None:
     Numba keeps a compiled function while its own file is unchanged, also when one that it calls is in another
     file that has changed. So in the `__pycache__` of `folder` all are deleted when any file has changed;
     elsewhere they stand in a folder named after the sources. That is in `NUMBA_CACHE_DIR`, if it is set, or
-    where `__pycache__` cannot be written in the user's cache, or else below the directory for temporary files.
-    (Numba alone refuses to define a kernel where it finds no place, and fails where a disk is full.)
+    (where `__pycache__` cannot be written) in the user's cache, or below the directory for temporary files.
+    Numba alone refuses to define a kernel where it finds no place, and fails where a disk is full.
     Raises ResourceError when there is no place at all.
     """
     sources = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
