@@ -12,6 +12,7 @@ connections, and, with size = stride * p, for its many-to-one connections with p
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -38,27 +39,27 @@ class Axis:
         """Return the first fine index of the patch of coarse unit `unit`; negative in the margin."""
         return self.stride * unit - (self.size - self.stride) // 2
 
-    @property
+    @cached_property
     def units(self) -> int:
         """Coarse units including the margin."""
         return self.coarse + 2 * self.margin
 
-    @property
+    @cached_property
     def before(self) -> int:
         """Fine padding before index 0 so that every patch lies inside the padded grid."""
         return max(0, -self.start(-self.margin))
 
-    @property
+    @cached_property
     def offset(self) -> int:
         """Index in the padded fine grid at which the first patch starts."""
         return self.start(-self.margin) + self.before
 
-    @property
+    @cached_property
     def after(self) -> int:
         """Fine padding beyond the last index."""
         return max(0, self.start(self.coarse - 1 + self.margin) + self.size - self.fine)
 
-    @property
+    @cached_property
     def padded(self) -> int:
         """Length of the padded fine grid."""
         return self.before + self.fine + self.after

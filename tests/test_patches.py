@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from petabatch.geometry import GeometryError, Link, link, weight_shape
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cpu_patches import CpuKernels
+from petabatch.variable import Border
 
 KERNELS = ArrayKernels(np)
 
@@ -134,25 +135,35 @@ def test_impossible_geometry_is_refused(pre: tuple, post: tuple, patch: tuple, w
 
 
 @settings(deadline=None)
-@given(links(), st.integers(1, 3), st.booleans(), st.integers(0, 99))
-def test_compiled_operators_on_weights_of_each_unit_agree_with_the_plain_ones(
+@given(
+    found=links(),
+    lanes=st.integers(1, 3),
+    own=st.booleans(),
+    activity=st.sampled_from([0.0, 0.1, 0.9]),
+    border=st.sampled_from(["zero", "mirror", 0.5]),
+    seed=st.integers(0, 99),
+)
+def test_compiled_operators_agree_with_the_plain_ones(
     found: tuple[Link, tuple[int, int, int], tuple[int, int, int], tuple[int, int]],
     lanes: int,
     own: bool,
+    activity: float,
+    border: Border,
     seed: int,
 ) -> None:
-    p, rng = found[0].patches, np.random.default_rng(seed)
+    way, rng = found[0], np.random.default_rng(seed)
+    p = way.with_margin(border != "zero").patches if way.patches.shared else way.patches
     coarse, fine = sorted(found[1:3], key=lambda shape: shape[0] * shape[1])
     if not found[0].scatter and coarse[:2] == fine[:2]:
         coarse, fine = fine, coarse
     code, image = (rng.standard_normal((lanes, *shape)).astype("f4") for shape in (coarse, fine))
-    code *= rng.random(code.shape) < 0.3
+    code *= rng.random(code.shape) < activity
     patches = rng.standard_normal((lanes if own else 1, p.groups, p.features, p.length)).astype("f4")
     fast = CpuKernels(np)
     exact = code.astype(float), image.astype(float), patches.astype(float)
     for mine, reference in (
-        (fast.synthesize(code, patches, p), KERNELS.synthesize(exact[0], exact[2], p)),
-        (fast.project(image, patches, p), KERNELS.project(exact[1], exact[2], p)),
+        (fast.synthesize(code, patches, p, border), KERNELS.synthesize(exact[0], exact[2], p, border)),
+        (fast.project(image, patches, p, border), KERNELS.project(exact[1], exact[2], p, border)),
     ):
         assert mine.dtype == np.float32
         np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-4)

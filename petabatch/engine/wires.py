@@ -62,7 +62,8 @@ class Wires:
             for buffer in drive:
                 buffer[...] = 0
             for edge, arrival in incoming:
-                drive[edge.buffer] += edge.factor * arrival(step)
+                arrived = arrival(step)
+                drive[edge.buffer] += arrived if edge.factor == 1 else edge.factor * arrived
             return drive
 
         return gather

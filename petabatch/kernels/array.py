@@ -35,10 +35,13 @@ class ArrayKernels:
             (_, rows, columns, _), (_, ny, nx, _) = border.shape, layer.shape
             top, left = (rows - ny) // 2, (columns - nx) // 2
             return border[:, top - y[0] : top + ny + y[1], left - x[0] : left + nx + x[1]]
-        width = ((0, 0), y, x, (0, 0))
         if border == "mirror":
-            return self.xp.pad(layer, width, mode="symmetric")
-        return self.xp.pad(layer, width, constant_values=0.0 if border == "zero" else float(border))
+            return self.xp.pad(layer, ((0, 0), y, x, (0, 0)), mode="symmetric")
+        lanes, ny, nx, nf = layer.shape
+        beyond = 0.0 if border == "zero" else float(border)
+        out = self.xp.full((lanes, y[0] + ny + y[1], x[0] + nx + x[1], nf), beyond, layer.dtype)
+        out[:, y[0] : y[0] + ny, x[0] : x[0] + nx] = layer
+        return out
 
     def windows(self, fine: Array, p: Patches, border: Border) -> Array:
         """Return the patches of a fine layer `[L, NY, NX, C]` as `[L, G, M, K]`."""

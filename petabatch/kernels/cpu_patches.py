@@ -1,7 +1,8 @@
 """Patch operators of networks that run layer by layer, where plain array code is slow; equal to rounding.
 
-Weights that each unit has of its own are far larger than any cache, so that time goes where they are read:
-all of them for the drive, those of active units for the reconstruction.
+The drive of shared weights is left to BLAS; the rest is compiled. Codes are sparse, so that a reconstruction
+reads the patches of active units only, and adds them up in their places. Weights that each unit has of its
+own are far larger than any cache, so that time goes where they are read: all of them for the drive.
 """
 
 from __future__ import annotations
@@ -14,43 +15,70 @@ from numba import njit
 
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.variable import Array
+from petabatch.variable import Array, Border
+
+_DENSE = 0.3
+"""Activity from which BLAS, which multiplies by zeros too, makes a reconstruction as fast."""
 
 
 @dataclass(frozen=True)
 class CpuKernels(ArrayKernels):
     """Patch operators on arrays of numpy."""
 
+    def windows(self, fine: Array, p: Patches, border: Border) -> Array:
+        """Return the patches of a fine layer `[L, NY, NX, C]` as `[L, G, M, K]`."""
+        if fine.dtype != np.float32:
+            return super().windows(fine, p, border)
+        padded = self.extend(fine, (p.y.before, p.y.after), (p.x.before, p.x.after), border)
+        out = np.empty((len(fine), p.y.units, p.x.units, p.y.size, p.x.size * p.channels), np.float32)
+        _cut_out(np.ascontiguousarray(padded).reshape(*padded.shape[:2], -1), *_places(p), out)
+        return out.reshape(len(fine), p.groups, p.members, p.length)
+
     def dots(self, windows: Array, patches: Array) -> Array:
         """Return the scalar product of each window `[L, G, M, K]` and patch, `[L, G, M, nf]`."""
-        if not _own(windows, patches):
+        own = patches.shape[1] > 1 and windows.shape[2] == 1
+        if not own or not _plain(windows, patches):
             return super().dots(windows, patches)
         out = np.empty((*windows.shape[:3], patches.shape[2]), np.float32)
         _dots(np.ascontiguousarray(windows), patches, out)
         return out
 
-    def mixtures(self, units: Array, patches: Array) -> Array:
-        """Return the patches weighted by each position's units `[L, G, M, nf]`, `[L, G, M, K]`."""
-        if not _own(units, patches):
-            return super().mixtures(units, patches)
-        out = np.zeros((*units.shape[:3], patches.shape[3]), np.float32)
-        _mixtures(units, patches, out)
-        return out
-
-    def overlap(self, columns: Array, p: Patches) -> Array:
-        """Return the sum of patches `[L, units y, units x, rows, columns, C]` in their places."""
-        rows = max(p.y.padded, p.y.offset + p.y.size + p.y.stride * p.y.units)
-        row = max(p.x.padded, p.x.offset + p.x.size + p.x.stride * p.x.units) * p.channels
-        padded = np.zeros((len(columns), rows, row), columns.dtype)
-        steps = p.y.offset, p.y.stride, p.x.offset * p.channels, p.x.stride * p.channels
-        _overlap(columns.reshape(*columns.shape[:4], -1), *steps, padded)
-        return padded.reshape(len(columns), rows, -1, p.channels)
+    def synthesize(self, coarse: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
+        """Return the sum of all patches weighted by the coarse layer, `[L, NY, NX, C]`; cut at the edge."""
+        dense = p.shared and np.count_nonzero(coarse) > _DENSE * coarse.size
+        if dense or not _plain(coarse, patches):
+            return super().synthesize(coarse, patches, p, border)
+        units = np.ascontiguousarray(self.coarse(coarse, p, border))
+        units = units.reshape(len(coarse), p.y.units, p.x.units, p.features)
+        padded = np.zeros((len(coarse), p.y.padded, p.x.padded * p.channels), np.float32)
+        window = np.empty((p.y.size, p.x.size * p.channels), np.float32)
+        _add_active(units, patches, *_places(p), window, padded)
+        out = padded.reshape(len(coarse), p.y.padded, p.x.padded, p.channels)
+        return out[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
 
 
-def _own(positions: Array, patches: Array) -> bool:
-    """Say whether each position has patches of its own, as the compiled functions expect them."""
+def _plain(positions: Array, patches: Array) -> bool:
+    """Say whether these arrays are such as the compiled functions expect."""
     plain: bool = positions.dtype == patches.dtype == np.float32 and patches.flags.c_contiguous
-    return plain and patches.shape[1] > 1 and positions.shape[2] == 1
+    return plain
+
+
+def _places(p: Patches) -> tuple[int, int, int, int]:
+    """Return where patches begin in a padded fine layer `[NY, NX * C]`: row, stride, float, stride."""
+    return p.y.offset, p.y.stride, p.x.offset * p.channels, p.x.stride * p.channels
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _cut_out(padded: Any, top: int, stride_y: int, left: int, stride_x: int, out: Any) -> None:
+    lanes, units_y, units_x, rows, row = out.shape
+    for lane in range(lanes):
+        for y in range(units_y):
+            for x in range(units_x):
+                start = left + x * stride_x
+                for dy in range(rows):
+                    source, target = padded[lane, top + y * stride_y + dy], out[lane, y, x, dy]
+                    for i in range(row):
+                        target[i] = source[start + i]
 
 
 @njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", cache=True)
@@ -67,27 +95,33 @@ def _dots(windows: Any, patches: Any, out: Any) -> None:
 
 
 @njit(nogil=True, fastmath={"contract", "nsz"}, error_model="numpy", cache=True)
-def _mixtures(units: Any, patches: Any, out: Any) -> None:
-    for lane in range(units.shape[0]):
-        mine = patches[lane % patches.shape[0]]
-        for group in range(units.shape[1]):
-            target = out[lane, group, 0]
-            for f in range(mine.shape[1]):
-                a = units[lane, group, 0, f]
-                if a != 0:
-                    patch = mine[group, f]
-                    for k in range(patch.size):
-                        target[k] += a * patch[k]
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def _overlap(columns: Any, top: int, stride_y: int, left: int, stride_x: int, padded: Any) -> None:
-    lanes, units_y, units_x, rows, row = columns.shape
+def _add_active(
+    units: Any, patches: Any, top: int, stride_y: int, left: int, stride_x: int, window: Any, padded: Any
+) -> None:
+    """Add up each position's patches in `window` `[rows, row]`, then add this in its place."""
+    lanes, units_y, units_x, features = units.shape
+    rows, row = window.shape
+    added = window.reshape(-1)
     for lane in range(lanes):
+        mine = patches[lane % patches.shape[0]]
         for y in range(units_y):
             for x in range(units_x):
+                code, group = units[lane, y, x], mine[(y * units_x + x) % mine.shape[0]]
+                silent = True
+                for f in range(features):
+                    a = code[f]
+                    if a == 0:
+                        continue
+                    patch = group[f]
+                    if silent:
+                        added[:] = 0
+                        silent = False
+                    for k in range(patch.size):
+                        added[k] += a * patch[k]
+                if silent:
+                    continue
+                start = left + x * stride_x
                 for dy in range(rows):
-                    target = padded[lane, top + y * stride_y + dy]
-                    source, start = columns[lane, y, x, dy], left + x * stride_x
+                    target, source = padded[lane, top + y * stride_y + dy], window[dy]
                     for i in range(row):
                         target[start + i] += source[i]
