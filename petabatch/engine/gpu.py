@@ -102,7 +102,6 @@ class Gpu:
 
     def __init__(self, number: int, tf32: bool = False) -> None:
         import cupy
-        from cupy._core import _routines_linalg as products
 
         self.xp: Any = cupy
         about = cupy.cuda.runtime.getDeviceProperties(number)
@@ -117,15 +116,17 @@ class Gpu:
             self._stream, self._side = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
             # With a workspace for each stream, products of parallel streams have the same bits every time.
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-            if tf32:
-                products.set_compute_type(np.float32, products.COMPUTE_TYPE_TF32)
-        self._graphs = True
+        self._graphs, self._tf32 = True, tf32
         self._kept = cupy.cuda.MemoryPool()
 
     def enter(self) -> None:
-        """Make this GPU and its stream those of the calling thread."""
+        """Make this GPU and its stream those of the calling thread, and its products as precise as asked."""
+        from cupy._core import _routines_linalg as products
+
         self._device.use()
         self._stream.use()
+        wanted = products.COMPUTE_TYPE_TF32 if self._tf32 else products.COMPUTE_TYPE_DEFAULT
+        products.set_compute_type(np.float32, wanted)
 
     def free(self) -> int:
         """Return the bytes of memory that are free."""

@@ -49,7 +49,7 @@ def _run(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
     if network.run.until is not None:
         yield "run.until", "the duality gap that ends displays needs all features"
     if network.run.device == "gpu":
-        yield "run.device", "features are split on CPUs only"
+        yield "run.device", "features are split on CPUs only; spread slices over GPUs, or take device = cpu"
 
 
 def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,146 @@
+"""Whole runs on a GPU against those of the CPU: golden cases, the learning demo, from device to device."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from gpu_speed import relative
+
+from petabatch import catalog, session, simulation  # noqa: F401
+from petabatch.engine.engine import Engine
+from petabatch.engine.gpu import choose
+from petabatch.errors import StoppedEarly
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.results import open as open_results
+from petabatch.spec.network import Network
+
+HERE = Path(__file__).parent
+DEMO = HERE.parent / "params" / "natural_images.toml"
+WORKERS = 6
+BACK = ("run.displays=6", "run.display=50", "run.batch=4")
+"""What the run from device to device is made of."""
+LAST = 10
+"""Displays at the end of the demo whose energies count."""
+
+
+def state(network: Network, **run: Any) -> dict[str, np.ndarray]:
+    """Return what a checkpoint at the end of a run holds."""
+    wanted = network.model_copy(update={"run": network.run.model_copy(update=run)})
+    engine = Engine(schedule(build(wanted)), Serial(), 2, choose(wanted.run, Serial()))
+    engine.start()
+    for step in engine.run():
+        if step % engine.plan.flush == 0:
+            engine.flushed()
+    engine.collect()
+    return engine.state.saved()
+
+
+def furthest(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:
+    """Return the largest relative distance of any array."""
+    return max(relative(found[key], expected[key]) for key in expected)
+
+
+def golden_case(name: str) -> dict[str, Any]:
+    """Return how far one golden case is from float64 on the CPU: in float32, and in TF32."""
+    sys.path.append(str(HERE.parent / "tests"))
+    import golden
+
+    network = golden.Case(name).network()
+    exact = state(network, precision="float64")
+    one, two = (state(network, device="gpu", kernel="auto") for _ in range(2))
+    return {
+        "steps": network.run.length,
+        "float32": furthest(one, exact),
+        "TF32": max(
+            furthest(state(network, device="gpu", kernel=kernel, tf32=True), exact)
+            for kernel in ("auto", "array")
+        ),
+        "same bits twice": all(one[key].tobytes() == two[key].tobytes() for key in one),
+    }
+
+
+def golden_cases() -> dict[str, Any]:
+    """Return this for all cases at hand (PETABATCH_GOLDEN), in processes of their own: kernels compile."""
+    sys.path.append(str(HERE.parent / "tests"))
+    import golden
+
+    if not golden.names():
+        raise FileNotFoundError(f"no golden cases in {golden.folder()}; PETABATCH_GOLDEN names their folder")
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
+        cases = {name: pool.submit(golden_case, name) for name in golden.names()}
+        found = {name: case.result() for name, case in cases.items()}
+    worst = {kind: max(case[kind] for case in found.values()) for kind in ("float32", "TF32")}
+    alike = all(case["same bits twice"] for case in found.values())
+    return {
+        "worst": worst,
+        "at most": {"float32": 1e-4, "TF32": 2e-3},
+        "same bits twice": alike,
+        "cases": found,
+    }
+
+
+def demo(displays: int) -> dict[str, Any]:
+    """Return the energy that the learning demo reaches on the GPU and on the CPU, and how fast."""
+    found: dict[str, Any] = {"displays": displays, "at most": 0.01}
+    with tempfile.TemporaryDirectory() as folder:
+        for device in ("gpu", "cpu"):
+            loaded = simulation.read(DEMO, [f"run.displays={displays}", f"run.device={device}"])
+            begin = time.perf_counter()
+            simulation.run(loaded, Path(folder) / device, quiet=True)
+            took = time.perf_counter() - begin
+            made = loaded.network.run.batch * loaded.network.run.length
+            found[device] = {
+                "energy": energy(Path(folder) / device),
+                "slice steps/s, start and files included": made / took,
+            }
+    found["apart"] = abs(found["gpu"]["energy"] / found["cpu"]["energy"] - 1)
+    return found
+
+
+def energy(run: Path) -> float:
+    """Return the mean energy of the last displays of a run."""
+    with open_results(run) as results:
+        return float(results.series("probes/energy/total")[...][-LAST:].mean())
+
+
+def there_and_back() -> dict[str, Any]:
+    """Return how far a run that goes from CPU to GPU to CPU, stopped and resumed, is from one on the CPU."""
+    loaded = simulation.read(DEMO, BACK)
+    meet = session.Session._meet
+    third = loaded.network.run.length // 3
+    with tempfile.TemporaryDirectory() as folder:
+        alone, out = Path(folder) / "alone", Path(folder) / "out"
+        simulation.run(loaded, alone, quiet=True)
+        for number, device in enumerate(("cpu", "gpu", "cpu"), 1):
+
+            def stop(self: session.Session, step: int, flag: Any, last: int = number * third) -> None:
+                flag.received = int(step >= last)
+                meet(self, step, flag)
+
+            with patch.object(session.Session, "_meet", stop):
+                try:
+                    if number == 1:
+                        simulation.run(loaded, out, quiet=True)
+                    else:
+                        simulation.resume(out, quiet=True, device=device)
+                except StoppedEarly:
+                    pass
+        with open_results(out) as found, open_results(alone) as expected:
+            names = [name for name in expected.names() if not name.startswith("layers/")]
+            return {
+                "steps": found.steps_reached,
+                "of": loaded.network.run.length,
+                "energies and weights apart": max(
+                    relative(found.series(name)[...], expected.series(name)[...]) for name in names
+                ),
+            }

@@ -1,0 +1,276 @@
+"""The steps of a workload on a GPU by every way there is, side by side: kernels of our own, CuPy, PyTorch."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from petabatch import geometry
+from petabatch.engine import gpu
+from petabatch.errors import ResourceError
+from petabatch.geometry import Patches
+from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu_units import LEAKY, Units, cell
+from petabatch.kernels.cuda.loop import LoopKernels
+from petabatch.layers.transfer import Transfer
+
+ROUNDS = 7
+# image, channels, features, patch, stride, steps at a time, threshold, slices
+WORKLOADS = {
+    "W1": (32, 3, 128, 8, 2, 400, 0.55, (16, 132, 1024)),
+    "W3": (256, 3, 512, 16, 4, 50, 0.55, (8, 64)),
+}
+WAYS = {"display": ("display", False), "step": ("step", False), "step TF32": ("step", True)}
+"""Kernels of our own: `run.kernel`, and whether tensor cores make products."""
+DECAY = math.exp(-1 / 100)
+
+
+class Problem:
+    """Slices that show random images, smooth as photographs are, and a random dictionary."""
+
+    def __init__(self, name: str, slices: int) -> None:
+        size, channels, features, patch, stride, self.steps, self.threshold, _ = WORKLOADS[name]
+        units = size // stride
+        self.slices = slices
+        fine = (size, size, channels)
+        self.p: Patches = geometry.link((units, units, features), fine, (patch, patch), True).patches
+        rng = np.random.default_rng(0)
+        image = rng.standard_normal((slices, *fine)).astype("f4")
+        for axis in (1, 2):
+            image += np.roll(image, 1, axis) + np.roll(image, 2, axis)
+        self.image = image / image.std(axis=(1, 2, 3), keepdims=True)
+        weights = rng.standard_normal((1, features, self.p.length)).astype("f4")
+        self.weights = weights / np.linalg.norm(weights, axis=2, keepdims=True)
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of a dense drive and a dense reconstruction, a step of a slice."""
+        return 4.0 * self.p.multiply_adds
+
+    @property
+    def traffic(self) -> float:
+        """Bytes that a step of a slice moves at least where its state lies in the GPU's memory.
+
+        V is read and written, A written and read by drive and reconstruction; the image is read, residual and
+        reconstruction are written and read.
+        """
+        pixels = self.p.y.fine * self.p.x.fine * self.p.channels
+        return 4.0 * (5 * self.p.positions * self.p.features + 5 * pixels)
+
+    def start(self, xp: Any, dtype: str = "f4") -> tuple[Any, Any, Any, Any]:
+        """Return recon, error, V and A of step 0."""
+        p = self.p
+        fine, coarse = (p.y.fine, p.x.fine, p.channels), (p.y.coarse, p.x.coarse, p.features)
+        recon, error, V, A = (
+            xp.zeros((self.slices, *shape), dtype) for shape in (fine, fine, coarse, coarse)
+        )
+        return recon, error, V, A
+
+
+def ours(case: Problem, device: gpu.Gpu, choice: Any, tf32: bool = False) -> Callable[[int], tuple[Any, ...]]:
+    """Return a function that makes steps by our kernels and returns the state."""
+    xp, t = device.xp, case.threshold
+    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, choice, tf32)
+    kernels.load(xp.asarray(case.weights))
+    image, (recon, error, V, A) = xp.asarray(case.image), case.start(xp)
+    e = np.float32(DECAY)
+    rates = xp.full(case.slices, e), xp.full(case.slices, 1 - e)
+
+    def run(steps: int) -> tuple[Any, ...]:
+        kernels.run(image, recon, error, Units(A, V, V), rates, steps)
+        return recon, error, V, A
+
+    return run
+
+
+def by_layers(case: Problem, xp: Any, dtype: str, capture: Any = None) -> Callable[[int], tuple[Any, ...]]:
+    """Return the same by plain array operators: the reference, and what `kernel = "array"` does.
+
+    With `capture` of a GPU a step is captured once and replayed.
+    """
+    kernels, curve, p = ArrayKernels(xp), Transfer(case.threshold, case.threshold), case.p
+    image, weights = xp.asarray(case.image, dtype), xp.asarray(case.weights[None], dtype)
+    recon, error, V, A = case.start(xp, dtype)
+    e = float(np.float32(DECAY))
+
+    def step() -> None:
+        xp.subtract(image, recon, out=error)
+        V[...] = e * V + (1 - e) * (kernels.project(error, weights, p) + A)
+        curve(V, A, xp)
+        recon[...] = kernels.synthesize(A, weights, p)
+
+    made = step
+    if capture is not None:
+        step()  # so that nothing is loaded while it is captured
+        made = capture(step)
+        for array in (recon, error, V, A):
+            array[...] = 0
+
+    def run(steps: int) -> tuple[Any, ...]:
+        for _ in range(steps):
+            made()
+        return recon, error, V, A
+
+    return run
+
+
+def by_torch(case: Problem, tf32: bool) -> tuple[Callable[[int], None], Callable[[], np.ndarray]]:
+    """Return the loop in PyTorch, and what gives its code: conv2d and conv_transpose2d, channels last.
+
+    All steps of a stretch are one CUDA graph.
+    """
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = True
+    p = case.p
+    pad = (p.y.size - p.y.stride) // 2
+    layout = torch.channels_last
+
+    def images(array: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(array).cuda().permute(0, 3, 1, 2).contiguous(memory_format=layout)
+
+    weights = images(case.weights[0].reshape(p.features, p.y.size, p.x.size, p.channels))
+    image = images(case.image)
+    recon, _, V, A = (images(array) for array in case.start(np))
+    functions = torch.nn.functional
+
+    def step() -> None:
+        drive = functions.conv2d(image - recon, weights, stride=p.y.stride, padding=pad)
+        V.lerp_(drive.add_(A), 1 - DECAY)
+        torch.clamp(V - case.threshold, min=0, out=A)
+        recon.copy_(functions.conv_transpose2d(A, weights, stride=p.y.stride, padding=pad))
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream), torch.no_grad():
+        for _ in range(3):
+            step()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for _ in range(case.steps):
+                step()
+        for array in (recon, V, A):
+            array.zero_()
+    torch.cuda.synchronize()
+
+    def run(steps: int) -> None:
+        assert steps == case.steps
+        graph.replay()
+
+    def code() -> np.ndarray:
+        torch.cuda.synchronize()
+        return np.asarray(A.permute(0, 2, 3, 1).contiguous().cpu().numpy())
+
+    return run, code
+
+
+def seconds(device: gpu.Gpu, work: Callable[[], object]) -> float:
+    """Return the time of `work` on the GPU, all streams of the device."""
+    wait = device.xp.cuda.Device().synchronize
+    wait()
+    begin = time.perf_counter()
+    work()
+    wait()
+    return time.perf_counter() - begin
+
+
+def in_turns(device: gpu.Gpu, works: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Return the median time of each; the first two rounds, with compilation and capture, do not count."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(ROUNDS + 2):
+        for name, work in works.items():
+            times[name].append(seconds(device, work))
+    return {name: statistics.median(found[2:]) for name, found in times.items()}
+
+
+def ceilings(device: gpu.Gpu, n: int = 8192) -> dict[str, float]:
+    """Return what this GPU reaches: FLOP/s of float32 and TF32 products `[n, n]`, bytes/s of a copy."""
+    from cupy._core import _routines_linalg as products
+
+    xp = device.xp
+    rng = np.random.default_rng(0)
+    a, b = (xp.asarray(rng.standard_normal((n, n)).astype("f4")) for _ in range(2))
+    out = xp.empty_like(a)
+
+    def product(kind: int) -> None:
+        products.set_compute_type(np.float32, kind)
+        xp.matmul(a, b, out=out)
+        products.set_compute_type(np.float32, products.COMPUTE_TYPE_DEFAULT)
+
+    def copy() -> None:
+        out[...] = a
+
+    works: dict[str, Callable[[], object]] = {
+        "float32": lambda: product(products.COMPUTE_TYPE_DEFAULT),
+        "TF32": lambda: product(products.COMPUTE_TYPE_TF32),
+        "copy": copy,
+    }
+    took = in_turns(device, works)
+    return {
+        "float32": 2 * n**3 / took["float32"],
+        "TF32": 2 * n**3 / took["TF32"],
+        "bytes": 2 * a.nbytes / took["copy"],
+    }
+
+
+def agreement(device: gpu.Gpu, name: str = "W1") -> dict[str, dict[str, object]]:
+    """Return how far a stretch of each kernel is from float64 on the CPU, and whether two runs are alike."""
+    case = Problem(name, 2)
+    exact = by_layers(case, np, "f8")(case.steps)
+    found: dict[str, dict[str, object]] = {}
+    for way, (choice, tf32) in WAYS.items():
+        one, two = ([array.get() for array in ours(case, device, choice, tf32)(case.steps)] for _ in range(2))
+        far = max(relative(mine, theirs) for mine, theirs in zip(one, exact, strict=True))
+        same = all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True))
+        found[way] = {"from float64": far, "at most": 2e-3 if tf32 else 1e-4, "same bits twice": same}
+    return found
+
+
+def relative(found: np.ndarray, expected: np.ndarray) -> float:
+    """Return the distance of two arrays over the length of the second."""
+    return float(np.linalg.norm(found - expected) / max(float(np.linalg.norm(expected)), 1e-30))
+
+
+def compare(
+    name: str, slices: int, device: gpu.Gpu, top: dict[str, float], torch: bool
+) -> dict[str, dict[str, float]]:
+    """Return the speed of every way to make the steps of one workload, and what it is a share of."""
+    case = Problem(name, slices)
+    works: dict[str, Callable[[], object]] = {}
+    far: dict[str, float] = {}
+    for way, (choice, tf32) in WAYS.items():
+        try:
+            run = ours(case, device, choice, tf32)
+        except ResourceError:
+            continue
+        works[way] = lambda run=run: run(case.steps)  # type: ignore[misc]
+    layers = by_layers(case, device.xp, "f4", device.capture)
+    works["array"] = lambda: layers(case.steps)
+    if torch:
+        expected = layers(case.steps)[3].get()
+        for tf32 in (False, True):
+            way = "torch TF32" if tf32 else "torch"
+            loop, code = by_torch(case, tf32)
+            loop(case.steps)
+            far[way] = relative(code(), expected)
+            works[way] = lambda loop=loop: loop(case.steps)  # type: ignore[misc]
+    took = in_turns(device, works)
+    rates = {way: slices * case.steps / time for way, time in took.items()}
+    return {
+        way: {
+            "slice steps/s": rate,
+            "of float32": case.flops * rate / top["float32"],
+            "of TF32": case.flops * rate / top["TF32"],
+            "of the copy, if through memory": case.traffic * rate / top["bytes"],
+            **{f"/ {peer}": rate / rates[peer] for peer in ("torch", "torch TF32", "step") if peer in rates},
+            **({"code from CuPy's": far[way]} if way in far else {}),
+        }
+        for way, rate in rates.items()
+    }
