@@ -29,6 +29,7 @@ DEMO = HERE.parent / "params" / "natural_images.toml"
 WORKERS = 6
 BACK = ("run.displays=6", "run.display=50", "run.batch=4")
 """What the run from device to device is made of."""
+KINDS = ("float32", "float32 on the CPU", "TF32")
 LAST = 10
 """Displays at the end of the demo whose energies count."""
 
@@ -61,6 +62,7 @@ def golden_case(name: str) -> dict[str, Any]:
     return {
         "steps": network.run.length,
         "float32": furthest(one, exact),
+        "float32 on the CPU": furthest(state(network), exact),
         "TF32": max(
             furthest(state(network, device="gpu", kernel=kernel, tf32=True), exact)
             for kernel in ("auto", "array")
@@ -79,7 +81,7 @@ def golden_cases() -> dict[str, Any]:
     with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
         cases = {name: pool.submit(golden_case, name) for name in golden.names()}
         found = {name: case.result() for name, case in cases.items()}
-    worst = {kind: max(case[kind] for case in found.values()) for kind in ("float32", "TF32")}
+    worst = {kind: max(case[kind] for case in found.values()) for kind in KINDS}
     alike = all(case["same bits twice"] for case in found.values())
     return {
         "worst": worst,

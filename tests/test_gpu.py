@@ -271,4 +271,10 @@ def test_a_real_gpu_agrees_with_float64_on_the_golden_cases(name: str) -> None:
         engine.collect()
         return engine.state.saved()
 
-    assert_near(on(device="gpu", kernel="auto"), on(precision="float64"), 1e-4)
+    # In some, as that of ista, rounding grows: float32 on the CPU is 2e-4 away itself.
+    exact, rounded = on(precision="float64"), on()
+    own = max(
+        float(np.linalg.norm(rounded[key] - array) / max(np.linalg.norm(array), 1e-30))
+        for key, array in exact.items()
+    )
+    assert_near(on(device="gpu", kernel="auto"), exact, max(1e-4, 2 * own))
