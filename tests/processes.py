@@ -9,16 +9,22 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 
-def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a running process has made this file."""
-    for _ in range(3000):
+def wait_for(path: Path, process: subprocess.Popen[Any]) -> None:
+    """Wait until a running process has made this file; if it never does, leave nothing at work."""
+    end = time.monotonic() + 200  # on a machine that is full, two ranks need a minute to begin
+    while time.monotonic() < end and process.poll() is None:
         if path.exists():
             return
-        assert process.poll() is None, "the run ended before it could be stopped"
         time.sleep(0.02)
-    raise AssertionError(f"{path} never appeared")
+    problem = (
+        f"{path} never appeared" if process.poll() is None else "the run ended before it could be stopped"
+    )
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    raise AssertionError(f"{problem}\n{errors}")
 
 
 def process_of(log: Path) -> int:
