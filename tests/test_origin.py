@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from conftest import Command, contents
+from conftest import Command, alone, contents, set_all
 
 from petabatch import origin, simulation
 from petabatch.errors import ParamsError, StorageError
@@ -19,17 +19,11 @@ STOP = 25
 @pytest.fixture
 def first(small: Path) -> Path:
     """A run of batch 3 that ends after 25 of the 60 steps of `small.toml`."""
-    out = small.parent / "first"
-    simulation.run(simulation.read(small, (f"run.steps={STOP}",)), out, mpi=False, quiet=True, threads=1)
-    return out
+    return alone(small, "first", f"run.steps={STOP}")
 
 
 def go_on(small: Path, name: str, *more: str) -> Path:
-    out = small.parent / name
-    simulation.run(
-        simulation.read(small, ("run.start_from=first", *more)), out, mpi=False, quiet=True, threads=1
-    )
-    return out
+    return alone(small, name, "run.start_from=first", *more)
 
 
 def at(path: Path, step: int) -> dict[str, np.ndarray]:
@@ -48,7 +42,7 @@ def _steps(small: Path) -> None:
 
 
 def test_going_on_elsewhere_gives_the_bits_of_a_run_that_never_stopped(small: Path, first: Path) -> None:
-    simulation.run(simulation.read(small), small.parent / "whole", mpi=False, quiet=True, threads=1)
+    alone(small, "whole")
     on = go_on(small, "on")
     assert at(on, 60).keys() == at(small.parent / "whole", 60).keys()
     for key, array in at(small.parent / "whole", 60).items():
@@ -121,7 +115,7 @@ def test_the_rules_mean_the_same_on_any_number_of_ranks(
 ) -> None:
     more = ("run.batch=7", f"run.batch_change={rule}")
     one = go_on(small, "one", *more)
-    flags = [flag for text in ("run.start_from=first", *more) for flag in ("-s", text)]
+    flags = set_all("run.start_from=first", *more)
     done = petabatch("run", small, "--out", "three", "-q", *flags, ranks=3)
     assert done.returncode == 0, done.stderr
     assert contents(small.parent / "three" / "run.h5") == contents(one / "run.h5")

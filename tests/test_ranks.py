@@ -7,15 +7,21 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BIN, Command, contents
+from conftest import BIN, Command, alone, contents, set_all
 from processes import wait_for
 
 pytestmark = pytest.mark.mpi
 
 
-@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
+@pytest.mark.parametrize(
+    ("mode", "ranks"),
+    [
+        *(("extra_shared", ranks) for ranks in (1, 2, 3, 4)),
+        *((mode, 3) for mode in ("shared", "non_shared", "extra_non_shared")),
+    ],
+)
 def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
-    small: Path, petabatch: Command, mode: str
+    small: Path, petabatch: Command, mode: str, ranks: int
 ) -> None:
     own = f'mode = "{mode}"\ndecorrelate = 0.1\n'
     if mode in ("extra_shared", "shared"):
@@ -23,21 +29,20 @@ def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
     text = small.read_text().replace("patch = [4, 4]\n", f"patch = [4, 4]\n{own}")
     small.write_text(text.replace("dictionary = {}", 'dictionary = { variables = ["weights", "usage"] }'))
     # So high a threshold that some features are not active at first, and start again.
-    more = ("-q", "-s", "run.batch=7", "-s", "run.displays=4", "-s", "layers.V1.threshold=2.3")
-    assert petabatch("run", small, "--out", "one", "--threads", 2, *more).returncode == 0
-    expected = contents(small.parent / "one" / "run.h5")
-    for ranks in (1, 2, 3, 4):
-        done = petabatch("run", small, "--out", f"ranks{ranks}", "--threads", 1, *more, ranks=ranks)
-        assert done.returncode == 0, done.stderr
-        assert contents(small.parent / f"ranks{ranks}" / "run.h5") == expected, ranks
+    more = ("run.batch=7", "run.displays=4", "layers.V1.threshold=2.3")
+    flags = set_all(*more)
+    done = petabatch("run", small, "--out", "ranks", "-q", "--threads", 1, *flags, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    expected = contents(alone(small, "one", *more, threads=2) / "run.h5")
+    assert contents(small.parent / "ranks" / "run.h5") == expected
 
 
 @pytest.mark.parametrize("reduce", ["exact", "overlapped"])
 def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Command, reduce: str) -> None:
-    more = ("-s", "run.batch=8", "-s", "run.displays=30", "-s", f"run.reduce={reduce}", "-s", "run.verify=2")
-    assert petabatch("run", small, "--out", "one", "-q", *more).returncode == 0
+    more = ("run.batch=8", "run.displays=30", f"run.reduce={reduce}", "run.verify=2")
+    flags = set_all(*more)
     process = subprocess.Popen(
-        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *more],
+        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *flags],
         cwd=small.parent,
         stderr=subprocess.DEVNULL,
     )
@@ -46,7 +51,8 @@ def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Comman
     assert process.wait(30) != 0
     done = petabatch("resume", "cut", "-q", ranks=3)
     assert done.returncode == 0, done.stderr
-    assert contents(small.parent / "cut" / "run.h5") == contents(small.parent / "one" / "run.h5")
+    expected = contents(alone(small, "one", *more) / "run.h5")
+    assert contents(small.parent / "cut" / "run.h5") == expected
 
 
 def test_sigterm_to_mpirun_stops_all_ranks_with_a_checkpoint(small: Path, petabatch: Command) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Command, contents, datasets
+from conftest import Command, alone, contents, datasets, set_all
 
 from petabatch import simulation
 from petabatch.engine.split import Split
@@ -16,7 +16,7 @@ from petabatch.report.explain import summary
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 
-MORE = ("-q", "-s", "run.batch=4", "-s", "run.displays=4", "-s", "run.verify=2")
+MORE = ("run.batch=4", "run.displays=4", "run.verify=2")
 
 PROBES = """
 [probes.active]
@@ -55,12 +55,10 @@ def test_two_by_two_ranks_agree_with_one_and_any_split_of_the_batch_keeps_the_bi
 ) -> None:
     small.write_text(small.read_text().replace("[output]", PROBES + "[output]"))
     folder = small.parent
-    done = petabatch("run", small, "--out", "one", *MORE)
-    assert done.returncode == 0, done.stderr
+    alone(small, "one", *MORE)
     for name, ranks, features in (("two", 2, 2), ("grid", 4, 2), ("four", 4, 4)):
-        done = petabatch(
-            "run", small, "--out", name, *MORE, "-s", f"parallel.features={features}", ranks=ranks
-        )
+        flags = set_all(*MORE, f"parallel.features={features}")
+        done = petabatch("run", small, "--out", name, "-q", *flags, ranks=ranks)
         assert done.returncode == 0, done.stderr
         assert_close(datasets(folder / "one" / "run.h5"), datasets(folder / name / "run.h5"))
         assert_close(state(folder / "one"), state(folder / name))
@@ -69,10 +67,10 @@ def test_two_by_two_ranks_agree_with_one_and_any_split_of_the_batch_keeps_the_bi
 
 @pytest.mark.mpi
 def test_a_run_with_split_features_goes_on_without_the_split(small: Path, petabatch: Command) -> None:
-    more = (*MORE, "-s", "run.displays=8")
-    assert petabatch("run", small, "--out", "one", *more).returncode == 0
-    split = ("-s", "parallel.features=2", "-s", "parallel.batch=1")
-    done = petabatch("run", small, "--out", "cut", *more, *split, ranks=2)
+    more = (*MORE, "run.displays=8")
+    alone(small, "one", *more)
+    flags = set_all(*more, "parallel.features=2", "parallel.batch=1")
+    done = petabatch("run", small, "--out", "cut", "-q", *flags, ranks=2)
     assert done.returncode == 0, done.stderr
     for file in (small.parent / "cut" / "checkpoints").glob("step_000000080*"):
         file.unlink()  # as if it had been killed after step 70

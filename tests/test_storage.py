@@ -218,7 +218,7 @@ def runs(draw: st.DrawFn) -> tuple[list[Stream], list[tuple[list[tuple[int, int]
     return streams, flushes
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(runs(), st.integers(1, 8))
 def test_what_any_ranks_record_is_read_back_exactly_also_merged(
     run: tuple[list[Stream], list[tuple[list[tuple[int, int]], list[Record]]]], limit: int

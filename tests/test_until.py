@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from conftest import Command, contents
+from conftest import Command, alone, contents, set_all
 from networks import GivenImages, collect, images, lca_network, simulate
 
 from petabatch import results, simulation
@@ -233,9 +233,9 @@ def test_a_run_resumed_in_the_middle_of_a_display_equals_an_uninterrupted_one(co
 @pytest.mark.mpi
 def test_ranks_change_no_bit_and_the_run_file_tells_the_steps(small: Path, petabatch: Command) -> None:
     small.write_text(small.read_text() + CERTIFICATE)
-    more = ("-q", "-s", "run.until={gap=0.5,every=2}", "-s", "run.display=30")
-    assert petabatch("run", small, "--out", "one", "--threads", 2, *more).returncode == 0
-    two = petabatch("run", small, "--out", "two", "--threads", 1, *more, ranks=2)
+    more = ("run.until={gap=0.5,every=2}", "run.display=30")
+    alone(small, "one", *more, threads=2)
+    two = petabatch("run", small, "--out", "two", "-q", "--threads", 1, *set_all(*more), ranks=2)
     assert two.returncode == 0, two.stderr
     assert contents(small.parent / "two" / "run.h5") == contents(small.parent / "one" / "run.h5")
     with results.open(small.parent / "one") as run:
