@@ -4,8 +4,9 @@
     mpirun -n 2 python benchmarks/ranks.py scaling      # or reduce, error
 
 scaling: the main job (params/natural_images.toml) by one rank alone, by two independent processes at the
-same time, and by two ranks, a display of each in turns. reduce: the three ways to sum, in turns, and what
-they do to learning. error: the exact sum against rational arithmetic.
+same time, and by two ranks, a display of each in turns; and what becomes of the time of two ranks.
+reduce: the three ways to sum, in turns, and what they do to learning. error: the exact sum against rational
+arithmetic.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 
 from petabatch import simulation
 from petabatch.engine.engine import Engine
-from petabatch.parallel.comm import Comm, Serial, share
+from petabatch.parallel.comm import Comm, Pending, Serial, Sums, share
 from petabatch.parallel.launch import connect
 from petabatch.parallel.reduce import ExactSum
 
@@ -32,16 +33,64 @@ JOB = Path(__file__).parents[1] / "params" / "natural_images.toml"
 ROUNDS, DISPLAYS = 20, 100
 
 
+class Waiting:
+    """Sums over ranks, and the seconds that this rank waits in them."""
+
+    def __init__(self, sums: Sums) -> None:
+        self.sums, self.seconds = sums, 0.0
+
+    def sum(self, array: np.ndarray) -> None:
+        """Wait for the sum."""
+        begin = time.perf_counter()
+        self.sums.sum(array)
+        self.seconds += time.perf_counter() - begin
+
+    def start_sum(self, array: np.ndarray) -> Pending:
+        """Begin a sum."""
+        return Waited(self, self.sums.start_sum(array))
+
+    def start_max(self, array: np.ndarray) -> Pending:
+        """Begin a maximum."""
+        return Waited(self, self.sums.start_max(array))
+
+
+class Waited:
+    """An operation on its way, of which the wait is timed."""
+
+    def __init__(self, waiting: Waiting, pending: Pending) -> None:
+        self.waiting, self.pending = waiting, pending
+
+    def test(self) -> bool:
+        """Push it on."""
+        return self.pending.test()
+
+    def wait(self) -> None:
+        """Wait until it is done."""
+        begin = time.perf_counter()
+        self.pending.wait()
+        self.waiting.seconds += time.perf_counter() - begin
+
+
 class Job:
     """The main job in memory, a display at a time."""
 
     def __init__(self, comm: Comm, *overrides: str) -> None:
         self.engine = Engine(simulation.plan(simulation.read(JOB, overrides)), comm, threads=1)
+        self.waiting = self.engine.updates.sums = Waiting(comm)
         self.engine.start()
         self.steps: Iterator[int] = self.engine.run()
+        self.update = self.engine.updates.make
+        self.engine.updates.make = self._timed_update  # type: ignore[method-assign]
+        self.updating = 0.0
+
+    def _timed_update(self, step: int) -> None:
+        begin = time.perf_counter()
+        self.update(step)
+        self.updating += time.perf_counter() - begin
 
     def show(self) -> float:
         """Show every slice one image; return the seconds it took this rank."""
+        self.waiting.seconds = self.updating = 0.0
         plan, begin = self.engine.plan, time.perf_counter()
         for step in self.steps:
             if step % plan.flush == 0:
@@ -50,6 +99,10 @@ class Job:
             if step % plan.graph.network.run.display == 0:
                 break
         return time.perf_counter() - begin
+
+    def parts(self, seconds: float) -> tuple[float, float, float]:
+        """Return the seconds of the last display, `seconds` in all: of steps, updates, waits for others."""
+        return seconds - self.updating, self.updating - self.waiting.seconds, self.waiting.seconds
 
     def energy(self) -> float:
         """Return the energy of the last display, the mean over local slices."""
@@ -66,10 +119,8 @@ def together(comm: Comm, seconds: float) -> float:
 def alone(comm: Comm, job: Job) -> float:
     """Return the time rank 0 takes while the other ranks sleep."""
     seconds = job.show() if comm.rank == 0 else 0.0
-    # a rank that waits in a collective keeps its core busy
-    arrived = comm.start_max(np.zeros(1))
-    while not arrived.test():
-        time.sleep(0.01)
+    # a rank that waits in any other collective keeps its core busy
+    comm.start_max(np.zeros(1)).wait()
     return together(comm, seconds)
 
 
@@ -77,12 +128,21 @@ def scaling(comm: Comm) -> list[str]:
     small, large = Job(Serial(), "run.batch=8"), Job(Serial())
     copies, ranks = Job(Serial(), "run.batch=8"), Job(comm)
     times: list[tuple[float, float, float, float]] = []
+    factors: list[tuple[float, ...]] = []
+    waits: list[list[float]] = []
     for _ in range(ROUNDS + 1):
         one, both = alone(comm, small), alone(comm, large)
         comm.barrier()
         apart = together(comm, copies.show())
         comm.barrier()
-        times.append((one, both, apart, together(comm, ranks.show())))
+        mine = ranks.show()
+        two = together(comm, mine)
+        times.append((one, both, apart, two))
+        steps, updates, waited = zip(*comm.broadcast(comm.gather(ranks.parts(mine))), strict=True)
+        by_itself = comm.broadcast(large.parts(both))
+        cores, images = by_itself[0] / sum(steps), statistics.mean(steps) / max(steps)
+        factors.append((cores, images, both / two / 2 / cores / images))
+        waits.append([min(waited), max(waited), statistics.mean(updates)])
     one, both, apart, two = (statistics.median(column) for column in zip(*times[1:], strict=True))
     weak, near, strong = (
         statistics.median(ratio)
@@ -96,6 +156,30 @@ def scaling(comm: Comm) -> list[str]:
         f"| one rank, the other core idle | 16 | {both:.3f} | {strong:.3f} (strong scaling) |",
         f"| two processes that know nothing of each other | 8 each | {apart:.3f} | {near:.3f} |",
         f"| two ranks | 16 | {two:.3f} | |",
+        "\nStrong scaling is the product of three factors, median (mean):\n",
+        "| | |",
+        "|---|---|",
+        *(
+            f"| {what} | {statistics.median(column):.3f} ({statistics.mean(column):.3f}) |"
+            for what, column in zip(
+                (
+                    "cores: steps by one rank, the other core idle, against those of two ranks, in sum",
+                    "images: steps of a rank, the mean against those of the rank whose images are harder",
+                    "petabatch: messages, updates that each rank makes, and all else",
+                ),
+                zip(*factors[1:], strict=True),
+                strict=True,
+            )
+        ),
+        "\nMilliseconds of a display, mean: "
+        + ", ".join(
+            f"{what} {1e3 * statistics.mean(column):.2f}"
+            for what, column in zip(
+                ("wait of the rank that is last", "of the other", "update without waits"),
+                zip(*waits[1:], strict=True),
+                strict=True,
+            )
+        ),
     ]
 
 

@@ -114,6 +114,11 @@ def test_several_ranks_sum_to_the_bits_of_one() -> None:
 
 
 @pytest.mark.mpi
+def test_a_rank_that_waits_for_a_slower_one_leaves_it_the_core() -> None:
+    assert float(mpirun(2, PROGRAM, "idle").stdout) < 0.5
+
+
+@pytest.mark.mpi
 def test_ranks_talk() -> None:
     ended = mpirun(4, PROGRAM, "collectives")
     assert (ended.returncode, ended.stdout) == (0, "all well\n"), ended.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +17,10 @@ from petabatch.parallel.comm import Comm, Pending, Ring
 
 _ON_THEIR_WAY = 64
 """Messages that a rank which does not listen is sent."""
+
+
+_SPIN, _NAP = 0.0005, 0.0001
+"""Seconds that a rank which waits for slower ones keeps its core busy; then it sleeps, so long at a time."""
 
 
 class Request:
@@ -32,6 +37,21 @@ class Request:
         """Wait until it is done."""
         with self._group.among():
             self._request.Wait()
+
+
+class Meeting(Request):
+    """One with a small message, in which a rank may wait long for others: it leaves them its core meanwhile.
+
+    A large message would suffer: MPI moves it only while it is called.
+    """
+
+    def wait(self) -> None:
+        """Wait until it is done."""
+        with self._group.among():
+            end = time.monotonic() + _SPIN
+            while not self.test():
+                if time.monotonic() > end:
+                    time.sleep(_NAP)
 
 
 class Neighbours:
@@ -134,7 +154,7 @@ class MPI:
 
     def start_max(self, array: np.ndarray) -> Pending:
         """Begin to replace an array by its maximum over ranks."""
-        return Request(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.MAX), self)
+        return Meeting(self._background.Iallreduce(self._mpi.IN_PLACE, array, self._mpi.MAX), self)
 
     def split(self, group: int) -> Comm:
         """Return the communicator of the ranks that gave the same group."""

@@ -97,6 +97,17 @@ def not_finite(comm: Comm) -> None:
     ExactSum(parts, comm, SLICES, first).wait()
 
 
+def idle(comm: Comm) -> None:
+    """Let rank 1 come a second late to a sum, and print how busy rank 0 was meanwhile."""
+    comm.barrier()
+    if comm.rank == 1:
+        time.sleep(1)
+    begin, busy = time.monotonic(), time.process_time()
+    comm.start_max(np.zeros(100, np.int32)).wait()
+    if comm.rank == 0:
+        print((time.process_time() - busy) / (time.monotonic() - begin))
+
+
 def raising(comm: Comm) -> None:
     """Raise on rank 1 while the others wait for it."""
     if comm.rank == 1:
