@@ -53,7 +53,7 @@ def launched(small: Path, *more: str, ranks: int = 2, out: str = "cut") -> subpr
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int) -> None:
-    process = launched(small, "-s", "run.displays=40000", "-s", "run.stuck_after=60s")
+    process = launched(small, "-s", "run.displays=40000", "-s", "run.stuck_after=100s")
     wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
     log = small.parent / "cut" / ("log.txt" if rank == 0 else "log.rank1.txt")
     stopped = process_of(log)
@@ -113,7 +113,7 @@ class Stalling(ImageArray):
 
         def stalling(number, item):
             if number == 2 and item == 4:
-                ctypes.PyDLL(None).sleep(4)  # no other thread gets on: so does opening a file with h5py
+                ctypes.PyDLL(None).sleep(6)  # no other thread gets on: so does opening a file with h5py
             return read(number, item)
 
         return stalling
@@ -124,13 +124,13 @@ def test_a_file_system_that_stalls_and_a_job_that_is_suspended_are_survived(smal
     (small.parent / "stalling.py").write_text(STALLING)
     stalling = small.read_text().replace('type = "array"', 'type = "stalling"')
     small.write_text('plugins = ["stalling.py"]\n' + stalling)
-    # two seconds for other work than files
-    process = launched(small, "-s", "run.displays=40000", "-s", "run.stuck_after=40s")
+    # four seconds for other work than files; more than a minute to compile for, on a busy machine
+    process = launched(small, "-s", "run.displays=40000", "-s", "run.stuck_after=80s")
     wait_for(small.parent / "cut" / "checkpoints" / "step_000000060.h5", process)
     ranks = [process_of(small.parent / "cut" / log) for log in ("log.txt", "log.rank1.txt")]
     for rank in ranks:
         os.kill(rank, signal.SIGSTOP)
-    time.sleep(4)
+    time.sleep(6)
     for rank in ranks:
         os.kill(rank, signal.SIGCONT)
     time.sleep(1)
