@@ -2,10 +2,10 @@
 
 python benchmarks/modes.py [--rounds 9] [--threads 1]
 
-`shared` and `extra_shared`: `params/natural_images.toml`, a display with its update, in turns. `non_shared`:
-one slice of the same network without learning. Its weights, a patch for each unit, are far larger than the
-caches. The least a step has to do is to read all weights once; the limit is the time this takes at the rate
-at which the BLAS of one thread squares and adds up an array of their size.
+`shared` and `extra_shared`: `params/natural_images.toml`, a display with its update, in turns. `non_shared`
+and `extra_non_shared`: one slice of the same network without learning. Its weights, a patch for each unit,
+are far larger than the caches. The least a step has to do is to read all weights once; the limit is the time
+this takes at the rate at which the BLAS of one thread squares and adds up an array of their size.
 """
 
 from __future__ import annotations
@@ -68,16 +68,17 @@ def main() -> None:
         print(f"{mode:13} {1e6 * min(seconds) / modes[mode].slice_steps:8.1f} us per slice and step, best")
     print(f"shared / extra_shared: {ratio(found['shared'], found['extra_shared']):.3f} (median of ratios)")
 
-    own = trial("non_shared", "run.batch=1", "run.display=40", learn=False)
-    size = own.engine(1).state.arrays["connections/dictionary/weights"].nbytes
-    found = interleaved(
-        {"step": lambda: clock(own, 1) / own.steps, "rate": lambda: reading(size)}, given.rounds
-    )
-    limit = [size / rate for rate in found["rate"]]
-    print(
-        f"non_shared    {1e3 * min(found['step']):8.2f} ms per step, best; {size / 2**20:.0f} MiB of weights "
-        f"read at {max(found['rate']) / 1e9:.1f} GB/s: {ratio(found['step'], limit):.2f} times the limit"
-    )
+    for mode in ("non_shared", "extra_non_shared"):
+        own = trial(mode, "run.batch=1", "run.display=40", learn=False)
+        size = own.engine(1).state.arrays["connections/dictionary/weights"].nbytes
+        jobs = {"step": lambda own=own: clock(own, 1) / own.steps, "rate": lambda size=size: reading(size)}
+        interleaved(jobs, 1)
+        found = interleaved(jobs, given.rounds)
+        limit = [size / rate for rate in found["rate"]]
+        print(
+            f"{mode:16} {1e3 * min(found['step']):5.2f} ms per step, best; {size / 2**20:.0f} MiB of weights "
+            f"read at {max(found['rate']) / 1e9:.1f} GB/s: {ratio(found['step'], limit):.2f} times the limit"
+        )
 
 
 if __name__ == "__main__":
