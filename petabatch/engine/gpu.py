@@ -144,7 +144,7 @@ class Gpu:
     def mark(self) -> Any:
         """Return an event: all that the present stream was given until now."""
         event = self.xp.cuda.Event(disable_timing=True)
-        event.record()
+        event.record(self.xp.cuda.get_current_stream())
         return event
 
     def follow(self, event: Any) -> None:
@@ -195,6 +195,8 @@ class Gpu:
         """Return pinned memory of the host, from which copies run beside the kernels."""
         import cupyx
 
+        if 0 in shape:
+            return np.empty(shape, dtype)
         pinned: np.ndarray = cupyx.empty_pinned(shape, dtype)
         return pinned
 
