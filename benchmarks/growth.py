@@ -1,163 +1,183 @@
 """How the cost of a step grows with slices, image area, features and activity.
 
-python benchmarks/growth.py [slices area features sparsity] [--threads 2] [--rounds 3]
+python benchmarks/growth.py [slices area features sparsity] [--plot] [--threads 2] [--rounds 5]
 
-About three minutes for all. Plots go to benchmarks/plots/, drawn from the JSON alone with --draw FILE.
+About ten minutes for all on two quiet cores. Every round measures each kernel at each point, with the floor,
+two dense `sgemm` on as many threads, before and after it; every second round goes backwards. What the table
+calls `wall` and `processor` are medians of the rounds; ratios are medians of the ratios within a round; in
+brackets is how far rounds are apart, (largest - smallest) / median.
+
+--plot draws one figure for each axis in benchmarks/plots/, --draw FILE draws those of a result kept as JSON.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import introduce, keep, micro, options, table, whole
-from workloads import WORKLOADS, Workload
+from common import introduce, keep, micro, options, table
+from growth_axes import AXES, Axis
+from growth_plots import draw
+from growth_stream import Stream
 
 from petabatch.bench.floor import Floor
-from petabatch.bench.trial import interleaved, run
+from petabatch.network.lazy import lazy_loop
 
-PLOTS = Path(__file__).parent / "plots"
-WORK = 6e10
-"""Dense multiply-adds of one measurement, about a second of one core: small ones make more displays."""
-BASE = replace(WORKLOADS["W1"], slices=2, steps=50, photograph="astronaut")
+ALLOWED = 1.05
+"""How much more the dearest number of slices may cost than the cheapest."""
 
 
-def repeated(workload: Workload) -> Workload:
-    """Return the workload with as many displays as are worth measuring."""
-    each = 2 * workload.units**2 * workload.features * workload.patch**2 * workload.channels
-    return replace(workload, displays=max(1, round(WORK / (each * workload.slices * workload.steps))))
-
-
-def series(points: dict[float, Workload], threads: int, rounds: int, kernel: str) -> dict[str, Any]:
-    """Measure workloads in turns; return seconds per slice and step, floor and activity of each."""
-    jobs: dict[str, Callable[[], float]] = {}
-    active, floors = {}, {}
-    for x, workload in points.items():
-        trial = whole(repeated(workload).network(kernel))
-        engine = trial.engine(threads)
-        run(engine)
-        active[x] = trial.active(engine)
-        if trial.patches is not None:
-            floors[x] = Floor(trial.patches, workload.slices)
-            jobs[f"floor {x}"] = lambda x=x: floors[x].seconds(threads)
-        jobs[f"run {x}"] = lambda trial=trial: trial.seconds(threads) / trial.slice_steps
-    times = interleaved(jobs, rounds)
-    found = [
-        {
-            "x": x,
-            "seconds": statistics.median(times[f"run {x}"]),
-            "least": min(times[f"run {x}"]),
-            "floor": statistics.median(times[f"floor {x}"]) if x in floors else None,
-            "active": active[x],
-        }
-        for x in points
-    ]  # fmt: skip
-    return {"threads": threads, "points": found}
-
-
-def slices() -> dict[float, Workload]:
-    return {n: replace(BASE, slices=n) for n in (2, 16, 64, 250, 1000)}
-
-
-def area() -> dict[float, Workload]:
-    return {n * n: replace(BASE, image=n) for n in (16, 32, 64, 128, 256, 512)}
-
-
-def features() -> dict[float, Workload]:
-    return {n: replace(BASE, features=n) for n in (32, 64, 128, 256, 512, 1024)}
-
-
-def sparsity() -> dict[float, Workload]:
-    return {x: replace(BASE, threshold=x, steps=200) for x in (0.1, 0.2, 0.4, 0.55, 0.8, 1.2, 2.0)}
-
-
-def show(name: str, found: dict[str, Any]) -> None:
-    """Print one series."""
-    points = found["points"]
-    base = points[0]
-    rows = [
-        [p["x"], micro([p["seconds"]]), _relative(name, p, base), _floor(p), f"{p['active'] or 0:.1%}"]
-        for p in points
-    ]
-    print(f"{name}, {found['threads']} threads")
-    title = {"area": "per pixel, of the first", "features": "per feature, of the first"}
-    table([name, "step of a slice", title.get(name, "of the first"), "x floor", "active"], rows)
-    if name in ("area", "features"):
-        x, y = (np.log([p[key] for p in points]) for key in ("x", "seconds"))
-        print(f"exponent over the last three points: {np.polyfit(x[-3:], y[-3:], 1)[0]:.3f}\n")
-    if name == "slices":
-        least = [p["least"] for p in points]
-        print(f"largest over smallest cost, least of each: {max(least) / min(least):.3f}\n")
-
-
-def _relative(name: str, p: dict[str, Any], base: dict[str, Any]) -> str:
-    per = p["x"] / base["x"] if name in ("area", "features") else 1
-    return f"{p['seconds'] / base['seconds'] / per:.2f}"
-
-
-def _floor(p: dict[str, Any]) -> str:
-    return f"{p['seconds'] / p['floor']:.2f}" if p["floor"] else "-"
-
-
-def draw(results: dict[str, Any]) -> None:
-    """Draw every series that grows with a number."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    labels = {
-        "slices": "slices",
-        "area": "pixels of an image",
-        "features": "features",
-        "sparsity": "active units (%)",
+def measure(axis: Axis, threads: int, rounds: int, kernels: tuple[str, ...]) -> dict[str, Any]:
+    """Return wall and processor time of every kernel at every point of every round, and the floors beside."""
+    streams = {
+        (point, kernel): Stream.of(axis.points[point], kernel, threads)
+        for point in range(len(axis.points))
+        for kernel in kernels
     }
-    drawn = [name for name in labels if name in results]
-    if not drawn:
-        return
-    figure, all_axes = pyplot.subplots(1, len(drawn), figsize=(3.2 * len(drawn), 2.8), squeeze=False)
-    for name, axes in zip(drawn, all_axes[0], strict=True):
-        points = results[name]["points"]
-        x = [100 * p["active"] if name == "sparsity" else p["x"] for p in points]
-        axes.plot(x, [p["seconds"] * 1e6 for p in points], "o-", label="petabatch")
-        axes.plot(x, [p["floor"] * 1e6 for p in points], "k:", label="two dense sgemm")
-        axes.set(xlabel=labels[name], ylabel="us per slice and step")
-        if name == "sparsity":
-            axes.set_ylim(bottom=0)
-        else:
-            axes.set_xscale("log", base=2 if name == "features" else 10)
-        if name in ("area", "features"):
-            axes.set_yscale("log")
-        if name == "slices":
-            axes.set_ylim(bottom=0)
-        axes.spines[["top", "right"]].set_visible(False)
-    all_axes[0][0].legend(frameon=False, fontsize=8)
-    figure.tight_layout()
-    PLOTS.mkdir(exist_ok=True)
-    figure.savefig(PLOTS / "growth.png", dpi=90)
-    print(f"drawn in {PLOTS / 'growth.png'}")
+    floors: dict[Any, Floor] = {}
+    for stream in streams.values():
+        patches = stream.trial.patches
+        assert patches is not None
+        # The same for all numbers of slices: the floor of many.
+        floors.setdefault(patches, Floor(patches, max(threads, len(stream.point.pool))))
+    found: dict[Any, list[list[float]]] = {key: [] for key in streams}
+    for turn in range(rounds):
+        for key in list(streams)[:: -1 if turn % 2 else 1]:
+            floor = floors[streams[key].trial.patches]
+            before = floor.seconds(threads)
+            cost = streams[key].cost(threads)
+            found[key].append([*cost, (before + floor.seconds(threads)) / 2])
+    points = [
+        {
+            "x": point.x,
+            "name": str(point),
+            "active": streams[index, kernels[0]].active,
+            "lazy in auto": lazy_loop(streams[index, "auto"].trial.plan.graph) is not None
+            if "auto" in kernels
+            else None,
+            "times": {kernel: np.transpose(found[index, kernel]).tolist() for kernel in kernels},
+        }
+        for index, point in enumerate(axis.points)
+    ]
+    about = {"threads": threads, "label": axis.label, "base": axis.base, "power": axis.power}
+    return {**about, "points": points}
+
+
+def show(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """Print the table of an axis and what follows from it; return the latter."""
+    points, power = found["points"], found["power"]
+    base = next(p for p in points if p["x"] == found["base"])
+    rows = []
+    for p in points:
+        for kernel, (wall, processor, floor) in p["times"].items():
+            share = (found["base"] / p["x"]) ** power
+            reference = base["times"][kernel]
+            against = [_ratio(a, b) * share for a, b in ((wall, reference[0]), (processor, reference[1]))]
+            rows.append(
+                [p["name"], f"{p['active']:.1%}", kernel, micro(wall) + _spread(wall), micro(processor),
+                 micro(floor) + _spread(floor), f"{_ratio(wall, floor):.3f}",
+                 *(f"{value:.3f}" for value in against)]
+            )  # fmt: skip
+    per = {0: "", 1: ", per unit of x"}[power]
+    print(f"{name}, {found['threads']} threads; {len(points[0]['times']['dense'][0])} rounds")
+    table(
+        [found["label"], "active", "kernel", "wall", "processor", "floor", "wall x floor",
+         f"wall against {base['name']}{per}", "processor likewise"],
+        rows,
+    )  # fmt: skip
+    verdict = {"slices": _same, "sparsity": _choice}.get(name, _exponent)(found)
+    for line in verdict:
+        print(line)
+    print()
+    return {**found, "verdict": verdict}
+
+
+def _same(found: dict[str, Any]) -> list[str]:
+    """Say whether the cost is the same at all points, and how well that is known."""
+    lines = []
+    points = [p for p in found["points"] if not p["name"].endswith("again")]
+    (again,) = (p for p in found["points"] if p["name"].endswith("again"))
+    base = next(p for p in points if p["x"] == found["base"])
+    for kernel in base["times"]:
+        for index, what in ((0, "wall"), (1, "processor")):
+            cost = {
+                p["name"]: _ratio(p["times"][kernel][index], base["times"][kernel][index]) for p in points
+            }
+            control = _ratio(again["times"][kernel][index], base["times"][kernel][index])
+            most, least = max(cost, key=cost.__getitem__), min(cost, key=cost.__getitem__)
+            ratio = cost[most] / cost[least]
+            lines.append(
+                f"{kernel}, {what} time: dearest ({most} slices) over cheapest ({least}) {ratio:.3f}, "
+                f"{'within' if ratio <= ALLOWED else 'MORE THAN'} {ALLOWED}; "
+                f"the same point measured twice differs by {abs(control - 1):.3f}"
+            )
+    return lines
+
+
+def _exponent(found: dict[str, Any]) -> list[str]:
+    """Say with which power of x the cost grows over all points and over the largest three."""
+    lines, points = [], found["points"]
+    x = np.log([p["x"] for p in points])
+    for kernel in points[0]["times"]:
+        powers = []
+        for index in range(3):
+            y = np.log([statistics.median(p["times"][kernel][index]) for p in points])
+            powers += [np.polyfit(x[-n:], y[-n:], 1)[0] for n in (len(x), 3)]
+        lines.append(
+            f"{kernel}: wall time grows as x ** {powers[0]:.3f} (last three points {powers[1]:.3f}), "
+            f"processor time {powers[2]:.3f} ({powers[3]:.3f}), the floor {powers[4]:.3f} ({powers[5]:.3f})"
+        )
+    return lines
+
+
+def _choice(found: dict[str, Any]) -> list[str]:
+    """Say where `auto` takes the slower kernel."""
+    wrong = []
+    for p in found["points"]:
+        times: dict[str, Any] = p["times"]
+        if "lazy" not in times or "auto" not in times:
+            continue
+        # In processor time, which other programs disturb less.
+        best = min(("dense", "lazy"), key=lambda kernel: _ratio(times[kernel][1], times["dense"][1]))
+        loss = _ratio(times["auto"][1], times[best][1])
+        if loss > ALLOWED:
+            wrong.append(
+                f"{p['name']} ({p['active']:.1%} active): {best} is {loss:.2f} times as fast as auto"
+            )
+    return [f"auto is slower than the better kernel at {found['label']} {line}" for line in wrong] or [
+        f"auto is nowhere more than {ALLOWED} times as slow as the better kernel"
+    ]
+
+
+def _ratio(mine: list[float], theirs: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
+
+
+def _spread(values: list[float]) -> str:
+    return f" ({(max(values) - min(values)) / statistics.median(values):.0%})"
 
 
 def main() -> None:
-    parser = options(__doc__, rounds=3, threads=(2,))
-    parser.add_argument("series", nargs="*", default=[])
+    parser = options(__doc__, rounds=5, threads=(2,))
+    parser.set_defaults(kernel=None)
+    parser.add_argument("axes", nargs="*", default=[])
+    parser.add_argument("--plot", action="store_true", help="draw figures in benchmarks/plots")
     parser.add_argument("--draw", type=Path, help="draw this result; measure nothing")
     given = parser.parse_args()
     if given.draw:
         draw(json.loads(given.draw.read_text(encoding="utf-8"))["results"])
         return
-    makers = {"slices": slices, "area": area, "features": features, "sparsity": sparsity}
     about, results = introduce(), {}
-    for name in given.series or makers:
-        results[name] = series(makers[name](), given.threads[0], given.rounds, given.kernel)  # type: ignore[operator]
-        show(name, results[name])
-    keep({"machine": about, "kernel": given.kernel, "results": results}, "growth", given.json)
-    draw(results)
+    for name in given.axes or AXES:
+        axis = AXES[name]()
+        kernels = axis.kernels if given.kernel is None else (given.kernel,)
+        results[name] = show(name, measure(axis, given.threads[0], given.rounds, kernels))
+    keep({"machine": about, "results": results}, "growth", given.json)
+    if given.plot:
+        draw(results)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from petabatch import catalog  # noqa: F401  (makes every built-in type known)
 from petabatch.connections import Conv
 from petabatch.layers import LCA, Input
 from petabatch.learning import Hebbian
 from petabatch.network.sparse_coding import sparse_coding
-from petabatch.sources import Photographs
+from petabatch.sources import ImageArray, Photographs
 from petabatch.spec.network import Network, Run
 from petabatch.weights import L2, Gaussian, WeightFile
 
@@ -49,14 +51,19 @@ class Workload:
         """Steps of the whole run, of all slices."""
         return self.slices * self.steps * self.displays
 
-    def network(self, kernel: str = "auto") -> Network:
-        """Return the network, with nothing recorded and nothing written."""
-        image, code = (self.image, self.image, self.channels), (self.units, self.units, self.features)
+    def network(self, kernel: str = "auto", images: np.ndarray | None = None) -> Network:
+        """Return the network, with nothing recorded and nothing written; `images` are shown one by one.
+
+        With `n` images `[n, ny, nx, channels]`, slice b of B begins with image b * floor(n / B).
+        """
+        shape, code = (self.image, self.image, self.channels), (self.units, self.units, self.features)
         source: Any = Photographs(names=(self.photograph,), crop="random", normalize="standard")
+        if images is not None:
+            source = ImageArray(data=images, order="movie", crop="top_left")
         rule = Hebbian(error="error", rate=1.0, momentum=0.8)
         run: dict[str, Any] = {"kernel": kernel, "display": self.steps, "displays": self.displays}
         return sparse_coding(
-            Input(shape=image, source=source),
+            Input(shape=shape, source=source),
             LCA(shape=code, tau=self.tau, threshold=self.threshold),
             Conv(
                 pre="V1",

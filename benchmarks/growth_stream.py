@@ -1,0 +1,89 @@
+"""Times the displays of one point: from a settled state that is the same whatever the number of slices."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from growth_axes import Point
+
+from petabatch.bench.trial import Trial, run
+from petabatch.engine.engine import Engine
+
+
+class Cost(NamedTuple):
+    """Of one step of one slice."""
+
+    wall: float
+    """Seconds of the day."""
+    processor: float
+    """Seconds of processors, all threads together."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A point and a kernel, ready to be timed again and again."""
+
+    point: Point
+    trial: Trial
+    begin: Mapping[str, np.ndarray] | None
+    """The state at `settled` displays, or None to begin at rest."""
+    active: float
+    """Fraction of active units at the end of a display, in the mean over the pool."""
+
+    @classmethod
+    def of(cls, point: Point, kernel: str, threads: int) -> Stream:
+        """Settle: as many slices as there are images go through the first displays, one for each."""
+        count, one = len(point.pool), point.workload
+        begin = None
+        if point.settled:
+            trial = _trial(point, kernel, count, point.settled)
+            engine = trial.engine(threads)
+            run(engine)
+            engine.collect()
+            phase = np.arange(one.slices) * max(1, count // one.slices) % count
+            per = engine.state.variables
+            begin = {
+                key: array[phase] if per[key].per == "slice" else array
+                for key, array in engine.state.saved().items()
+            }
+        timed = cls(point, _trial(point, kernel, one.slices, point.settled + one.displays), begin, 0.0)
+        return replace(timed, active=timed._activity(threads))
+
+    def cost(self, threads: int) -> Cost:
+        """Time all displays after those that settle."""
+        engine = self._engine(self.trial, threads)
+        begin = time.perf_counter(), time.process_time()
+        run(engine)
+        wall, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]
+        count = self.point.workload.slice_steps
+        return Cost(wall / count, processor / count)
+
+    def _activity(self, threads: int) -> float:
+        one, settled = self.point.workload, self.point.settled
+        turns = max(1, len(self.point.pool) // one.slices)  # displays in which all images are seen
+        ends = [(settled + turn + 1) * one.steps for turn in range(turns)]
+        plan = _trial(self.point, self.trial.plan.graph.network.run.kernel, one.slices, settled + turns).plan
+        watched = Trial(replace(plan, stops=tuple(ends)))
+        engine, found = self._engine(watched, threads), []
+        for step in engine.run():
+            if step in ends:
+                found.append(watched.active(engine) or 0.0)
+            if step % plan.flush == 0:
+                engine.flushed()
+        return float(np.mean(found))
+
+    def _engine(self, trial: Trial, threads: int) -> Engine:
+        engine = trial.engine(threads)
+        if self.begin is not None:
+            engine.resume(self.point.settled * self.point.workload.steps, self.begin)
+        return engine
+
+
+def _trial(point: Point, kernel: str, slices: int, displays: int) -> Trial:
+    one = replace(point.workload, slices=slices, displays=displays)
+    images = point.pool[np.arange(max(slices, len(point.pool))) % len(point.pool)]
+    return Trial.of(one.network(kernel, images), one.steps * displays)
