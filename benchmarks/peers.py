@@ -1,7 +1,7 @@
 """petabatch beside a hand-written torch loop and lca-pytorch on the same images and dictionaries, in turns.
 
 python benchmarks/peers.py W1 W1-learned        # about four minutes on two slow cores
-python benchmarks/peers.py W3 W5
+python benchmarks/peers.py W1 W3 W4 W5
 python benchmarks/peers.py W2                   # learning: petabatch and lca-pytorch
 
 Needs torch (`pip install "petabatch[benchmarks]"`); lca-pytorch, which is on no package index, is left out
@@ -29,8 +29,8 @@ STEPS = {
     "W1": (400, 100),
     "W1-learned": (400, 100),
     "W2": (0, 400),
-    "W3": (5, 1),
-    "W4": (5, 0),
+    "W3": (5, 2),
+    "W4": (5, 2),
     "W5": (400, 100),
 }
 """Steps of the torch loop and of lca-pytorch that are timed, 0 for none. What they cost does not depend on
@@ -77,12 +77,23 @@ def measure(name: str, threads: int, rounds: int, kernel: str) -> dict[str, Any]
     trial.seconds(threads)
     times = interleaved(jobs, rounds)
     if long and find_spec("lcapt") is not None:
-        peer = LcaPytorch(workload, images, weights, long)
-        for _ in range(2 if long == 1 else 1):  # the first call of a single step is half preparation
-            seconds = _timed(peer.display, threads, long * workload.slices)
-        times["lca-pytorch"] = [seconds]
-        found[f"lca-pytorch active after {long} steps"] = peer.active
+        peer = LcaPytorch(workload, images, weights)
+        times["lca-pytorch"] = [_peer(peer, workload, threads, long)]
+        found["lca-pytorch"] = f"{peer.active:.2%} active after {long} steps"
     return {"threads": threads, "times": times, **found}
+
+
+def _peer(peer: LcaPytorch, workload: Workload, threads: int, steps: int) -> float:
+    """Return the time of lca-pytorch: of a whole display that learns, else of steps beyond the first.
+
+    A call begins by computing how all features compete, and ends with a reconstruction; of a few steps of a
+    large image that would be much, of hundreds it is little.
+    """
+    if workload.learn:
+        return _timed(lambda: peer.display(steps), threads, steps * workload.slices)
+    peer.display(1)
+    first = _timed(lambda: peer.display(1), threads, 1)
+    return (_timed(lambda: peer.display(1 + steps), threads, 1) - first) / (steps * workload.slices)
 
 
 def _timed(work: Callable[[], object], threads: int, slice_steps: int) -> float:
