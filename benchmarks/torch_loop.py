@@ -24,7 +24,9 @@ class TorchLoop:
     ) -> None:
         self.stride, self.lam = workload.stride, workload.threshold
         self.k = -math.expm1(-1 / workload.tau)
-        self.pad = (workload.patch - workload.stride) // 2
+        self.sides = margins(workload)
+        self.pad = self.sides[0] if self.sides[0] == self.sides[1] else 0
+        """What torch pads itself; it cannot where one side gets more."""
         self.format = torch.channels_last if layout == "channels_last" else torch.contiguous_format
         self.x = self._tensor(images.transpose(0, 3, 1, 2))
         self.w = self._tensor(weights.transpose(0, 3, 1, 2))
@@ -39,10 +41,15 @@ class TorchLoop:
     def _step(
         self, x: torch.Tensor, w: torch.Tensor, V: torch.Tensor, A: torch.Tensor, recon: torch.Tensor
     ) -> torch.Tensor:
-        drive = F.conv2d(x - recon, w, stride=self.stride, padding=self.pad)
+        before, after = self.sides
+        error = x - recon
+        if before != after:
+            error = F.pad(error, self.sides * 2)
+        drive = F.conv2d(error, w, stride=self.stride, padding=self.pad)
         V.lerp_(drive.add_(A), self.k)
         torch.sub(V, self.lam, out=A).relu_()
-        return F.conv_transpose2d(A, w, stride=self.stride, padding=self.pad)
+        recon = F.conv_transpose2d(A, w, stride=self.stride, padding=self.pad)
+        return recon if before == after else recon[:, :, before:-after, before:-after]
 
     @torch.no_grad()
     def run(self, steps: int) -> None:
@@ -57,6 +64,12 @@ class TorchLoop:
         """Return the activity `[slices, ny, nx, nf]` after so many steps."""
         self.run(steps)
         return np.asarray(self.A.permute(0, 2, 3, 1).contiguous().numpy())
+
+
+def margins(workload: Workload) -> tuple[int, int]:
+    """Return the pixels before and after an image that patches reach."""
+    beyond = workload.patch - workload.stride
+    return beyond // 2, beyond - beyond // 2
 
 
 def fastest(workload: Workload, images: np.ndarray, weights: np.ndarray) -> tuple[TorchLoop, str]:
@@ -90,8 +103,8 @@ class LcaPytorch:
         assert find_spec("lcapt") is not None
         from lcapt.lca import LCAConv2D
 
-        pad = (workload.patch - workload.stride) // 2
-        self.x = F.pad(torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2))), (pad,) * 4)
+        bare = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+        self.x = F.pad(bare, margins(workload) * 2)
         self.learn, self.active = workload.learn, math.nan
         self.peer = LCAConv2D(
             workload.features,
