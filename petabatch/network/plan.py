@@ -22,9 +22,9 @@ BLOCK_OPERATIONS = 4e10
 """Floating-point operations after which lanes meet at the latest, to heed signals: seconds of one core."""
 GPU_SPEED, LOOP_SPEED = 1000, 5
 """How many times as many a GPU, or a compiled loop, makes in the same time, about."""
-LANE_OPERATIONS = 5e8
-"""Operations that a compiled loop makes of a slice at least before lanes meet: milliseconds, so that starting
-a lane and reading its state into cache do not count however many slices there are."""
+LANE_OPERATIONS = 2e9
+"""Operations that a compiled loop makes of a slice at least before lanes meet: ten milliseconds or so, that
+starting a lane and reading its state into cache do not count however many slices there are."""
 FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
