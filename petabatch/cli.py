@@ -222,4 +222,14 @@ def main() -> NoReturn:
         sys.exit(error.exit_code)
     except PetabatchError as error:
         fail(str(error), error.exit_code)
+    except MemoryError as error:
+        fail(
+            f"there is not enough memory: {error}\n    hint:     `petabatch check FILE` tells what a run takes; "
+            f"lower run.batch, make layers smaller, or spread slices over ranks of several machines",
+            1,
+        )
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}", 1)
     sys.exit(0)

@@ -15,8 +15,8 @@ import pytest
 from conftest import SMALL, Command
 
 import petabatch
-from petabatch import simulation
-from petabatch.errors import InputError, StoppedEarly
+from petabatch import cli, simulation
+from petabatch.errors import InputError, RunDirectoryError, StoppedEarly
 from petabatch.session import Session
 from petabatch.storage import inputs
 from petabatch.storage.directory import RunDirectory
@@ -273,3 +273,31 @@ def test_the_log_of_a_run_ends_with_what_ended_it(small: Path, petabatch: Comman
     ended = petabatch("run", small, "--out", "out", "-q")
     assert ended.returncode == 1
     assert ended.stderr.strip().splitlines()[0] in (small.parent / "out" / "log.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError("Unable to allocate 3 PiB"), "not enough memory: Unable to allocate 3 PiB"),
+        (PermissionError(13, "Permission denied", "net.svg"), "net.svg: Permission denied"),
+    ],
+)
+def test_what_the_machine_refuses_is_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception, said: str
+) -> None:
+    def refused(**options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(cli, "app", refused)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    assert said in capsys.readouterr().err
+
+
+def test_a_run_directory_that_cannot_be_written_does_not_go_on(tmp_path: Path) -> None:
+    directory = RunDirectory.create(tmp_path / "out", "")
+    directory.log.unlink()
+    directory.log.mkdir()
+    with pytest.raises(RunDirectoryError, match=r"log.txt: cannot be written: Is a directory"):
+        simulation.resume(directory.path, quiet=True)

@@ -14,12 +14,19 @@ from petabatch.storage.directory import RunDirectory
 def lock(directory: RunDirectory, rank: int) -> Iterator[None]:
     """Hold the run while the block runs; rank 0 holds it for all.
 
-    Raises RunDirectoryError when another process does. File systems without locks let everybody in.
+    Raises RunDirectoryError when another process does, or the directory cannot be written. File systems without locks let everybody in.
     """
     if rank != 0:
         yield
         return
-    with open(directory.log, "ab") as file:
+    try:
+        opened = open(directory.log, "ab")
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{directory.log}: cannot be written: {error.strerror}\n"
+            f"    hint:     a run goes on only where its directory can be written; copy it to such a place"
+        ) from error
+    with opened as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
