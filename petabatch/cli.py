@@ -224,8 +224,9 @@ def main() -> NoReturn:
         fail(str(error), error.exit_code)
     except MemoryError as error:
         fail(
-            f"there is not enough memory: {error}\n    hint:     `petabatch check FILE` tells what a run takes; "
-            f"lower run.batch, make layers smaller, or spread slices over ranks of several machines",
+            f"there is not enough memory: {error}\n"
+            "    hint:     `petabatch check FILE` tells what a run takes; lower run.batch, make layers smaller, "
+            "or spread slices over ranks of several machines",
             1,
         )
     except OSError as error:

@@ -16,7 +16,7 @@ from conftest import SMALL, Command
 
 import petabatch
 from petabatch import cli, simulation
-from petabatch.errors import InputError, RunDirectoryError, StoppedEarly
+from petabatch.errors import InputError, ParamsError, RunDirectoryError, StoppedEarly
 from petabatch.session import Session
 from petabatch.storage import inputs
 from petabatch.storage.directory import RunDirectory
@@ -140,20 +140,23 @@ def test_overrides_of_a_python_file_still_hold_when_it_is_resumed(
     assert np.array_equal(weights(folder / "whole"), weights(folder / "pieces"))
 
 
-def test_a_python_file_is_not_run_again(folder: Path, pausing: Callable[[], None]) -> None:
+def test_a_python_file_is_not_run_again(
+    folder: Path, pausing: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = folder / "net.py"
     file.write_text(
         script("ImageArray(data=np.load(petabatch_here))", before="petabatch_here = 'images.npy'\n")
     )
-    os.chdir(folder)
+    monkeypatch.chdir(folder)
     pausing()
     with pytest.raises(StoppedEarly):
         simulation.run(simulation.read(file), folder / "out", quiet=True)
-    file.unlink(), (folder / "images.npy").unlink()
+    file.unlink()
+    (folder / "images.npy").unlink()
     with pytest.raises(StoppedEarly):
         simulation.resume(folder / "out", quiet=True)
     next((folder / "out" / "data").iterdir()).unlink()
-    with pytest.raises(petabatch.simulation.ParamsError, match="given in memory cannot be read"):
+    with pytest.raises(ParamsError, match="given in memory cannot be read"):
         simulation.resume(folder / "out", quiet=True)
 
 
