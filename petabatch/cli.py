@@ -225,8 +225,8 @@ def main() -> NoReturn:
     except MemoryError as error:
         fail(
             f"there is not enough memory: {error}\n"
-            "    hint:     `petabatch check FILE` tells what a run takes; lower run.batch, make layers smaller, "
-            "or spread slices over ranks of several machines",
+            "    hint:     `petabatch check FILE` tells what a run takes; lower run.batch, make layers "
+            "smaller, or spread slices over ranks of several machines",
             1,
         )
     except OSError as error:
