@@ -195,15 +195,16 @@ class Lane:
     def _learn(self, step: int) -> None:
         """Compute what updates that are due need of each slice; make them where nothing crosses slices."""
         graph, changed = self.plan.graph, set()
-        if isinstance(self.fused, LazyLoop) and any(lesson.due(step) for lesson in self.plan.lessons):
+        due = [lesson for lesson in self.plan.lessons if lesson.due(step)]
+        for lesson in due:
+            self.wires.product(lesson.name, step, self.fused)
+        if due and isinstance(self.fused, LazyLoop):
             self.fused.settle()
-        for lesson in self.plan.lessons:
-            if lesson.due(step):
-                self.wires.product(lesson.name, step, self.fused)
-                if not lesson.reduced:
-                    mine, slices = owned(self.arrays, f"connections/{lesson.name}"), self.now.slices
-                    change(graph, lesson.name, mine, mine, lesson.update(step), 1, slices, self.now.xp)
-                    changed.add(lesson.name)
+        for lesson in due:
+            if not lesson.reduced:
+                mine, slices = owned(self.arrays, f"connections/{lesson.name}"), self.now.slices
+                change(graph, lesson.name, mine, mine, lesson.update(step), 1, slices, self.now.xp)
+                changed.add(lesson.name)
         if changed:
             for name in normalise(graph, self.arrays, self.now.xp, changed):
                 refresh(graph, self.arrays, self.kernels, name)
