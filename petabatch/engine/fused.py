@@ -138,8 +138,8 @@ class FusedLoop:
     def gradient(self, product: Array, counts: Array | None) -> None:
         """Write the Hebbian product of code and error, and the counts of active units behind each weight."""
         space = self._space()
-        plain = self.weights.shape[1:]
-        product, counts = product.reshape(plain), None if counts is None else counts.reshape(plain)
+        product = product.reshape(self.weights.shape[1:])
+        counts = None if counts is None else counts.reshape(len(product), -1)
         dictionary_gradient(
             self.units.A, self.error, space.shape, space.scratch, space.products, product, counts
         )  # fmt: skip

@@ -202,7 +202,7 @@ class Lane:
             self.fused.settle()
         for lesson in due:
             if not lesson.reduced:
-                mine, slices = owned(self.arrays, f"connections/{lesson.name}"), self.now.slices
+                mine, slices = self.wires.learning[lesson.name], self.now.slices
                 change(graph, lesson.name, mine, mine, lesson.update(step), 1, slices, self.now.xp)
                 changed.add(lesson.name)
         if changed:

@@ -50,6 +50,8 @@ class Wires:
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
         self.surrounds, self.split = surrounds, split
         self.rings = {name: Ring(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
+        self.learning = {name: owned(arrays, f"connections/{name}") for name in graph.plastic}
+        """The arrays of connections that learn."""
 
     def drive(self, layer: str) -> Callable[[int], list[Array]]:
         """Return the function of the step that gives a layer's drive: its buffers `[lanes, ny, nx, nf]`."""
@@ -90,7 +92,7 @@ class Wires:
         It stands in the connection's own arrays: its Hebbian product, what its rule counts, and how often
         features were active. `fused` is the loop that makes the steps, which may know the product.
         """
-        mine = owned(self.arrays, f"connections/{weights}")
+        mine = self.learning[weights]
         for number, (name, against) in enumerate(self.graph.lessons[weights]):
             for kind, values in self._terms(weights, name, against, mine, step, fused).items():
                 mine[kind][...] = values if number == 0 else mine[kind] + values
@@ -165,7 +167,7 @@ class Wires:
                 if not isinstance(beyond, str):
                     tallied = rule.tally(xp.asarray(beyond))
                     beyond = tallied if tallied.ndim else float(tallied)
-                found["counts"] = product(rule.tally(pre), xp.ones_like(post), beyond)
+                found["counts"] = product(rule.tally(pre), xp.ones_like(post), beyond)[..., :1]
         if "active" in mine:
             found["active"] = (pre != 0).sum(axis=(1, 2))[:, None, None]
         return found

@@ -42,9 +42,9 @@ def dictionary_gradient(
 ) -> None:
     """Write the sum over positions of activity times error patch, and how many active units it comes from.
 
-    `A` is `[ny * nx * nf]`, `error` `[NY, NX * C]`, `product` and `counts` `[nf, K]`, all float32. A weight
-    counts the units that are active and whose patch element lies inside the image
-    (`HebbianUpdater.cpp:564-844`, for borders of zeros).
+    `A` is `[ny * nx * nf]`, `error` `[NY, NX * C]`, `product` `[nf, K]` and `counts` `[nf, PY * PX]`, all
+    float32. A weight counts the units that are active and whose patch element lies inside the image
+    (`HebbianUpdater.cpp:564-844`, for borders of zeros), which is the same for all channels.
     """
     padded = product.shape != own.patches.shape
     patches = own.patches if padded else product
@@ -146,17 +146,12 @@ def _write_products(patches: Any, s: Shape, product: Any) -> None:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def _write_counts(tallies: Any, counts: Any) -> None:
-    """Sum up tallies over both axes and write them for every channel."""
+    """Sum up tallies over both axes and write them."""
     nf, rows, columns = tallies.shape
-    channels = counts.shape[1] // (rows * columns)
     for f in range(nf):
-        n = 0
         for r in range(rows):
             across = 0
             for x in range(columns):
                 across += tallies[f, r, x]
                 tallies[f, r, x] = across + (tallies[f, r - 1, x] if r > 0 else 0)
-                number = np.float32(tallies[f, r, x])
-                for c in range(channels):
-                    counts[f, n + c] = number
-                n += channels
+                counts[f, r * columns + x] = tallies[f, r, x]

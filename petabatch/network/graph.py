@@ -134,7 +134,9 @@ class Graph:
         )
         counted = conv.revive is not None or (output is not None and "usage" in output.variables)
         sums = [replace(weights, name="product")]
-        sums += [replace(weights, name="counts")] if conv.learn is not None and conv.learn.counted else []
+        if conv.learn is not None and conv.learn.counted:
+            # All post features of a place see the same pre units.
+            sums += [replace(weights, name="counts", shape=(*weights.shape[:-1], 1))]
         sums += [replace(usage, name="active")] if counted else []
         late = self.network.run.reduce == "overlapped" and weights.per == "network"
         return [

@@ -226,7 +226,8 @@ class Learning(Part):
         """Change `weights` in place at update number `update` (from 0).
 
         `product` is the sum of pre times post over positions (and over `slices` slices, for mode
-        `extra_shared`), `counts` how many pre units were active in that sum; both shaped like the weights.
+        `extra_shared`), shaped like the weights; `counts` how many pre units were active in that sum, the
+        same for all post features: its last axis has length one.
         """
 
 

@@ -1,5 +1,5 @@
 // The Hebbian product of each slice, from its active units only: sum over positions of activity times error
-// patch, and how many active units stand behind each weight. A warp has one feature.
+// patch, and how many active units stand behind each pixel of a patch. A warp has one feature.
 #include "common.cuh"
 
 constexpr int WARPS = 16;
@@ -44,6 +44,7 @@ gradient(const float* activities, const float* errors, float* products, float* c
         const int k = first + 32 * m;
         if (k >= LENGTH) continue;
         products[(slice * FEATURES + feature) * LENGTH + k] = sum[m];
-        if (counted) counts[(slice * FEATURES + feature) * LENGTH + k] = count[m];
+        if (counted && k % CHANNELS == 0)
+            counts[(slice * FEATURES + feature) * (LENGTH / CHANNELS) + k / CHANNELS] = count[m];
     }
 }

@@ -136,7 +136,7 @@ class LoopKernels:
         return self._xp.empty((steps, self.lanes, 3), np.float64)
 
     def gradient(self, A: Array, error: Array, product: Array, counts: Array | None) -> None:
-        """Write each slice's Hebbian product and the active units behind each weight, `[lanes, nf, K]`."""
+        """Write products `[lanes, nf, K]`, and the active units behind each pixel of a patch, `counts`."""
         p, counted = self.patches, counts is not None
         grid = (-(-p.features // 16), -(-p.length // 256), self.lanes)
         args = (A, error, product, counts if counted else product, np.int32(counted))
