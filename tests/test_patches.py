@@ -167,3 +167,15 @@ def test_compiled_operators_agree_with_the_plain_ones(
     ):
         assert mine.dtype == np.float32
         np.testing.assert_allclose(mine, reference, rtol=1e-4, atol=1e-4)
+
+
+def test_the_reconstruction_of_a_slice_does_not_depend_on_the_slices_beside_it() -> None:
+    rng = np.random.default_rng(0)
+    way = link((5, 4, 9), (10, 8, 3), (6, 6), True)
+    codes = rng.standard_normal((3, 5, 4, 9)).astype("f4")
+    codes *= rng.random(codes.shape) < np.array([0.05, 0.9, 0.3]).reshape(3, 1, 1, 1)
+    patches = rng.standard_normal((1, 1, 9, way.patches.length)).astype("f4")
+    together = CpuKernels(np).synthesize(codes, patches, way.patches)
+    for lane in range(3):
+        alone = CpuKernels(np).synthesize(codes[lane : lane + 1], patches, way.patches)
+        np.testing.assert_array_equal(together[lane], alone[0])

@@ -45,15 +45,27 @@ class CpuKernels(ArrayKernels):
 
     def synthesize(self, coarse: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
         """Return the sum of all patches weighted by the coarse layer, `[L, NY, NX, C]`; cut at the edge."""
-        dense = p.shared and np.count_nonzero(coarse) > _DENSE * coarse.size
-        if dense or not _plain(coarse, patches):
+        if not _plain(coarse, patches):
             return super().synthesize(coarse, patches, p, border)
         units = np.ascontiguousarray(self.coarse(coarse, p, border))
-        units = units.reshape(len(coarse), p.y.units, p.x.units, p.features)
-        padded = np.zeros((len(coarse), p.y.padded, p.x.padded * p.channels), np.float32)
-        window = np.empty((p.y.size, p.x.size * p.channels), np.float32)
-        _add_active(units, patches, *_places(p), window, padded)
-        out = padded.reshape(len(coarse), p.y.padded, p.x.padded, p.channels)
+        # Slice by slice, for the bits of a slice must not depend on those that it is computed with.
+        slices = [
+            self._synthesize(units[lane : lane + 1], patches[lane % len(patches)][None], p)
+            for lane in range(len(units))
+        ]
+        return slices[0] if len(slices) == 1 else np.concatenate(slices)
+
+    def _synthesize(self, units: Array, patches: Array, p: Patches) -> Array:
+        """Return the reconstruction `[1, NY, NX, C]` of a slice's units `[1, G, M, nf]`."""
+        if p.shared and np.count_nonzero(units) > _DENSE * units.size:
+            columns = self.mixtures(units, patches)
+            out = self.overlap(columns.reshape(1, p.y.units, p.x.units, p.y.size, p.x.size, p.channels), p)
+        else:
+            padded = np.zeros((1, p.y.padded, p.x.padded * p.channels), np.float32)
+            window = np.empty((p.y.size, p.x.size * p.channels), np.float32)
+            units = units.reshape(1, p.y.units, p.x.units, p.features)
+            _add_active(units, patches, *_places(p), window, padded)
+            out = padded.reshape(1, p.y.padded, p.x.padded, p.channels)
         return out[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
 
 
