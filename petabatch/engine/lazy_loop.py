@@ -10,9 +10,8 @@ import numpy as np
 from petabatch.engine.fused import FusedLoop, fuse_dense
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion
-from petabatch.kernels.cpu import crop
+from petabatch.kernels.cpu import crop, paste
 from petabatch.kernels.cpu_lazy_rows import Crew, advance_lazily_in_rows, aim_in_rows
-from petabatch.kernels.cpu_lazy_settle import settle
 from petabatch.network.fuse import Loop
 from petabatch.network.lazy import AWAKE, MOST_ACTIVE, NAME, lazy_loop
 from petabatch.network.membrane import pace
@@ -91,26 +90,20 @@ class LazyLoop(FusedLoop):
         return sums[:, None]
 
     def show(self) -> None:
-        """Bring V up to date; changes nothing that later steps depend on."""
+        """Bring V up to date, on any thread; changes nothing that later steps depend on."""
         if self._behind:
-            self.load_weights()  # this may be another thread
-            self._potentials(range(len(self._space().scratch.strips)))
-            self._behind = False
+            self.load_weights()
+            self._write_potentials()
 
     def settle(self) -> None:
         """Bring V up to date and go on from it alone, because weights are about to change.
 
-        Called by the thread that made the steps. Observing must change no bit: what `show` wrote, which is
-        equal up to rounding, is written over.
+        To be called by the thread that made the steps, which has the weights.
         """
-        if self.age[0] in (0, AWAKE):
-            return
-        space, fade = self._space(), self.fading.fade[int(self.age[0])]
-        settle(
-            self.filtered, self.sleep.history, fade, space.dictionary.panels, space.shape, space.scratch,
-            self.units.V,
-        )  # fmt: skip
-        self.age[...], self._behind = 0, False
+        if self._behind:
+            self._write_potentials()
+        if self.age[0] != AWAKE:
+            self.age[...] = 0
 
     def _choose(self) -> None:
         """Decide whether units may sleep while the new image is shown: not if many are active.
@@ -130,7 +123,7 @@ class LazyLoop(FusedLoop):
             self.sleep.history[...] = self.units.V
             self.filtered[...] = 0
         if anew or not self._known:
-            cpu_lazy_motion.paste(self.filtered, space.shape, self.sleep.filtered)
+            paste(self.filtered, space.shape, self.sleep.filtered)
         if anew or fresh or not self._known:
             self._aim(crew)
             self._known = True
@@ -155,12 +148,16 @@ class LazyLoop(FusedLoop):
         space = self._space()
         self._potentials(range(len(space.scratch.strips), len(space.scratch.strips) + 1))
         nobody = cpu_lazy_layout.sleep(self.patches, np.zeros(0, np.float32))
-        cpu_lazy_motion.paste(self.filtered, space.shape, nobody.filtered)
+        paste(self.filtered, space.shape, nobody.filtered)
         mine, nowhere = self._lazy_space(), space.scratch._replace(strips=space.scratch.strips[:0])
         cpu_lazy_motion.aim(
             self.image, self.factor, self.recon, self.cell.signed, nobody, mine.features, space.shape,
             nowhere, mine.bench(self.patches, 1)[0],
         )  # fmt: skip
+
+    def _write_potentials(self) -> None:
+        self._potentials(range(len(self._space().scratch.strips)))
+        self._behind = False
 
     def _potentials(self, tiles: range) -> None:
         space, mine = self._space(), self._lazy_space()

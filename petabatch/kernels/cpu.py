@@ -266,7 +266,7 @@ def join_strips(strips: Any, begin: int, end: int, s: Shape, recon: Any) -> None
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def paste(error: Any, s: Shape, padded: Any) -> None:
-    """Copy the error image into its padding."""
+    """Copy an error image into its padding."""
     for y in range(s.height):
         start = (y + s.top) * s.pitch + s.left
         padded[start : start + s.width] = error[y]
@@ -274,7 +274,7 @@ def paste(error: Any, s: Shape, padded: Any) -> None:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def crop(padded: Any, s: Shape, error: Any) -> None:
-    """Copy the error image out of its padding."""
+    """Copy an error image out of its padding."""
     for y in range(s.height):
         start = (y + s.top) * s.pitch + s.left
         error[y] = padded[start : start + s.width]

@@ -173,14 +173,6 @@ def room_to_sleep(u: Any, product: Any, norm: Any, path: Any, length: int, c: Ce
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def paste(image: Any, s: Shape, padded: Any) -> None:
-    """Copy an image into padding."""
-    for y in range(s.height):
-        start = (y + s.top) * s.pitch + s.left
-        padded[start : start + s.width] = image[y]
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
 def set_direction(
     image: Any, factor: Any, recon: Any, state: Sleep, s: Shape, work: Scratch, own: Bench
 ) -> None:
