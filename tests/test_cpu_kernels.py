@@ -51,6 +51,7 @@ def test_steps_agree_with_the_plain_operators_in_float64(
     expected, expected_sums, close = case.reference(4)
     # Rounding may decide either way where the transfer function jumps.
     assume(curve.shift == curve.threshold or not close.any())
+    assume(max(abs(array).max() for array in expected) < 20)  # too large a step amplifies rounding too
     for mine, theirs in zip(found[:4], expected, strict=True):
         np.testing.assert_allclose(mine.reshape(-1), theirs.reshape(-1), rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(sums[:, :2], expected_sums[:, :2], rtol=1e-5, atol=1e-5)

@@ -110,6 +110,7 @@ def test_steps_agree_with_the_plain_operators_in_float64(
     sums = lazy.run(15, watched=True)
     expected, expected_sums, close = case.reference(15)
     assume(curve.shift == curve.threshold or not close.any())
+    assume(max(abs(array).max() for array in expected) < 20)  # too large a step amplifies rounding too
     for mine, theirs in zip(lazy.state(), expected, strict=False):
         np.testing.assert_allclose(mine.reshape(-1), theirs.reshape(-1), rtol=5e-5, atol=5e-5)
     if not close.any():
