@@ -1,7 +1,7 @@
 """What ranks cost and bring, on two of them, each pinned to a core and with one thread.
 
     mpirun -n 2 python benchmarks/ranks.py              # all; about five minutes
-    mpirun -n 2 python benchmarks/ranks.py scaling      # or reduce, error
+    mpirun -n 2 python benchmarks/ranks.py scaling run.kernel=dense      # or reduce, error; with overrides
 
 scaling: the main job (params/natural_images.toml) by one rank alone, by two independent processes at the
 same time, and by two ranks, a display of each in turns; and what becomes of the time of two ranks.
@@ -16,7 +16,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import cycle, permutations
 from pathlib import Path
@@ -124,9 +124,10 @@ def alone(comm: Comm, job: Job) -> float:
     return together(comm, seconds)
 
 
-def scaling(comm: Comm) -> list[str]:
-    small, large = Job(Serial(), "run.batch=8"), Job(Serial())
-    copies, ranks = Job(Serial(), "run.batch=8"), Job(comm)
+def scaling(comm: Comm, overrides: Sequence[str]) -> list[str]:
+    half = (*overrides, "run.batch=8")
+    small, large = Job(Serial(), *half), Job(Serial(), *overrides)
+    copies, ranks = Job(Serial(), *half), Job(comm, *overrides)
     times: list[tuple[float, float, float, float]] = []
     factors: list[tuple[float, ...]] = []
     waits: list[list[float]] = []
@@ -183,9 +184,9 @@ def scaling(comm: Comm) -> list[str]:
     ]
 
 
-def reduce(comm: Comm) -> list[str]:
+def reduce(comm: Comm, overrides: Sequence[str]) -> list[str]:
     ways = ("exact", "fast", "overlapped")
-    jobs = {way: Job(comm, f"run.reduce={way}") for way in ways}
+    jobs = {way: Job(comm, *overrides, f"run.reduce={way}") for way in ways}
     times: dict[str, list[float]] = {way: [] for way in ways}
     energies: dict[str, list[float]] = {way: [] for way in ways}
     # All orders alike: what runs after what is worth a few per cent.
@@ -214,7 +215,7 @@ def reduce(comm: Comm) -> list[str]:
     return lines
 
 
-def error(comm: Comm) -> list[str]:
+def error(comm: Comm, _: Sequence[str]) -> list[str]:
     lines = [
         "## Error of the exact sum, against rational arithmetic\n",
         "| slices | values | largest error / largest \\|x\\| of the feature | stated bound |",
@@ -248,8 +249,9 @@ def main() -> None:
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[comm.local_rank % len(cores)]})
     parts = {"scaling": scaling, "reduce": reduce, "error": error}
-    for name in sys.argv[1:] or parts:
-        lines = parts[name](comm)
+    overrides = [one for one in sys.argv[1:] if "=" in one]
+    for name in [one for one in sys.argv[1:] if "=" not in one] or parts:
+        lines = parts[name](comm, overrides)
         if comm.rank == 0:
             print("\n".join(lines), end="\n\n", flush=True)
 
