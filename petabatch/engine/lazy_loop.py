@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.engine.fused import FusedLoop, fuse_dense
 from petabatch.geometry import Patches
 from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion
-from petabatch.kernels.cpu import crop, paste
+from petabatch.kernels.cpu_convolution import crop, paste
 from petabatch.kernels.cpu_lazy_rows import Crew, advance_lazily_in_rows, aim_in_rows
 from petabatch.network.fuse import Loop
 from petabatch.network.lazy import AWAKE, MOST_ACTIVE, NAME, lazy_loop

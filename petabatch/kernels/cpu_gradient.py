@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu import paste
+from petabatch.kernels.cpu_convolution import paste
 from petabatch.kernels.cpu_layout import GROUP, PIECE, Scratch, Shape, dictionary
 from petabatch.kernels.vector import lowest_bit, operations
 from petabatch.variable import Array

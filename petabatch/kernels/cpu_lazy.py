@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu import join_strips, synthesize
+from petabatch.kernels.cpu_convolution import join_strips, synthesize
 from petabatch.kernels.cpu_layout import Scratch, Shape
 from petabatch.kernels.cpu_lazy_layout import FEATURES, WORD, Bench, Fading, Features, Sleep
 from petabatch.kernels.cpu_lazy_motion import (

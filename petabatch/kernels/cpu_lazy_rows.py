@@ -7,7 +7,7 @@ from concurrent.futures import Executor, wait
 from functools import partial
 from typing import Any
 
-from petabatch.kernels.cpu import join_strips
+from petabatch.kernels.cpu_convolution import join_strips
 from petabatch.kernels.cpu_layout import Scratch, Shape
 from petabatch.kernels.cpu_lazy import look_back, wake_tile
 from petabatch.kernels.cpu_lazy_layout import Bench, Fading, Features, Sleep

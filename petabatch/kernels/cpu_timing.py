@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu import add_patches, drive_units, join_strips, residual
+from petabatch.kernels.cpu_convolution import add_patches, drive_units, join_strips, residual
 from petabatch.kernels.cpu_layout import Dictionary, Scratch, Shape
 
 
