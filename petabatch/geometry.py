@@ -78,6 +78,14 @@ class Patches:
     shared: bool = True
     """One kernel for all positions (True) or one per position (False: mode `non_shared`)."""
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Threads look their scratch space up by it, at every turn.
+        return hash((self.y, self.x, self.features, self.channels, self.shared))
+
     @property
     def positions(self) -> int:
         """Coarse positions including margins."""

@@ -9,6 +9,7 @@ import pytest
 from networks import assert_same, collect, images, lca_network, simulate
 
 from petabatch.engine.engine import Engine
+from petabatch.engine.fused import FusedLoop
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -143,13 +144,32 @@ def _with_rule(network: Network, **keys: Any) -> Network:
 def test_threads_that_share_one_slice_change_no_bit() -> None:
     data = images(1, items=1, shape=(128, 128, 3))
     network = lca_network(data, features=64, patch=(8, 8), display=4, displays=2)
-    one, recorded = simulate(network, threads=1)
-    three, shared = simulate(network, threads=3)
-    assert one.lanes[0].fused is not None
-    assert one.lanes[0].fused.rows is None
-    assert three.lanes[0].fused is not None
-    assert three.lanes[0].fused.rows is not None
+    _, recorded = simulate(network, threads=1)
+    _, shared = simulate(network, threads=3)
     assert_same(shared, recorded)
+    for threads, helps in ((1, False), (3, True)):
+        engine = Engine(schedule(build(network)), Serial(), threads)
+        engine.start()
+        steps = engine.run()
+        next(steps)
+        loop = engine.lanes[0].fused
+        assert isinstance(loop, FusedLoop)
+        assert (loop.rows is not None) == helps
+        steps.close()
+        assert loop.rows is None
+
+
+@pytest.mark.parametrize("kernel", ["dense", "lazy"])
+@pytest.mark.parametrize("batch", [3, 5, 9])
+def test_slices_that_take_turns_at_the_end_have_the_bits_of_slices_one_by_one(
+    batch: int, kernel: str
+) -> None:
+    network = lca_network(images(batch), kernel=kernel, display=10, displays=5)
+    one, recorded = simulate(network, threads=1)
+    engine, found = simulate(network, threads=2)
+    assert engine.workers == 2
+    assert_same(found, recorded)
+    assert_same(engine.state.saved(), one.state.saved())
 
 
 @pytest.mark.parametrize("learn", [False, True])

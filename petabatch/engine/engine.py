@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -34,6 +35,9 @@ from petabatch.parallel.errands import Errands
 
 _POLL = 0.005
 """Seconds between looks at messages on their way while lanes run."""
+
+_PARTS = 4
+"""Parts of the way to the next sync event in which the last lanes take turns."""
 
 _PATIENCE = 1.5
 """Seconds after which a user is told what takes so long."""
@@ -90,7 +94,7 @@ class Engine:
         if self.gpu is not None:
             self.gpu.resident.collect()
 
-    def run(self) -> Iterator[int]:
+    def run(self) -> Generator[int, None, None]:
         """Run to the end, yielding the number of steps made at every sync event."""
         if self.gpu is not None:
             self.gpu.resident.forget()
@@ -101,19 +105,19 @@ class Engine:
         with (
             threadpool_limits(1),
             self._pool() as pool,
-            ThreadPoolExecutor(self.threads, "rows") as rows,
+            self._rows(),
             closing(self.recorder),
         ):
-            self._share_rows(rows)
             self._compile(pool)
             while self.step < self.plan.length:
                 stop = self.plan.next_sync(self.step)
-                lanes = [pool.submit(self._advance, lane, self.step, stop) for lane in self.lanes]
+                waiting = deque((lane, self.step) for lane in self.lanes)
+                workers = [pool.submit(self._work, waiting, stop) for _ in range(self.workers)]
                 poll = _POLL if self.updates.late else None
-                while wait(lanes, poll, FIRST_EXCEPTION).not_done and not _failed(lanes):
+                while wait(workers, poll, FIRST_EXCEPTION).not_done and not _failed(workers):
                     self.updates.poll()
-                for lane in lanes:
-                    lane.result()
+                for worker in workers:
+                    worker.result()
                 self._record_shared(self.step + 1, stop - 1)
                 self.step = stop
                 if self.updates.due(stop):
@@ -142,14 +146,37 @@ class Engine:
             for lanes in self.gpu.resident.lanes:
                 yield Lane(self.plan, self.gpu.resident, lanes, self.recorder, self.readers, self.gpu)
 
+    @property
+    def workers(self) -> int:
+        """Threads that advance lanes."""
+        return 1 if self.gpu is not None else min(self.threads, len(self.lanes))
+
     def _pool(self) -> ThreadPoolExecutor:
         if self.gpu is None:
-            return ThreadPoolExecutor(self.threads, "lane")
+            return ThreadPoolExecutor(self.workers, "lane")
         return ThreadPoolExecutor(1, "gpu", self.gpu.device.enter)
 
-    def _advance(self, lane: Lane, first: int, last: int) -> None:
-        with self._holding(lane):
-            lane.run(first, last)
+    def _work(self, waiting: deque[tuple[Lane, int]], stop: int) -> None:
+        """Take lanes and the steps they have reached, and advance them to `stop`, until none is left.
+
+        The last few take turns in parts of the way, or one thread would often wait for another's last lane.
+        """
+        part, few = -(-(stop - self.step) // _PARTS), 2 * self.workers
+        while True:
+            try:
+                lane, step = waiting.popleft()
+            except IndexError:
+                return
+            turns = 1 < self.workers < len(self.lanes) and len(waiting) < few
+            last = min(step + part, stop) if turns else stop
+            try:
+                with self._holding(lane):
+                    lane.run(step, last)
+            except BaseException:
+                waiting.clear()
+                raise
+            if last < stop:
+                waiting.append((lane, last))
 
     def _holding(self, lane: Lane) -> AbstractContextManager[None]:
         return nullcontext() if self.gpu is None else self.gpu.holding(lane.lanes)
@@ -169,12 +196,19 @@ class Engine:
             pool.submit(fused.run, self.step, self.step, False).result()
             notice.cancel()
 
-    def _share_rows(self, pool: ThreadPoolExecutor) -> None:
-        """Let several threads work on each slice when there are fewer slices than threads; same bits."""
+    @contextmanager
+    def _rows(self) -> Iterator[None]:
+        """Let several threads work on each slice while there are fewer slices than threads; same bits."""
         each = self.threads // len(self.lanes)
-        for lane in self.lanes:
-            if isinstance(lane.fused, FusedLoop):
-                lane.fused.rows = Rows(pool, each) if each > 1 and lane.fused.worth_sharing else None
+        loops = [lane.fused for lane in self.lanes if isinstance(lane.fused, FusedLoop)]
+        with ThreadPoolExecutor(self.threads, "rows") as pool:
+            for loop in loops:
+                loop.rows = Rows(pool, each) if each > 1 and loop.worth_sharing else None
+            try:
+                yield
+            finally:
+                for loop in loops:
+                    loop.rows = None
 
     def flushed(self) -> None:
         """Make room for what is recorded until the next flush; the caller has taken the records."""
@@ -198,5 +232,5 @@ class Engine:
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
 
 
-def _failed(lanes: list[Future[None]]) -> bool:
-    return any(lane.done() and lane.exception() is not None for lane in lanes)
+def _failed(workers: list[Future[None]]) -> bool:
+    return any(worker.done() and worker.exception() is not None for worker in workers)
