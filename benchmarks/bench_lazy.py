@@ -46,7 +46,7 @@ class Side:
         cpu_layout.pack(weights, p, self.dictionary)
         self.features = cpu_lazy_layout.features(p, self.dictionary.groups)
         cpu_lazy_layout.fill(weights, p, self.features)
-        self.sleep = cpu_lazy_layout.sleep(p, np.zeros(p.positions * p.features, "f4"))
+        self.sleep = cpu_lazy_layout.sleep(p, np.zeros(cpu_lazy_layout.kept_units(p), "f4"))
         self.computed = 0.0
 
     def dense(self, steps: int) -> None:

@@ -166,6 +166,10 @@ class Guards:
         inside[...] = array
         return inside
 
+    def all_of(self, parts: Any) -> Any:
+        """Return a named tuple of arrays, or of such tuples, with guarded copies in their place."""
+        return type(parts)(*(self(p) if isinstance(p, np.ndarray) else self.all_of(p) for p in parts))
+
     def untouched(self) -> bool:
         """Say whether nothing was written around the arrays."""
         ends = ((buffer[: self.AROUND], buffer[-self.AROUND :]) for buffer in self.buffers)

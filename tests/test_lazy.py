@@ -29,7 +29,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.lazy_loop import LazyLoop
 from petabatch.errors import ParamsError
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion
+from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion, cpu_lazy_state
 from petabatch.kernels.cpu_layout import shape
 from petabatch.kernels.cpu_lazy_rows import Crew, advance_lazily_in_rows
 from petabatch.kernels.cpu_units import Units
@@ -67,7 +67,9 @@ class Lazy:
         cpu_lazy_layout.fill(case.weights, p, self.features)
         self.e = np.float32(case.decay)
         self.t = cpu_lazy_layout.fading(self.e, 1 - self.e)
-        self.sleep, self.age, self.computed = cpu_lazy_layout.sleep(p, V.copy()), 0, 0
+        history = np.zeros(cpu_lazy_layout.kept_units(p), "f4")
+        self.sleep, self.age, self.computed = cpu_lazy_layout.sleep(p, history), 0, 0
+        self.take_over()
         self.aim()
 
     def arguments(self) -> tuple[Any, ...]:
@@ -83,6 +85,10 @@ class Lazy:
         self.computed += computed
         return sums
 
+    def take_over(self) -> None:
+        for tile in range(len(self.work.strips)):
+            cpu_lazy_state.take_over(tile, True, self.units, self.sleep, self.s)
+
     def wake_all(self) -> None:
         self.sleep.alarm[:] = -np.inf
 
@@ -93,10 +99,9 @@ class Lazy:
 
     def state(self) -> list[np.ndarray]:
         """Return recon, error, A, V and what is remembered."""
+        ends = (self.units, self.sleep, self.features, self.t, self.s, self.work, self.bench)
         for tile in range(len(self.work.strips)):
-            cpu_lazy.potentials(
-                tile, self.age, self.units, self.sleep, self.features, self.t, self.s, self.work, self.bench
-            )  # fmt: skip
+            cpu_lazy_state.potentials(tile, self.age, False, *ends)
         return [self.recon, self.error, self.units.A, self.units.V, self.sleep.filtered, self.sleep.history]
 
 
@@ -157,8 +162,9 @@ def test_a_sleeper_wakes_in_the_step_in_which_it_crosses_where_the_bound_is_shar
     case.decay, case.factor = 0.97, 1.0
     case.weights[:] = 1
     lazy, steps = Lazy(case), math.ceil(math.log(1 - 0.5 / abs(amplitude)) / math.log(0.97))
-    for array in (lazy.recon, lazy.units.A, lazy.units.V, lazy.sleep.history, case.image):
+    for array in (lazy.recon, lazy.units.A, lazy.units.V, case.image):
         array[...] = 0
+    lazy.take_over()
     if ahead:
         case.image[...] = amplitude
     lazy.aim()
@@ -280,8 +286,7 @@ def test_nothing_is_written_beside_the_arrays(p: Patches, nan: bool) -> None:
     case.image[0, 0] = np.nan if nan else 0
     lazy = Lazy(case)
     for name in ("units", "sleep", "features", "work", "bench"):
-        parts = getattr(lazy, name)
-        setattr(lazy, name, type(parts)(*(guarded(array) for array in parts)))
+        setattr(lazy, name, guarded.all_of(getattr(lazy, name)))
     lazy.run(3)
     lazy.wake_all()
     lazy.state()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from petabatch.engine.fused import FusedLoop, fuse_dense
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion
+from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion, cpu_lazy_state
 from petabatch.kernels.cpu_convolution import crop, paste
 from petabatch.kernels.cpu_lazy_rows import Crew, advance_lazily_in_rows, aim_in_rows
 from petabatch.network.fuse import Loop
@@ -100,10 +100,13 @@ class LazyLoop(FusedLoop):
 
         To be called by the thread that made the steps, which has the weights.
         """
+        if self.age[0] == AWAKE:
+            return
         if self._behind:
-            self._write_potentials()
-        if self.age[0] != AWAKE:
-            self.age[...] = 0
+            self._write_potentials(anew=True)
+        else:
+            self._take_over(self._crew(), anew=True)
+        self.age[...] = 0
 
     def _choose(self) -> None:
         """Decide whether units may sleep while the new image is shown: not if many are active.
@@ -112,21 +115,26 @@ class LazyLoop(FusedLoop):
         """
         if np.count_nonzero(self.units.A) > self.most * self.units.A.size:
             self.show()
-            self.age[...] = AWAKE
+            self.age[...], self._known = AWAKE, False
         elif self.age[0] == AWAKE:
             self.age[...] = 0
 
     def _begin(self, fresh: bool, crew: Crew | None) -> None:
         """Set the state that the steps go on from, if it is not there, and aim."""
-        anew, space = self.age[0] == 0, self._space()
+        anew = self.age[0] == 0
         if anew:
-            self.sleep.history[...] = self.units.V
             self.filtered[...] = 0
         if anew or not self._known:
-            paste(self.filtered, space.shape, self.sleep.filtered)
+            paste(self.filtered, self._space().shape, self.sleep.filtered)
+        if not self._known:
+            self._take_over(crew, anew)
         if anew or fresh or not self._known:
             self._aim(crew)
             self._known = True
+
+    def _take_over(self, crew: Crew | None, anew: bool) -> None:
+        state = (anew, self.units, self.sleep, self._space().shape)
+        self._each_tile(crew, lambda tile, _: cpu_lazy_state.take_over(tile, *state))
 
     def _aim(self, crew: Crew | None) -> None:
         space, mine = self._space(), self._lazy_space()
@@ -143,29 +151,35 @@ class LazyLoop(FusedLoop):
         works, benches = self._space().scratches(self.rows.threads), self._lazy_space()
         return Crew(self.rows.pool, works, benches.bench(self.patches, self.rows.threads))
 
+    def _each_tile(self, crew: Crew | None, work: Callable[[int, int], object]) -> None:
+        """Have `work` done for each tile, given its number and that of the thread."""
+        if crew is not None:
+            crew.each_tile(work)
+            return
+        for tile in range(len(self._space().scratch.strips)):
+            work(tile, 0)
+
     def _compile(self) -> None:
         """Have the kernels compiled that `show` and `_begin` call, on nothing."""
-        space = self._space()
-        self._potentials(range(len(space.scratch.strips), len(space.scratch.strips) + 1))
-        nobody = cpu_lazy_layout.sleep(self.patches, np.zeros(0, np.float32))
-        paste(self.filtered, space.shape, nobody.filtered)
-        mine, nowhere = self._lazy_space(), space.scratch._replace(strips=space.scratch.strips[:0])
-        cpu_lazy_motion.aim(
-            self.image, self.factor, self.recon, self.cell.signed, nobody, mine.features, space.shape,
-            nowhere, mine.bench(self.patches, 1)[0],
-        )  # fmt: skip
-
-    def _write_potentials(self) -> None:
-        self._potentials(range(len(self._space().scratch.strips)))
-        self._behind = False
-
-    def _potentials(self, tiles: range) -> None:
         space, mine = self._space(), self._lazy_space()
-        for tile in tiles:
-            cpu_lazy.potentials(
-                tile, int(self.age[0]), self.units, self.sleep, mine.features, self.fading, space.shape,
-                space.scratch, mine.bench(self.patches, 1)[0],
-            )  # fmt: skip
+        nothing, nowhere = space.shape._replace(ny=0, height=0), space.scratch.strips[:0]
+        nobody = self.sleep._replace(lead=np.zeros(1, "f4"), path=np.zeros(0, "f4"), alarm=np.zeros(0, "f4"))
+        own = (nothing, space.scratch._replace(strips=nowhere), mine.bench(self.patches, 1)[0])
+        paste(self.filtered, nothing, nobody.filtered)
+        cpu_lazy_state.take_over(0, False, self.units, nobody, nothing)
+        ends = (self.image, self.factor, self.recon, self.cell.signed, nobody, mine.features)
+        cpu_lazy_motion.aim(*ends, *own)
+        cpu_lazy_state.potentials(0, 0, False, self.units, nobody, mine.features, self.fading, *own)
+
+    def _write_potentials(self, anew: bool = False) -> None:
+        space, mine, crew = self._space(), self._lazy_space(), self._crew()
+        works = [space.scratch] if crew is None else crew.works
+        benches = mine.bench(self.patches, 1) if crew is None else crew.benches
+        state = (int(self.age[0]), anew, self.units, self.sleep, mine.features, self.fading, space.shape)
+        self._each_tile(
+            crew, lambda tile, thread: cpu_lazy_state.potentials(tile, *state, works[thread], benches[thread])
+        )
+        self._behind = False
 
     def _lazy_space(self) -> Space:
         """Return this thread's own space for this geometry."""

@@ -78,7 +78,7 @@ def update_tile(
     strip = work.strips[tile]
     strip[:] = _ZERO
     start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
-    nf, wide, code = s.features, s.wide, work.drive
+    nf, code = s.features, work.drive
     size, active, uphill = 0.0, 0, 0.0
     begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
     for base in range(begin, end, s.chunk):
@@ -100,9 +100,8 @@ def update_tile(
         add_patches(base, count, code, places, weights, s, work, strip)
         if look:
             active += work.ends[count]
-            for m in range(count):
-                for n in range(work.ends[m], work.ends[m + 1]):
-                    size += abs(np.float64(code[m * wide + work.active[n]]))
+            for a in work.values[: work.ends[count]]:
+                size += abs(np.float64(a))
     work.tallies[tile, SUM], work.tallies[tile, ACTIVE], work.tallies[tile, UPHILL] = size, active, uphill
 
 

@@ -72,8 +72,8 @@ def project(error: Any, start: int, places: Any, count: int, panels: Any, s: Sha
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def list_active(code: Any, count: int, nf: int, wide: int, active: Any, ends: Any) -> None:
-    """List the features of the units of `count` positions that are not silent, position by position."""
+def list_active(code: Any, count: int, nf: int, wide: int, active: Any, values: Any, ends: Any) -> None:
+    """List the units of `count` positions that are not silent, position by position: feature and activity."""
     n = 0
     # A NaN in the error image makes the drive beyond the last feature NaN too.
     exist = (np.uint64(1) << np.uint64(nf - (wide - PANEL))) - np.uint64(1)
@@ -84,6 +84,7 @@ def list_active(code: Any, count: int, nf: int, wide: int, active: Any, ends: An
                 bits &= exist
             while bits != 0:
                 active[n] = f + lowest_bit(bits)
+                values[n] = code[m * wide + active[n]]
                 n += 1
                 bits &= bits - np.uint64(1)
         ends[m + 1] = n
@@ -91,15 +92,7 @@ def list_active(code: Any, count: int, nf: int, wide: int, active: Any, ends: An
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def synthesize(
-    code: Any,
-    count: int,
-    wide: int,
-    active: Any,
-    ends: Any,
-    groups: Any,
-    pieces: Any,
-    places: Any,
-    strip: Any,
+    count: int, active: Any, values: Any, ends: Any, groups: Any, pieces: Any, places: Any, strip: Any
 ) -> None:
     """Add the patches of the active units of `count` positions to a strip, at `places`."""
     nf = groups.shape[1]
@@ -113,15 +106,14 @@ def synthesize(
             )  # fmt: skip
             for n in range(ends[m], ends[m + 1]):
                 w = (group * nf + active[n]) * (GROUP * PIECE)
-                unit = m * wide + active[n]
-                c0 = multiply_add(c0, code, unit, load(groups, w))
-                c1 = multiply_add(c1, code, unit, load(groups, w + PIECE))
-                c2 = multiply_add(c2, code, unit, load(groups, w + 2 * PIECE))
-                c3 = multiply_add(c3, code, unit, load(groups, w + 3 * PIECE))
-                c4 = multiply_add(c4, code, unit, load(groups, w + 4 * PIECE))
-                c5 = multiply_add(c5, code, unit, load(groups, w + 5 * PIECE))
-                c6 = multiply_add(c6, code, unit, load(groups, w + 6 * PIECE))
-                c7 = multiply_add(c7, code, unit, load(groups, w + 7 * PIECE))
+                c0 = multiply_add(c0, values, n, load(groups, w))
+                c1 = multiply_add(c1, values, n, load(groups, w + PIECE))
+                c2 = multiply_add(c2, values, n, load(groups, w + 2 * PIECE))
+                c3 = multiply_add(c3, values, n, load(groups, w + 3 * PIECE))
+                c4 = multiply_add(c4, values, n, load(groups, w + 4 * PIECE))
+                c5 = multiply_add(c5, values, n, load(groups, w + 5 * PIECE))
+                c6 = multiply_add(c6, values, n, load(groups, w + 6 * PIECE))
+                c7 = multiply_add(c7, values, n, load(groups, w + 7 * PIECE))
             add_to(strip, places[m] + pieces[p], c0)
             add_to(strip, places[m] + pieces[p + 1], c1)
             add_to(strip, places[m] + pieces[p + 2], c2)
@@ -149,14 +141,13 @@ def add_patches(
     base: int, count: int, code: Any, places: Any, weights: Dictionary, s: Shape, work: Scratch, strip: Any
 ) -> None:  # fmt: skip
     """Add the patches of the active units of positions base .. base + count to a strip; see `synthesize`."""
-    list_active(code, count, s.features, s.wide, work.active, work.ends)
+    active, values, ends = work.active, work.values, work.ends
+    list_active(code, count, s.features, s.wide, active, values, ends)
     if weights.own.shape[0] > 0:
         own = weights.own[base : base + count]
-        synthesize_own(code, work.active, work.ends, own, places, s, work.window, strip)
+        synthesize_own(active, values, ends, own, places, s, work.window, strip)
     else:
-        synthesize(
-            code, count, s.wide, work.active, work.ends, weights.groups, work.pieces, places, strip
-        )  # fmt: skip
+        synthesize(count, active, values, ends, weights.groups, work.pieces, places, strip)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

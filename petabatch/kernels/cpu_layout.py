@@ -5,9 +5,10 @@ Sizes follow from the geometry and the processor's register length alone, never 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from petabatch.geometry import Patches
 from petabatch.kernels.vector import register_lanes
@@ -21,6 +22,8 @@ PIECE, GROUP = 8, 8
 """A patch is summed up in groups of 8 pieces of 8 weights, which stay in registers meanwhile."""
 CHUNK = 256
 """About as many positions share a pass over the weights."""
+WORD = 64
+"""Positions that are looked at together, to see which of their units sleep; a chunk is whole words."""
 
 
 class Shape(NamedTuple):
@@ -45,7 +48,7 @@ class Shape(NamedTuple):
     tile: int
     """Rows of units in a tile: its patches are added up in a strip of its own."""
     chunk: int
-    """Positions of a tile that are worked through together; a multiple of BLOCK, or 1."""
+    """Positions of a tile that are worked through together; a multiple of WORD, or 1."""
     wide: int
     """Features rounded up to whole panels."""
 
@@ -60,9 +63,11 @@ class Scratch(NamedTuple):
     window: Array
     """The patch of one position, of units that have patches of their own, `[K]`."""
     drive: Array
-    """Drive, then activity, `[chunk * wide]`."""
+    """Drive, then activity, `[positions, wide]`, a chunk's positions rounded up to whole blocks."""
     active: Array
     """Features of the active units of a chunk, `[chunk * nf]`; `ends` says where each position's end."""
+    values: Array
+    """Their activities."""
     ends: Array
     places: Array
     """Where in the padded fine layer each position's patch starts, from the start of its tile's."""
@@ -94,7 +99,7 @@ def shape(p: Patches) -> Shape:
     positions = tile * p.x.coarse
     chunks = -(-positions // CHUNK)
     # Patches of a position's own are read twice, the second time from the cache.
-    chunk = -(-positions // (chunks * BLOCK)) * BLOCK if p.shared else 1
+    chunk = -(-positions // (chunks * WORD)) * WORD if p.shared else 1
     return Shape(
         ny=p.y.coarse,
         nx=p.x.coarse,
@@ -125,8 +130,9 @@ def scratch(p: Patches, accelerated: bool = False) -> Scratch:
         error=np.zeros(p.y.padded * s.pitch + PIECE, np.float32),
         strips=np.zeros((-(-s.ny // s.tile), strip), np.float32),
         window=np.zeros(0 if p.shared else p.length, np.float32),
-        drive=np.zeros(s.chunk * s.wide, np.float32),
+        drive=np.zeros(-(-s.chunk // BLOCK) * BLOCK * s.wide, np.float32),
         active=np.zeros(s.chunk * s.features, np.int32),
+        values=np.zeros(s.chunk * s.features, np.float32),
         ends=np.zeros(s.chunk + 1, np.int64),
         places=y * (s.stride_y * s.pitch) + (p.x.offset + x * p.x.stride) * p.channels,
         pieces=np.concatenate([pieces, np.zeros(_groups(p) * GROUP - len(pieces), np.int64)]),
@@ -148,6 +154,15 @@ def own_patches(weights: Array) -> Dictionary:
     """Return weights `[positions, nf, K]` of units that have patches of their own."""
     nothing = np.zeros((0, 0, 0), np.float32)
     return Dictionary(nothing, nothing, weights)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def same(a: Any, b: Any) -> bool:
+    """Say whether two flat arrays hold the same numbers."""
+    for i in range(a.size):  # noqa: SIM110  (a loop is compiled to better code)
+        if a[i] != b[i]:
+            return False
+    return True
 
 
 def pack(weights: Array, p: Patches, into: Dictionary) -> None:

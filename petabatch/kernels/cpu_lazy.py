@@ -24,29 +24,14 @@ from numba import njit
 
 from petabatch.kernels.cpu_convolution import join_strips, synthesize
 from petabatch.kernels.cpu_layout import Scratch, Shape
-from petabatch.kernels.cpu_lazy_layout import FEATURES, WORD, Bench, Fading, Features, Sleep
-from petabatch.kernels.cpu_lazy_motion import (
-    aim,
-    all_products,
-    filter_rows,
-    products,
-    room_to_sleep,
-    walk,
-    worth_aiming,
-)
+from petabatch.kernels.cpu_lazy_layout import TOGETHER, Bench, Fading, Features, Sleep, first_row
+from petabatch.kernels.cpu_lazy_motion import aim, filter_rows, products, walk, worth_aiming
+from petabatch.kernels.cpu_lazy_state import hand_over
+from petabatch.kernels.cpu_lazy_units import list_due, list_marked, update_due
 from petabatch.kernels.cpu_pace import ACTIVE, SUM, sum_squares, total
-from petabatch.kernels.cpu_units import Cell, Units, transfer
-from petabatch.kernels.vector import lowest_bit, pair_operations
+from petabatch.kernels.cpu_units import Cell, Units
 
 _ZERO = np.float32(0)
-_ALWAYS = np.float32(-np.inf)
-_, _, reached = pair_operations(WORD)
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def potential(product: Any, history: Any, fade: Any) -> Any:
-    """Return V."""
-    return product + history * fade
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -63,89 +48,32 @@ def wake_tile(
     start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
     nf, size, active, computed = s.features, 0.0, 0, 0
     begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
-    G, path, alarm, due, marks = state.history, state.path, state.alarm, own.due, own.marks
-    found = own.found[0]
-    fade, gain, lead, slope = t.fade[age], c.own * t.gain[age], state.lead[0], state.slope
-    if rescale:
-        for i in range(begin * nf, end * nf):
-            G[i] *= t.fade[-1]
-    walk(own.change, begin, end, s, work.places, own.column, path)
+    due, marks = own.due, own.marks
+    walk(own.change, begin, end, s, work.places, own.column, state.path)
     for base in range(begin, end, s.chunk):
         count = min(s.chunk, end - base)
-        places = work.places[base - begin : base - begin + count]
+        places, row = work.places[base - begin : base - begin + count], first_row(tile, base - begin, s)
         marks[:count] = 0
-        for f in range(nf):
-            n = 0
-            for k in range(0, count, WORD):
-                bits = reached(lead, slope, alarm, f * alarm.shape[1] + base + k, path, base + k)
-                if k + WORD > count:
-                    bits &= (np.uint64(1) << np.uint64(count - k)) - np.uint64(1)
-                while bits != 0:
-                    due[n] = k + lowest_bit(bits)
-                    n += 1
-                    bits &= bits - np.uint64(1)
-            if n == 0:
-                continue
-            computed += n
-            products(state.filtered, start, places, due, n, work.pieces, weights.rows, f, found)
-            norm, mark = weights.norms[f], np.uint64(1) << np.uint64(f % WORD)
-            for k in range(n):
-                p = base + due[k]
-                i = p * nf + f
-                if units.A[i] != _ZERO:
-                    G[i] += gain * units.A[i]
-                u = potential(found[k], G[i], fade)
-                a = transfer(u, c)
-                bell = _ALWAYS
-                if a == _ZERO:
-                    a = _ZERO  # not -0, whose sign would tell when the unit was computed last
-                    room = room_to_sleep(u, found[k], norm, path[p], weights.rows.shape[1], c)
-                    if room > _ZERO:
-                        bell = lead * slope[f, p] + path[p] + room / norm
-                else:
-                    marks[due[k], f // WORD] |= mark
-                units.A[i] = a
-                alarm[f, p] = bell
+        if rescale:
+            state.history[row * s.chunk : (row + nf) * s.chunk] *= t.fade[-1]
         n = 0
-        for m in range(count):
-            for word in range(marks.shape[1]):
-                bits = marks[m, word]
-                while bits != 0:
-                    work.active[n] = word * WORD + lowest_bit(bits)
-                    n += 1
-                    bits &= bits - np.uint64(1)
-            work.ends[m + 1] = n
-        code = units.A[base * nf : (base + count) * nf]
-        synthesize(
-            code, count, nf, work.active, work.ends, weights.groups, work.pieces, places, strip
-        )  # fmt: skip
+        for f in range(nf):
+            first, n = n, list_due(n, f, count, base, row, state, s, due)
+            if n > first:
+                which = (due.place[first:], n - first)
+                found = due.product[first:]
+                products(state.filtered, start, places, *which, work.pieces, weights.rows, f, found)
+            if n >= TOGETHER or f == nf - 1:
+                update_due(n, base, age, state, weights, c, t, due, marks)
+                computed, n = computed + n, 0
+        n = list_marked(count, row, marks, state.code, s, work)
+        synthesize(count, work.active, work.values, work.ends, weights.groups, work.pieces, places, strip)
         active += n
         if look:
-            for m in range(count):
-                for k in range(work.ends[m], work.ends[m + 1]):
-                    size += abs(np.float64(code[m * nf + work.active[k]]))
+            for a in work.values[:n]:
+                size += abs(np.float64(a))
     work.tallies[tile, SUM], work.tallies[tile, ACTIVE] = size, active
     return computed, active
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def potentials(
-    tile: int, age: int, units: Units, state: Sleep, weights: Features, t: Fading, s: Shape, work: Scratch,
-    own: Bench,
-) -> None:  # fmt: skip
-    """Write V of all units of a tile, with the bits it had in the step."""
-    start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
-    nf = s.features
-    begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
-    for base in range(begin, end, s.chunk):
-        count = min(s.chunk, end - base)
-        places = work.places[base - begin : base - begin + count]
-        for f in range(0, nf, FEATURES):
-            all_products(state.filtered, start, places, count, work.pieces, weights.rows, f, own.found)
-            for k in range(min(FEATURES, nf - f)):
-                for m in range(count):
-                    i = (base + m) * nf + f + k
-                    units.V[i] = potential(own.found[k, m], state.history[i], t.fade[age])
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -189,4 +117,6 @@ def advance_lazily(
         if worth_aiming(in_vain, silent, steps - step - 1, units.A.size):
             aim(image, factor, recon, c.signed, state, weights, s, work, own)
             in_vain = -float(units.A.size)  # all are computed once more, which `aim` counts
+    for tile in range(tiles if steps > 0 else 0):
+        hand_over(tile, units, state, s)
     return age, computed

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_layout import PIECE, shape
+from petabatch.kernels.cpu_layout import PIECE, WORD, Shape, shape
 from petabatch.variable import Array
 
-WORD = 64
-"""Positions whose alarms are looked at together."""
 BLOCK = 4
 """Positions whose product with a feature is computed together."""
+TOGETHER = 256
+"""Units that are updated together at least, where so many are due."""
 FEATURES = 4
 """Features whose products are computed together where all are."""
+LINE = 16
+"""Numbers in a line of memory: as many features change between the order of layers and ours together."""
 
 
 class Features(NamedTuple):
@@ -30,12 +33,18 @@ class Features(NamedTuple):
 
 
 class Sleep(NamedTuple):
-    """What a slice needs beside its layers' state."""
+    """What a slice needs beside its layers' state.
+
+    What is kept for each unit lies as it is read, feature by feature: `[chunks * nf * chunk]`, where
+    `first_row` is the first feature's; a tile's last chunk may be longer than its positions.
+    """
 
     filtered: Array
     """F in the padding of the error image, with room for one piece."""
     history: Array
-    """G, `[ny * nx * nf]`."""
+    """G of each unit."""
+    code: Array
+    """The activity of each unit."""
     direction: Array
     """D, the way that F was to go when it was last looked at, in the same padding."""
     lead: Array
@@ -43,9 +52,26 @@ class Sleep(NamedTuple):
     path: Array
     """Length of the way of each position's patch of F beside D, not below it, `[ny * nx + WORD]`."""
     slope: Array
-    """What c adds to a unit's potential in units of |w|, `[nf, ny * nx + WORD]`."""
+    """What c adds to each unit's potential, in units of |w|."""
     alarm: Array
-    """What slope c + path reaches when a unit is to be computed again, `[nf, ny * nx + WORD]`."""
+    """What slope c + path reaches when a unit is to be computed again."""
+
+
+class Due(NamedTuple):
+    """Units of a chunk that are computed together, and what is known of each."""
+
+    place: Array
+    feature: Array
+    unit: Array
+    """Where in the arrays of `Sleep`."""
+    product: Array
+    """Of the feature with the patch of F."""
+    potential: Array
+    activity: Array
+    norm: Array
+    path: Array
+    alarm: Array
+    """Of a unit without room to sleep: slope c + path; then the alarm."""
 
 
 class Bench(NamedTuple):
@@ -55,12 +81,12 @@ class Bench(NamedTuple):
     """The square of what F moved by beside D, in the padding of the error image."""
     column: Array
     """The same, summed over the rows of patches, `[pitch]`."""
-    due: Array
-    """Positions of a chunk at which a feature is computed."""
     found: Array
-    """Its products with their patches, in the first row; where all are computed, of FEATURES features."""
+    """Products of LINE features with all patches of a chunk."""
     marks: Array
     """Bits that say which units of a chunk are active, uint64 `[chunk, words]`."""
+    due: Due
+    """Units that are computed together."""
 
 
 class Fading(NamedTuple):
@@ -90,18 +116,31 @@ def fill(weights: Array, p: Patches, into: Features) -> None:
     into.norms[...] = np.sqrt(np.square(weights, dtype=np.float64).sum(1)) * (1 + 2.0**-20)
 
 
+def kept_units(p: Patches) -> int:
+    """Return how long the arrays are that hold a number for each unit."""
+    s = shape(p)
+    return -(-s.ny // s.tile) * -(-(s.tile * s.nx) // s.chunk) * s.features * s.chunk
+
+
 def sleep(p: Patches, history: Array) -> Sleep:
-    """Return the state of a slice in which nobody sleeps."""
-    padded, positions = p.y.padded * shape(p).pitch + PIECE, p.positions + WORD
+    """Return the state of a slice in which nobody sleeps, with `history` of `kept_units`."""
+    padded, units = p.y.padded * shape(p).pitch + PIECE, history.shape
     return Sleep(
-        np.zeros(padded, np.float32),
-        history,
-        np.zeros(padded, np.float32),
-        np.zeros(1, np.float32),
-        np.zeros(positions, np.float32),
-        np.zeros((p.features, positions), np.float32),
-        np.full((p.features, positions), -np.inf, np.float32),
+        filtered=np.zeros(padded, np.float32),
+        history=history,
+        code=np.zeros(units, np.float32),
+        direction=np.zeros(padded, np.float32),
+        lead=np.zeros(1, np.float32),
+        path=np.zeros(p.positions + WORD, np.float32),
+        slope=np.zeros(units, np.float32),
+        alarm=np.full(units, -np.inf, np.float32),
     )
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def first_row(tile: int, place: int, s: Shape) -> Any:
+    """Return the row of the first feature of the chunk that begins at `place` of a tile."""
+    return (tile * -(-(s.tile * s.nx) // s.chunk) + place // s.chunk) * s.features
 
 
 def bench(p: Patches) -> Bench:
@@ -110,7 +149,14 @@ def bench(p: Patches) -> Bench:
     return Bench(
         np.zeros(p.y.padded * s.pitch, np.float32),
         np.zeros(s.pitch, np.float32),
-        np.zeros(s.chunk + BLOCK, np.int64),
-        np.zeros((FEATURES, s.chunk + BLOCK), np.float32),
+        np.zeros((LINE, s.chunk + BLOCK), np.float32),
         np.zeros((s.chunk, -(-p.features // WORD)), np.uint64),
+        due(s.chunk),
     )
+
+
+def due(chunk: int) -> Due:
+    """Return room for TOGETHER units and those of one more feature."""
+    room = TOGETHER + chunk + BLOCK
+    places, numbers = (np.zeros((n, room), kind) for n, kind in ((3, np.uint64), (6, np.float32)))
+    return Due(*places, *numbers)

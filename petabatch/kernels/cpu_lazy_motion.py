@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu_layout import PIECE, Scratch, Shape
-from petabatch.kernels.cpu_lazy_layout import BLOCK, FEATURES, Bench, Features, Sleep
+from petabatch.kernels.cpu_lazy_layout import BLOCK, FEATURES, Bench, Features, Sleep, first_row
 from petabatch.kernels.cpu_units import FAST, Cell
 from petabatch.kernels.vector import operations, pair_operations
 
@@ -200,11 +200,11 @@ def set_slopes(
     begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
     for base in range(begin, end, s.chunk):
         count = min(s.chunk, end - base)
-        places = work.places[base - begin : base - begin + count]
+        places, row = work.places[base - begin : base - begin + count], first_row(tile, base - begin, s)
         for f in range(0, s.features, FEATURES):
             all_products(state.direction, start, places, count, work.pieces, weights.rows, f, own.found)
             for k in range(min(FEATURES, s.features - f)):
-                norm, slope = weights.norms[f + k], state.slope[f + k, base : base + count]
+                norm, slope = weights.norms[f + k], state.slope[(row + f + k) * s.chunk :]
                 for m in range(count):
                     rise = own.found[k, m] / norm if norm > _ZERO else _ZERO
                     slope[m] = abs(rise) if signed else rise

@@ -12,6 +12,7 @@ from petabatch.kernels.cpu_layout import Scratch, Shape
 from petabatch.kernels.cpu_lazy import look_back, wake_tile
 from petabatch.kernels.cpu_lazy_layout import Bench, Fading, Features, Sleep
 from petabatch.kernels.cpu_lazy_motion import filter_rows, set_direction, set_slopes, worth_aiming
+from petabatch.kernels.cpu_lazy_state import hand_over
 from petabatch.kernels.cpu_units import Cell, Units
 from petabatch.variable import Array
 
@@ -21,7 +22,9 @@ class Crew:
 
     def __init__(self, pool: Executor, works: list[Scratch], benches: list[Bench]) -> None:
         self.pool, self.threads, self.common = pool, len(works), works[0]
-        self.works = [works[0]._replace(active=work.active, ends=work.ends) for work in works]
+        self.works = [
+            works[0]._replace(active=work.active, values=work.values, ends=work.ends) for work in works
+        ]
         self.benches = [bench._replace(change=benches[0].change) for bench in benches]
 
     def together(self, work: Callable[[int], int | None]) -> int:
@@ -29,6 +32,15 @@ class Crew:
         tasks = [self.pool.submit(work, thread) for thread in range(self.threads)]
         wait(tasks)
         return sum(task.result() or 0 for task in tasks)
+
+    def each_tile(self, work: Callable[[int, int], object]) -> None:
+        """Have `work` done for each tile, given its number and that of the thread."""
+
+        def take(tiles: Iterator[int], thread: int) -> None:
+            for tile in tiles:
+                work(tile, thread)
+
+        self.together(partial(take, self.tiles()))
 
     def tiles(self) -> Iterator[int]:
         """Return all tiles, of which each thread takes the next when it is done with one."""
@@ -46,11 +58,10 @@ def aim_in_rows(
     """Do as `cpu_lazy_motion.aim` does, on all threads of a crew."""
     set_direction(image, factor, recon, state, s, crew.common, crew.benches[0])
 
-    def slopes(tiles: Iterator[int], thread: int) -> None:
-        for tile in tiles:
-            set_slopes(tile, signed, state, weights, s, crew.works[thread], crew.benches[thread])
+    def slopes(tile: int, thread: int) -> None:
+        set_slopes(tile, signed, state, weights, s, crew.works[thread], crew.benches[thread])
 
-    crew.together(partial(slopes, crew.tiles()))
+    crew.each_tile(slopes)
 
 
 def advance_lazily_in_rows(
@@ -101,4 +112,5 @@ def advance_lazily_in_rows(
             in_vain = -float(units.A.size)
         else:
             crew.together(partial(join_and_filter, lead_on()) if left else join)
+    crew.each_tile(lambda tile, thread: hand_over(tile, units, state, s))
     return age

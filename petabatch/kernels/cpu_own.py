@@ -49,7 +49,7 @@ def project_own(error: Any, start: int, places: Any, patches: Any, s: Shape, win
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def synthesize_own(
-    code: Any, active: Any, ends: Any, patches: Any, places: Any, s: Shape, window: Any, strip: Any
+    active: Any, values: Any, ends: Any, patches: Any, places: Any, s: Shape, window: Any, strip: Any
 ) -> None:
     """Add the patches of the active units of some positions to a strip, at `places`."""
     for m in range(patches.shape[0]):
@@ -57,7 +57,7 @@ def synthesize_own(
             continue
         window[:] = _ZERO
         for n in range(ends[m], ends[m + 1]):
-            a, patch = code[m * s.wide + active[n]], patches[m, active[n]]
+            a, patch = values[n], patches[m, active[n]]
             for k in range(patch.size):
                 window[k] += a * patch[k]
         add_in(window, strip, places[m], s)

@@ -30,7 +30,9 @@ def advance_rows(
     # The drive and the active units are each thread's own; the rest of the scratch space is everybody's.
     common = works[0]
     works = [
-        common._replace(window=work.window, drive=work.drive, active=work.active, ends=work.ends)
+        common._replace(
+            window=work.window, drive=work.drive, active=work.active, values=work.values, ends=work.ends
+        )
         for work in works
     ]
     tiles, threads = len(common.strips), len(works)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from petabatch.errors import Problem
+from petabatch.kernels.cpu_lazy_layout import kept_units
 from petabatch.layers import LCA
 from petabatch.network.fuse import Loop, find_loop
 from petabatch.spec.parts import Layer
@@ -53,11 +54,15 @@ def variables(graph: Graph) -> dict[str, Variable]:
     loop = lazy_loop(graph)
     if loop is None:
         return {}
-    layers, dims = graph.network.layers, ("y", "x", "feature")
+    layers, dims, way = graph.network.layers, ("y", "x", "feature"), graph.wirings[loop.dictionary].link
+    assert way is not None
     return {
         f"{NAME}/filtered": Variable("filtered", layers[loop.error].shape, dims, "error, filtered over time"),
         f"{NAME}/history": Variable(
-            "history", layers[loop.code].shape, dims, "what V has beside the drive of the filtered error"
+            "history",
+            (kept_units(way.patches),),
+            ("unit",),
+            "what V has beside the drive of the filtered error",
         ),
         f"{NAME}/age": Variable(
             "age",
