@@ -64,7 +64,7 @@ class Side:
         cpu_lazy_motion.aim(
             *ends[:3], self.cell.signed, self.sleep, self.features, self.s, self.work, self.bench
         )
-        _, computed = cpu_lazy.advance_lazily(*ends, *numbers, steps, *watched)
+        _, computed = cpu_lazy.advance_lazily(*ends, *numbers, steps, 0, *watched)
         self.computed = computed / max(steps, 1) / self.units.A.size
 
 

@@ -80,7 +80,7 @@ class Lazy:
     def run(self, steps: int, watched: bool = False) -> np.ndarray:
         sums = np.zeros((steps, 3))
         self.age, computed = cpu_lazy.advance_lazily(
-            *self.arguments(), self.work, self.bench, steps, np.full(steps, watched), sums
+            *self.arguments(), self.work, self.bench, steps, 0, np.full(steps, watched), sums
         )
         self.computed += computed
         return sums
@@ -274,7 +274,7 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(threads: in
     sums = np.zeros((9, 3))
     with ThreadPoolExecutor(threads) as pool:
         crew = Crew(pool, works, benches)
-        together.age = advance_lazily_in_rows(crew, *together.arguments(), 9, np.ones(9, bool), sums)
+        together.age = advance_lazily_in_rows(crew, *together.arguments(), 9, 0, np.ones(9, bool), sums)
     np.testing.assert_array_equal(alone.run(9, watched=True), sums)
     assert_same_bits(together.state(), alone.state())
 

@@ -161,13 +161,13 @@ class Engine:
 
         The last few take turns in parts of the way, or one thread would often wait for another's last lane.
         """
-        part, few = -(-(stop - self.step) // _PARTS), 2 * self.workers
+        part = -(-(stop - self.step) // _PARTS)
         while True:
             try:
                 lane, step = waiting.popleft()
             except IndexError:
                 return
-            turns = 1 < self.workers < len(self.lanes) and len(waiting) < few
+            turns = 1 < self.workers < len(self.lanes) and len(waiting) < self.workers
             last = min(step + part, stop) if turns else stop
             try:
                 with self._holding(lane):

@@ -49,6 +49,7 @@ class LazyLoop(FusedLoop):
         self.e, self.rest = speed.e, speed.rest
         self.fading = cpu_lazy_layout.fading(self.e, self.rest)
         self.most = MOST_ACTIVE if plan.graph.network.run.kernel == "auto" else 1.0
+        self.display = plan.graph.network.run.display
         self._known = False
         """The alarms of this slice are set."""
         self._behind = False
@@ -70,16 +71,16 @@ class LazyLoop(FusedLoop):
             return super().run(first, last, fresh)
         space, mine, steps = self._space(), self._lazy_space(), last - first
         watched, sums = self.watch.due(first, last), np.zeros((steps, 3))
-        crew = self._crew()
+        crew, beyond = self._crew(), -last % self.display
         if steps > 0:
             self._begin(fresh, crew)
         state = (self.image, self.factor, self.recon, self.error, self.units, self.sleep, mine.features)
         numbers = (self.cell, self.e, self.rest, self.fading, int(self.age[0]), space.shape)
         if crew is None:
             scratch = (space.scratch, mine.bench(self.patches, 1)[0])
-            age, _ = cpu_lazy.advance_lazily(*state, *numbers, *scratch, steps, watched, sums)
+            age, _ = cpu_lazy.advance_lazily(*state, *numbers, *scratch, steps, beyond, watched, sums)
         else:
-            age = advance_lazily_in_rows(crew, *state, *numbers, steps, watched, sums)
+            age = advance_lazily_in_rows(crew, *state, *numbers, steps, beyond, watched, sums)
         if steps > 0:
             self.age[...] = age
             crop(self.sleep.filtered, space.shape, self.filtered)
@@ -130,7 +131,7 @@ class LazyLoop(FusedLoop):
             self._take_over(crew, anew)
         if anew or fresh or not self._known:
             self._aim(crew)
-            self._known = True
+            self.sleep.in_vain[0], self._known = 0, True
 
     def _take_over(self, crew: Crew | None, anew: bool) -> None:
         state = (anew, self.units, self.sleep, self._space().shape)

@@ -88,14 +88,14 @@ def look_back(error: Any, tallies: Any, sums: Any) -> None:
 @njit(nogil=True, error_model="numpy", cache=True)
 def advance_lazily(
     image: Any, factor: Any, recon: Any, error: Any, units: Units, state: Sleep, weights: Features, c: Cell,
-    e: Any, rest: Any, t: Fading, age: int, s: Shape, work: Scratch, own: Bench, steps: int, watched: Any,
-    sums: Any,
+    e: Any, rest: Any, t: Fading, age: int, s: Shape, work: Scratch, own: Bench, steps: int, beyond: int,
+    watched: Any, sums: Any,
 ) -> tuple[int, int]:  # fmt: skip
-    """Make `steps` steps of one slice; arguments as in `cpu.advance`.
+    """Make `steps` steps of one slice, which goes on for `beyond` more; arguments as in `cpu.advance`.
 
     V is left as it is; `potentials` writes it. Returns the age, and how many units were computed.
     """
-    computed, in_vain, tiles = 0, 0.0, work.strips.shape[0]
+    computed, tiles = 0, work.strips.shape[0]
     for step in range(steps):
         rescale = age == t.fade.size - 1
         age = 1 if rescale else age + 1
@@ -110,13 +110,14 @@ def advance_lazily(
                 tile, age, rescale, watched[step], units, state, weights, c, t, s, work, own
             )  # fmt: skip
             due, silent = due + found, silent + found - active
-        computed, in_vain = computed + due, in_vain + silent
+        computed += due
+        state.in_vain[0] += silent
         if watched[step]:
             look_back(error, work.tallies, sums[step])
         join_strips(work.strips, 0, s.height, s, recon)
-        if worth_aiming(in_vain, silent, steps - step - 1, units.A.size):
+        if worth_aiming(state.in_vain[0], silent, steps - step - 1 + beyond, units.A.size):
             aim(image, factor, recon, c.signed, state, weights, s, work, own)
-            in_vain = -float(units.A.size)  # all are computed once more, which `aim` counts
+            state.in_vain[0] = -units.A.size  # all are computed once more, which `aim` counts
     for tile in range(tiles if steps > 0 else 0):
         hand_over(tile, units, state, s)
     return age, computed

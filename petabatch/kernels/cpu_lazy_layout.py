@@ -49,6 +49,8 @@ class Sleep(NamedTuple):
     """D, the way that F was to go when it was last looked at, in the same padding."""
     lead: Array
     """c, how much of it F has gone, `[1]`."""
+    in_vain: Array
+    """Units that were computed and silent since D was chosen, float64 `[1]`."""
     path: Array
     """Length of the way of each position's patch of F beside D, not below it, `[ny * nx + WORD]`."""
     slope: Array
@@ -131,6 +133,7 @@ def sleep(p: Patches, history: Array) -> Sleep:
         code=np.zeros(units, np.float32),
         direction=np.zeros(padded, np.float32),
         lead=np.zeros(1, np.float32),
+        in_vain=np.zeros(1),
         path=np.zeros(p.positions + WORD, np.float32),
         slope=np.zeros(units, np.float32),
         alarm=np.full(units, -np.inf, np.float32),

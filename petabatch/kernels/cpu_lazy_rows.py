@@ -66,8 +66,8 @@ def aim_in_rows(
 
 def advance_lazily_in_rows(
     crew: Crew, image: Array, factor: Any, recon: Array, error: Array, units: Units, state: Sleep,
-    weights: Features, c: Cell, e: Any, rest: Any, t: Fading, age: int, s: Shape, steps: int, watched: Array,
-    sums: Array,
+    weights: Features, c: Cell, e: Any, rest: Any, t: Fading, age: int, s: Shape, steps: int, beyond: int,
+    watched: Array, sums: Array,
 ) -> int:  # fmt: skip
     """Do as `cpu_lazy.advance_lazily` does, on all threads of a crew; return the age."""
 
@@ -95,21 +95,20 @@ def advance_lazily_in_rows(
         state.lead[0] = e * before + rest
         return state.lead[0] - before
 
-    in_vain = 0.0
     for step in range(steps):
         if step == 0:
             crew.together(partial(filter_error, lead_on()))
         rescale = age == t.fade.size - 1
         age = 1 if rescale else age + 1
         silent, left = crew.together(partial(wake, step, rescale, crew.tiles())), steps - step - 1
-        in_vain += silent
+        state.in_vain[0] += silent
         if watched[step]:
             look_back(error, crew.common.tallies, sums[step])
-        if worth_aiming(in_vain, silent, left, units.A.size):
+        if worth_aiming(state.in_vain[0], silent, left + beyond, units.A.size):
             crew.together(join)
             aim_in_rows(crew, image, factor, recon, c.signed, state, weights, s)
             crew.together(partial(filter_error, lead_on()))
-            in_vain = -float(units.A.size)
+            state.in_vain[0] = -units.A.size
         else:
             crew.together(partial(join_and_filter, lead_on()) if left else join)
     crew.each_tile(lambda tile, thread: hand_over(tile, units, state, s))
