@@ -2,10 +2,12 @@
 
 python benchmarks/growth.py [slices area features sparsity] [--plot] [--threads 2] [--rounds 5]
 
-About ten minutes for all on two quiet cores. Every round measures each kernel at each point, with the floor,
-two dense `sgemm` on as many threads, before and after it; every second round goes backwards. What the table
-calls `wall` and `processor` are medians of the rounds; ratios are medians of the ratios within a round; in
-brackets is how far rounds are apart, (largest - smallest) / median.
+Twenty minutes for all on two quiet cores. Every round measures each kernel at each point; before and after it
+come the floor, two dense `sgemm` on as many threads, and the axis' base point, with the mean of which it is
+compared: machines are now faster, now slower. Every second round goes backwards. What the table
+calls `wall` and `processor` are medians of the rounds, `undisturbed` is the processor time of displays
+during which the machine did little else; ratios are medians of the ratios within a round; in brackets is how
+far rounds are apart, (largest - smallest) / median.
 
 --plot draws one figure for each axis in benchmarks/plots/, --draw FILE draws those of a result kept as JSON.
 """
@@ -26,6 +28,8 @@ from growth_stream import Stream
 from petabatch.bench.floor import Floor
 from petabatch.network.lazy import lazy_loop
 
+WALL, PROCESSOR, UNDISTURBED, FLOOR, BASE = range(5)
+"""What is kept of a point: a `growth_stream.Cost`, and beside it the floor and the cost of the base point."""
 ALLOWED = 1.05
 """How much more the dearest number of slices may cost than the cheapest."""
 
@@ -44,12 +48,15 @@ def measure(axis: Axis, threads: int, rounds: int, kernels: tuple[str, ...]) -> 
         # The same for all numbers of slices: the floor of many.
         floors.setdefault(patches, Floor(patches, max(threads, len(stream.point.pool))))
     found: dict[Any, list[list[float]]] = {key: [] for key in streams}
+    start = next(index for index, point in enumerate(axis.points) if point.x == axis.base)
     for turn in range(rounds):
         for key in list(streams)[:: -1 if turn % 2 else 1]:
-            floor = floors[streams[key].trial.patches]
-            before = floor.seconds(threads)
+            base, floor = streams[start, key[1]], floors[streams[key].trial.patches]
+            around = [(floor.seconds(threads), *base.cost(threads))]
             cost = streams[key].cost(threads)
-            found[key].append([*cost, (before + floor.seconds(threads)) / 2])
+            around.append((floor.seconds(threads), *base.cost(threads)))
+            beside = np.mean(around, axis=0)
+            found[key].append([*cost, *beside])
     points = [
         {
             "x": point.x,
@@ -72,20 +79,20 @@ def show(name: str, found: dict[str, Any]) -> dict[str, Any]:
     base = next(p for p in points if p["x"] == found["base"])
     rows = []
     for p in points:
-        for kernel, (wall, processor, floor) in p["times"].items():
+        for kernel, times in p["times"].items():
+            wall, processor, undisturbed, floor = times[:BASE]
             share = (found["base"] / p["x"]) ** power
-            reference = base["times"][kernel]
-            against = [_ratio(a, b) * share for a, b in ((wall, reference[0]), (processor, reference[1]))]
+            against = [_ratio(times[i], times[BASE + i]) * share for i in (WALL, UNDISTURBED)]
             rows.append(
                 [p["name"], f"{p['active']:.1%}", kernel, micro(wall) + _spread(wall), micro(processor),
-                 micro(floor) + _spread(floor), f"{_ratio(wall, floor):.3f}",
-                 *(f"{value:.3f}" for value in against)]
+                 micro(undisturbed) + _spread(undisturbed), micro(floor) + _spread(floor),
+                 f"{_ratio(wall, floor):.3f}", *(f"{value:.3f}" for value in against)]
             )  # fmt: skip
     per = {0: "", 1: ", per unit of x"}[power]
     print(f"{name}, {found['threads']} threads; {len(points[0]['times']['dense'][0])} rounds")
     table(
-        [found["label"], "active", "kernel", "wall", "processor", "floor", "wall x floor",
-         f"wall against {base['name']}{per}", "processor likewise"],
+        [found["label"], "active", "kernel", "wall", "processor", "undisturbed", "floor", "wall x floor",
+         f"wall against {base['name']}{per}", "undisturbed likewise"],
         rows,
     )  # fmt: skip
     verdict = {"slices": _same, "sparsity": _choice}.get(name, _exponent)(found)
@@ -100,13 +107,12 @@ def _same(found: dict[str, Any]) -> list[str]:
     lines = []
     points = [p for p in found["points"] if not p["name"].endswith("again")]
     (again,) = (p for p in found["points"] if p["name"].endswith("again"))
-    base = next(p for p in points if p["x"] == found["base"])
-    for kernel in base["times"]:
-        for index, what in ((0, "wall"), (1, "processor")):
+    for kernel in again["times"]:
+        for index, what in ((WALL, "wall"), (UNDISTURBED, "undisturbed processor")):
             cost = {
-                p["name"]: _ratio(p["times"][kernel][index], base["times"][kernel][index]) for p in points
+                p["name"]: _ratio(p["times"][kernel][index], p["times"][kernel][BASE + index]) for p in points
             }
-            control = _ratio(again["times"][kernel][index], base["times"][kernel][index])
+            control = _ratio(again["times"][kernel][index], again["times"][kernel][BASE + index])
             most, least = max(cost, key=cost.__getitem__), min(cost, key=cost.__getitem__)
             ratio = cost[most] / cost[least]
             lines.append(
@@ -123,12 +129,13 @@ def _exponent(found: dict[str, Any]) -> list[str]:
     x = np.log([p["x"] for p in points])
     for kernel in points[0]["times"]:
         powers = []
-        for index in range(3):
+        for index in (WALL, UNDISTURBED, FLOOR):
             y = np.log([statistics.median(p["times"][kernel][index]) for p in points])
             powers += [np.polyfit(x[-n:], y[-n:], 1)[0] for n in (len(x), 3)]
         lines.append(
             f"{kernel}: wall time grows as x ** {powers[0]:.3f} (last three points {powers[1]:.3f}), "
-            f"processor time {powers[2]:.3f} ({powers[3]:.3f}), the floor {powers[4]:.3f} ({powers[5]:.3f})"
+            f"undisturbed processor time {powers[2]:.3f} ({powers[3]:.3f}), "
+            f"the floor {powers[4]:.3f} ({powers[5]:.3f})"
         )
     return lines
 
@@ -140,9 +147,9 @@ def _choice(found: dict[str, Any]) -> list[str]:
         times: dict[str, Any] = p["times"]
         if "lazy" not in times or "auto" not in times:
             continue
-        # In processor time, which other programs disturb less.
-        best = min(("dense", "lazy"), key=lambda kernel: _ratio(times[kernel][1], times["dense"][1]))
-        loss = _ratio(times["auto"][1], times[best][1])
+        cost = {kernel: times[kernel][UNDISTURBED] for kernel in times}
+        best = min(("dense", "lazy"), key=lambda kernel: _ratio(cost[kernel], cost["dense"]))
+        loss = _ratio(cost["auto"], cost[best])
         if loss > ALLOWED:
             wrong.append(
                 f"{p['name']} ({p['active']:.1%} active): {best} is {loss:.2f} times as fast as auto"

@@ -69,7 +69,7 @@ def mosaics(size: int, whole: int) -> np.ndarray:
 
 
 def slices() -> Axis:
-    """More slices, all of the same crops; 8 twice, which tells how well this machine tells one from another.
+    """More slices, all of the same crops; 8 against itself tells how exact the comparison is.
 
     A display is four time constants long, as in W1, and a quarter as many steps: 1000 slices take a while.
     """

@@ -45,7 +45,7 @@ def _axis(axes: Any, name: str, found: dict[str, Any]) -> None:
         high = [1e6 * (max(t) - statistics.median(t)) for t in times]
         style = {"color": COLOURS[kernel], "label": NAMES[kernel], "ms": 4, "lw": 1.2, "capsize": 2}
         axes.errorbar(x, column(kernel, 0), [low, high], fmt=MARKS[kernel], **style)
-    axes.plot(x, column(kernels[0], 2), "k:", label="floor: two dense sgemm")
+    axes.plot(x, column(kernels[0], 3), "k:", label="floor: two dense sgemm")
     axes.set(xlabel="active units (%)" if sparsity else found["label"], ylabel="us for a step of a slice")
     axes.set_xscale("log", base=2 if name == "features" else 10)
     if found["power"]:

@@ -12,6 +12,7 @@ from growth_axes import Point
 
 from petabatch.bench.trial import Trial, run
 from petabatch.engine.engine import Engine
+from petabatch.engine.lane import Lane
 
 
 class Cost(NamedTuple):
@@ -21,6 +22,26 @@ class Cost(NamedTuple):
     """Seconds of the day."""
     processor: float
     """Seconds of processors, all threads together."""
+    undisturbed: float
+    """Seconds of processors in the display of a slice that took least but for a quarter of all, mean over
+    the images: what else the machine does for a while does not count."""
+
+
+class _Clock:
+    """Adds up the processor time of a lane in each display, which may be made in parts."""
+
+    def __init__(self, lane: Lane, steps: int) -> None:
+        self.spent: dict[int, float] = {}
+        """By the step at the end of the display."""
+        self._run, self._steps, self._since = lane.run, steps, 0.0
+        lane.run = self.timed  # type: ignore[method-assign]
+
+    def timed(self, first: int, last: int) -> None:
+        begin = time.thread_time()
+        self._run(first, last)
+        self._since += time.thread_time() - begin
+        if last % self._steps == 0:
+            self.spent[last], self._since = self._since, 0.0
 
 
 @dataclass(frozen=True)
@@ -50,17 +71,27 @@ class Stream:
                 key: array[phase] if per[key].per == "slice" else array
                 for key, array in engine.state.saved().items()
             }
-        timed = cls(point, _trial(point, kernel, one.slices, point.settled + one.displays), begin, 0.0)
+        whole = _trial(point, kernel, one.slices, point.settled + one.displays)
+        ends = range(one.steps, whole.plan.length + 1, one.steps)
+        timed = cls(point, Trial(replace(whole.plan, stops=tuple(ends))), begin, 0.0)
         return replace(timed, active=timed._activity(threads))
 
     def cost(self, threads: int) -> Cost:
         """Time all displays after those that settle."""
         engine = self._engine(self.trial, threads)
+        clocks = [_Clock(lane, self.point.workload.steps) for lane in engine.lanes]
         begin = time.perf_counter(), time.process_time()
         run(engine)
         wall, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]
-        count = self.point.workload.slice_steps
-        return Cost(wall / count, processor / count)
+        one, images = self.point.workload, len(self.point.pool)
+        seen: list[list[float]] = [[] for _ in range(images)]
+        for slice_, clock in enumerate(clocks):
+            first = slice_ * max(1, images // one.slices)
+            for display in range(one.displays):
+                end = (self.point.settled + display + 1) * one.steps
+                seen[(first + display) % images].append(clock.spent[end])
+        least = float(np.mean([np.percentile(times, 25) for times in seen if times])) / one.steps
+        return Cost(wall / one.slice_steps, processor / one.slice_steps, least)
 
     def _activity(self, threads: int) -> float:
         one, settled = self.point.workload, self.point.settled
