@@ -77,10 +77,10 @@ class Lazy:
         state = (case.image, np.float32(case.factor), self.recon, self.error, self.units, self.sleep)
         return *state, self.features, case.cell(), self.e, 1 - self.e, self.t, self.age, self.s
 
-    def run(self, steps: int, watched: bool = False) -> np.ndarray:
+    def run(self, steps: int, watched: bool = False, beyond: int = 0) -> np.ndarray:
         sums = np.zeros((steps, 3))
         self.age, computed = cpu_lazy.advance_lazily(
-            *self.arguments(), self.work, self.bench, steps, 0, np.full(steps, watched), sums
+            *self.arguments(), self.work, self.bench, steps, beyond, np.full(steps, watched), sums
         )
         self.computed += computed
         return sums
@@ -196,6 +196,17 @@ def test_four_hundred_steps_agree_with_float64_and_compute_few_units() -> None:
         assert distance < 1e-5 * np.linalg.norm(theirs)
     share, active = lazy.computed / 400 / lazy.units.A.size, (lazy.units.A != 0).mean()
     assert active < share < active + 0.1
+
+
+def test_stopping_to_look_computes_no_more_units() -> None:
+    case = problem(plain(10, 12, 70, 8, 2, 3), Transfer(0.5, 0.5))
+    case.decay = math.exp(-1 / 30)
+    whole, parts = Lazy(case), Lazy(case)
+    whole.run(100)
+    for made in range(0, 100, 10):
+        parts.run(10, beyond=90 - made)
+    assert parts.computed == whole.computed
+    assert_same_bits(parts.state(), whole.state())
 
 
 @pytest.mark.parametrize("signed", [False, True])

@@ -14,8 +14,13 @@ from numba import njit
 
 from petabatch.kernels.cpu_layout import Shape
 from petabatch.kernels.cpu_units import FAST
+from petabatch.kernels.vector import expect
 
 _ZERO = np.float32(0)
+_LINE = 16
+"""Numbers in a line of memory."""
+_AHEAD = 4096
+"""How far ahead of what is read memory is asked for more, across the work between positions too."""
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -42,6 +47,9 @@ def project_own(error: Any, start: int, places: Any, patches: Any, s: Shape, win
         cut_out(error, start + places[m], s, window)
         for f in range(patches.shape[1]):
             patch, total = patches[m, f], _ZERO
+            ahead = (m * patches.shape[1] + f) * patch.size + _AHEAD
+            for k in range(0, patch.size, _LINE):
+                expect(patches, ahead + k)
             for k in range(patch.size):
                 total += window[k] * patch[k]
             drive[m * s.wide + f] = total
