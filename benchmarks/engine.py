@@ -63,7 +63,8 @@ def main() -> None:
          "slice steps/s", "speed-up"],
         rows,
     )  # fmt: skip
-    parts = ["drive", "reconstruction", "membrane update", "residual", "steps", "input", "learning", "other"]
+    parts = ["drive", "reconstruction", "membrane update", "residual", "alarms", "input",
+             "learning", "other"]  # fmt: skip
     table(
         ["share on one thread", *parts],
         [

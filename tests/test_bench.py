@@ -30,6 +30,14 @@ def test_bench_reports_speed_floor_and_shares(small: Path, petabatch: Command) -
     assert all(blas in done.stdout for blas in found["machine"]["blas"])
 
 
+def test_bench_divides_the_time_of_lazy_steps(small: Path, petabatch: Command) -> None:
+    done = petabatch("bench", small, "-s", "run.kernel=lazy", "--threads", 1, "--json", "found.json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((small.parent / "found.json").read_text())
+    assert {"alarms", "drive", "membrane update", "reconstruction"} <= set(found["shares"])
+    assert sum(found["shares"].values()) == pytest.approx(1)
+
+
 def test_bench_says_where_there_is_no_floor(small: Path, petabatch: Command) -> None:
     done = petabatch("bench", small, "-s", "layers.V1.border=mirror", "--threads", 1, "--steps", 5)
     assert done.returncode == 0, done.stderr

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.bench.lazy_parts import lazy_parts
 from petabatch.bench.trial import Trial, run
 from petabatch.engine.engine import Engine
 from petabatch.engine.fused import FusedLoop
+from petabatch.engine.lazy_loop import LazyLoop
 from petabatch.kernels import cpu_layout, cpu_timing
 
 _REPEATS = 7
@@ -46,7 +48,8 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
     """Return the share of the time on one thread of each part, and the fraction of active units at the end.
 
     The steps of a compiled loop are divided further: error image, drive and reconstruction are timed by
-    themselves on the state at the end; membrane update and thresholds are what is left.
+    themselves on the state at the end; membrane update and thresholds are what is left. The time of lazy
+    steps is divided in the proportion of the parts of one step from that state.
     """
     engine, clock = trial.engine(1), Clock()
     for lane in engine.lanes:
@@ -58,10 +61,13 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
     whole = spent.pop("all") + spent.get("update", 0.0)
     spent["learning"] = spent.get("learning", 0.0) + spent.pop("update", 0.0)
     steps = spent.pop("steps")
-    found = {name: seconds * trial.slice_steps for name, seconds in _kernels(trial, engine).items()}
-    rest = steps - sum(found.values())
-    # Not all of these kernels need be what makes the steps: another may compute less.
-    found = {**found, "membrane update": rest} if found and rest > 0 else {"steps": steps}
+    found = _kernels(trial, engine)
+    if isinstance(engine.lanes[0].fused, LazyLoop):
+        found = {name: seconds * steps / sum(found.values()) for name, seconds in found.items()}
+    else:
+        found = {name: seconds * trial.slice_steps for name, seconds in found.items()}
+        rest = steps - sum(found.values())
+        found = {**found, "membrane update": rest} if found and rest > 0 else {"steps": steps}
     found |= spent
     found["other"] = whole - sum(found.values())
     return {name: seconds / whole for name, seconds in found.items() if seconds != 0}, trial.active(engine)
@@ -70,7 +76,9 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
 def _kernels(trial: Trial, engine: Engine) -> dict[str, float]:
     """Return the seconds per slice and step of the kernels that can be run alone."""
     loop, p, lane = trial.loop, trial.patches, engine.lanes[0]
-    if loop is None or p is None or type(lane.fused) is not FusedLoop:
+    if isinstance(lane.fused, LazyLoop):
+        return lazy_parts(lane.fused)
+    if loop is None or p is None or not isinstance(lane.fused, FusedLoop):
         return {}
     arrays, step = lane.arrays, engine.step
     s, work = cpu_layout.shape(p), cpu_layout.scratch(p)

@@ -1,0 +1,58 @@
+"""Where the time of a lazy step goes: a step as far as each of its parts, on the state after a run."""
+
+from __future__ import annotations
+
+import time
+
+from petabatch.engine.lazy_loop import LazyLoop
+from petabatch.kernels import cpu_layout, cpu_lazy_layout
+from petabatch.kernels.cpu_lazy_timing import (
+    ALARMS,
+    DRIVE,
+    ERROR,
+    NOTHING,
+    RECONSTRUCTION,
+    UPDATE,
+    part_of_step,
+)
+
+_LEAST, _MOST = 3, 25
+"""Times that each is measured: most unless that takes longer than the seconds of `_BUDGET`."""
+_BUDGET = 2.0
+_PARTS = {
+    ERROR: "residual",
+    ALARMS: "alarms",
+    DRIVE: "drive",
+    UPDATE: "membrane update",
+    RECONSTRUCTION: "reconstruction",
+}
+
+
+def lazy_parts(loop: LazyLoop) -> dict[str, float]:
+    """Return the seconds of processor time that a step of the slice spends on each part.
+
+    Steps are made from the slice's state, again and again, which is left as it was but for the images.
+    """
+    p = loop.patches
+    s, work, bench = cpu_layout.shape(p), cpu_layout.scratch(p), cpu_lazy_layout.bench(p)
+    weights = cpu_lazy_layout.features(p, cpu_layout.packed(loop.weights, p).groups)
+    cpu_lazy_layout.fill(loop.weights[0], p, weights)
+    kept = [array.copy() for array in loop.sleep]
+    ends = (loop.image, loop.factor, loop.recon.copy(), loop.error.copy(), loop.sleep, weights, loop.cell)
+    numbers = (loop.e, loop.rest, loop.fading, max(1, int(loop.age[0])), s, work, bench)
+
+    def seconds(last: int) -> float:
+        for array, before in zip(loop.sleep, kept, strict=True):
+            array[...] = before
+        for array in weights:
+            array.sum()  # in a loop of steps they are in the cache
+        begin = time.thread_time()
+        part_of_step(last, *ends, *numbers)
+        return time.thread_time() - begin
+
+    seconds(NOTHING)  # compiles
+    turns, begin = [], time.perf_counter()
+    while len(turns) < _LEAST or (len(turns) < _MOST and time.perf_counter() - begin < _BUDGET):
+        turns.append([seconds(last) for last in range(RECONSTRUCTION + 1)])
+    until = [min(times) for times in zip(*turns, strict=True)]
+    return {name: max(0.0, until[last] - until[last - 1]) for last, name in _PARTS.items()}
