@@ -51,7 +51,8 @@ def lazy_parts(loop: LazyLoop) -> dict[str, float]:
         return time.thread_time() - begin
 
     seconds(NOTHING)  # compiles
-    turns, begin = [], time.perf_counter()
+    turns: list[list[float]] = []
+    begin = time.perf_counter()
     while len(turns) < _LEAST or (len(turns) < _MOST and time.perf_counter() - begin < _BUDGET):
         turns.append([seconds(last) for last in range(RECONSTRUCTION + 1)])
     until = [min(times) for times in zip(*turns, strict=True)]
