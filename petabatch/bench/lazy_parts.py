@@ -31,7 +31,7 @@ _PARTS = {
 def lazy_parts(loop: LazyLoop) -> dict[str, float]:
     """Return the seconds of processor time that a step of the slice spends on each part.
 
-    Steps are made from the slice's state, again and again, which is left as it was but for the images.
+    Steps are made from the slice's state, again and again; what it remembers for lazy steps is void after.
     """
     p = loop.patches
     s, work, bench = cpu_layout.shape(p), cpu_layout.scratch(p), cpu_lazy_layout.bench(p)
