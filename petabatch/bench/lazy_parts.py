@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 
 from petabatch.engine.lazy_loop import LazyLoop
@@ -31,18 +32,19 @@ _PARTS = {
 def lazy_parts(loop: LazyLoop) -> dict[str, float]:
     """Return the seconds of processor time that a step of the slice spends on each part.
 
-    Steps are made from the slice's state, again and again; what it remembers for lazy steps is void after.
+    Steps are made from the slice's state, again and again; it is void after.
     """
     p = loop.patches
     s, work, bench = cpu_layout.shape(p), cpu_layout.scratch(p), cpu_lazy_layout.bench(p)
     weights = cpu_lazy_layout.features(p, cpu_layout.packed(loop.weights, p).groups)
     cpu_lazy_layout.fill(loop.weights[0], p, weights)
-    kept = [array.copy() for array in loop.sleep]
-    ends = (loop.image, loop.factor, loop.recon.copy(), loop.error.copy(), loop.sleep, weights, loop.cell)
+    changed = [*loop.sleep, loop.recon, loop.error]
+    kept = [array.copy() for array in changed]
+    ends = (loop.image, loop.factor, loop.recon, loop.error, loop.sleep, weights, loop.cell)
     numbers = (loop.e, loop.rest, loop.fading, max(1, int(loop.age[0])), s, work, bench)
 
     def seconds(last: int) -> float:
-        for array, before in zip(loop.sleep, kept, strict=True):
+        for array, before in zip(changed, kept, strict=True):
             array[...] = before
         for array in weights:
             array.sum()  # in a loop of steps they are in the cache
@@ -55,5 +57,5 @@ def lazy_parts(loop: LazyLoop) -> dict[str, float]:
     begin = time.perf_counter()
     while len(turns) < _LEAST or (len(turns) < _MOST and time.perf_counter() - begin < _BUDGET):
         turns.append([seconds(last) for last in range(RECONSTRUCTION + 1)])
-    until = [min(times) for times in zip(*turns, strict=True)]
+    until = {last: statistics.median(times) for last, times in enumerate(zip(*turns, strict=True))}
     return {name: max(0.0, until[last] - until[last - 1]) for last, name in _PARTS.items()}

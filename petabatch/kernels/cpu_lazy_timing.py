@@ -29,6 +29,7 @@ def part_of_step(
     filter_rows(image, factor, recon, 0, s.height, e, rest, lead - state.lead[0], s, error, state, own.change)
     state.lead[0] = lead
     for tile in range(work.strips.shape[0]):
+        work.strips[tile] = 0
         start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
         begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
         walk(own.change, begin, end, s, work.places, own.column, state.path)
