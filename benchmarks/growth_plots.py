@@ -6,6 +6,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+WALL, FLOOR, BASE = 0, 3, 4
+"""Where they stand among what is kept of a point; see `growth.py`."""
 PLOTS = Path(__file__).parent / "plots"
 COLOURS = {"dense": "tab:blue", "lazy": "tab:green", "auto": "tab:orange"}
 NAMES = {"dense": "all units computed (dense)", "lazy": "silent units sleep (lazy)", "auto": "auto"}
@@ -30,23 +32,36 @@ def draw(results: dict[str, Any]) -> None:
 
 
 def _axis(axes: Any, name: str, found: dict[str, Any]) -> None:
-    points, sparsity = found["points"], name == "sparsity"
+    sparsity, relative = name == "sparsity", name == "slices"
+    points = [p for p in found["points"] if not p["name"].endswith("again")]
+    points.sort(key=lambda p: p["active"] if sparsity else p["x"])
     x = [100 * p["active"] if sparsity else p["x"] for p in points]
-    order = sorted(range(len(x)), key=x.__getitem__)
-    x = [x[i] for i in order]
 
-    def column(kernel: str, index: int) -> list[float]:
-        return [1e6 * statistics.median(points[i]["times"][kernel][index]) for i in order]
+    def times(p: dict[str, Any], kernel: str, index: int) -> list[float]:
+        """Return what each round found, of slices against the base point measured beside it."""
+        mine = p["times"][kernel]
+        if relative:
+            return [a / b for a, b in zip(mine[WALL], mine[BASE], strict=True)]
+        return [1e6 * value for value in mine[index]]
 
     kernels = list(points[0]["times"])
     for kernel in kernels:
-        times = [points[i]["times"][kernel][0] for i in order]
-        low = [1e6 * (statistics.median(t) - min(t)) for t in times]
-        high = [1e6 * (max(t) - statistics.median(t)) for t in times]
+        rounds = [times(p, kernel, WALL) for p in points]
+        middle = [statistics.median(one) for one in rounds]
+        low = [statistics.median(one) - min(one) for one in rounds]
+        high = [max(one) - statistics.median(one) for one in rounds]
         style = {"color": COLOURS[kernel], "label": NAMES[kernel], "ms": 4, "lw": 1.2, "capsize": 2}
-        axes.errorbar(x, column(kernel, 0), [low, high], fmt=MARKS[kernel], **style)
-    axes.plot(x, column(kernels[0], 3), "k:", label="floor: two dense sgemm")
-    axes.set(xlabel="active units (%)" if sparsity else found["label"], ylabel="us for a step of a slice")
+        axes.errorbar(x, middle, [low, high], fmt=MARKS[kernel], **style)
+    if relative:
+        axes.axhspan(0.95, 1.05, color="0.9", label="within 5 %", zorder=0)
+    else:
+        floor = [statistics.median(times(p, kernels[0], FLOOR)) for p in points]
+        axes.plot(x, floor, "k:", label="floor: two dense sgemm")
+    cost = "time of a step of a slice"
+    axes.set(
+        xlabel="active units (%)" if sparsity else found["label"],
+        ylabel=f"{cost}, over that of {found['base']} slices" if relative else f"{cost} (us)",
+    )
     axes.set_xscale("log", base=2 if name == "features" else 10)
     if found["power"]:
         axes.set_yscale("log")
