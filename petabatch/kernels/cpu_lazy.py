@@ -36,8 +36,8 @@ _ZERO = np.float32(0)
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def wake_tile(
-    tile: int, age: int, rescale: bool, look: bool, units: Units, state: Sleep, weights: Features,
-    c: Cell, t: Fading, s: Shape, work: Scratch, own: Bench,
+    tile: int, age: int, rescale: bool, look: bool, state: Sleep, weights: Features, c: Cell, t: Fading,
+    s: Shape, work: Scratch, own: Bench,
 ) -> tuple[int, int]:  # fmt: skip
     """Compute the units of a tile that are due, write its strip, return how many were due and are active.
 
@@ -107,7 +107,7 @@ def advance_lazily(
         due, silent = 0, 0
         for tile in range(tiles):
             found, active = wake_tile(
-                tile, age, rescale, watched[step], units, state, weights, c, t, s, work, own
+                tile, age, rescale, watched[step], state, weights, c, t, s, work, own
             )  # fmt: skip
             due, silent = due + found, silent + found - active
         computed += due

@@ -78,7 +78,7 @@ def advance_lazily_in_rows(
     def wake(step: int, rescale: bool, tiles: Iterator[int], thread: int) -> int:
         silent, look, own = 0, bool(watched[step]), (s, crew.works[thread], crew.benches[thread])
         for tile in tiles:
-            due, active = wake_tile(tile, age, rescale, look, units, state, weights, c, t, *own)
+            due, active = wake_tile(tile, age, rescale, look, state, weights, c, t, *own)
             silent += due - active
         return silent
 

@@ -24,8 +24,8 @@ NAME = "lazy"
 KEYS = tuple(f"{NAME}/{name}" for name in ("filtered", "history", "age"))
 AWAKE = -1
 """The age that says: all units are computed until the next image is shown."""
-MOST_ACTIVE = 1 / 8
-"""Share of active units above which computing all units is faster; see `benchmarks/bench_lazy.py`."""
+MOST_ACTIVE = 0.15
+"""Share of active units above which computing all units is faster; see `benchmarks/growth.py sparsity`."""
 _LASTING = 0.5
 """Time constants for which an image must be shown to pay for the start; see `benchmarks/bench_lazy.py`."""
 _LEAST = 1_000_000

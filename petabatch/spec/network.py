@@ -54,7 +54,7 @@ class Run(Model):
     """Which kernels make the steps: the fast ones where they apply, or the readable reference, `array`. On
     the CPU the fast ones are `lazy` (silent units are not computed before they could become active: exact,
     and for layers of type lca) where it pays, else `dense`; with `auto`, slices that begin an image with more
-    than an eighth of their units active compute all while it is shown. On a GPU they are `display` (a slice
+    than 15 % of their units active compute all while it is shown. On a GPU they are `display` (a slice
     stays on a multiprocessor for a whole display) where a slice is small enough, else `step`."""
     tf32: Flag = False
     """On a GPU: let tensor cores make the drive of `kernel = "step"`, which `auto` then takes, and the matrix
