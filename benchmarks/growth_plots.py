@@ -62,7 +62,8 @@ def _axis(axes: Any, name: str, found: dict[str, Any]) -> None:
         xlabel="active units (%)" if sparsity else found["label"],
         ylabel=f"{cost}, over that of {found['base']} slices" if relative else f"{cost} (us)",
     )
-    axes.set_xscale("log", base=2 if name == "features" else 10)
+    if not sparsity:
+        axes.set_xscale("log", base=2 if name == "features" else 10)
     if found["power"]:
         axes.set_yscale("log")
     else:
