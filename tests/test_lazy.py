@@ -413,6 +413,18 @@ def test_a_run_of_another_kernel_goes_on_lazily_and_back() -> None:
         np.testing.assert_allclose(collect(second)["layers/V1/A"][-1], expected, rtol=1e-3, atol=2e-4)
 
 
+def test_what_another_version_remembered_is_begun_anew_from_the_potentials() -> None:
+    plan = schedule(build(lazily(images(2))))
+    first, second = Engine(plan, Serial(), 1), Engine(plan, Serial(), 1)
+    first.start()
+    next(step for step in first.run() if step == 20)
+    kept = saved(first)
+    kept[f"{NAME}/history"] = np.full((2, 3, 4, 5), 1e6, np.float32)
+    second.resume(20, kept)
+    expected = collect(first)["layers/V1/A"][-1]
+    np.testing.assert_allclose(collect(second)["layers/V1/A"][-1], expected, rtol=1e-3, atol=2e-4)
+
+
 def test_what_cannot_sleep_is_refused_by_name_and_dense_by_itself() -> None:
     data = images(1)
 

@@ -70,7 +70,9 @@ class State:
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the arrays of a checkpoint."""
         saved = self.saved()
-        if not arrays.keys() >= set(lazy.KEYS):  # made by another kernel
+        remembered = {key: array.shape for key, array in saved.items() if key in lazy.KEYS}
+        if any(key not in arrays or arrays[key].shape != shape for key, shape in remembered.items()):
+            # Made by another kernel, or by a version that kept it in another order.
             saved = {key: array for key, array in saved.items() if key not in lazy.KEYS}
         for key, array in saved.items():
             array[...] = self.xp.asarray(arrays[key])
