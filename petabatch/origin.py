@@ -87,8 +87,8 @@ def _take(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # One of the two runs may have ended its displays early: a slice then starts out awake.
-    # One of the two may be lazy: it begins anew from V.
-    for key in _OWN & (here.keys() ^ there.keys()):
+    own = _OWN & (here.keys() ^ there.keys())
+    for key in own if lazy.goes_on(mine, arrays) else own.union(lazy.KEYS):
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))

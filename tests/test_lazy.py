@@ -37,7 +37,7 @@ from petabatch.kernels.vector import operations, pair_operations
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
 from petabatch.network.graph import build
-from petabatch.network.lazy import AWAKE, KEYS, MOST_ACTIVE, NAME
+from petabatch.network.lazy import AWAKE, KEYS, MOST_ACTIVE, NAME, goes_on
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
@@ -423,6 +423,14 @@ def test_what_another_version_remembered_is_begun_anew_from_the_potentials() -> 
     second.resume(20, kept)
     expected = collect(first)["layers/V1/A"][-1]
     np.testing.assert_allclose(collect(second)["layers/V1/A"][-1], expected, rtol=1e-3, atol=2e-4)
+
+
+def test_slices_go_on_from_all_that_is_remembered_or_from_nothing_of_it() -> None:
+    here = {key: np.zeros((2, 5)) for key in KEYS}
+    assert goes_on(here, {key: np.zeros((7, 5)) for key in KEYS})  # another batch
+    assert not goes_on(here, {**here, KEYS[1]: np.zeros((2, 3, 4))})
+    assert not goes_on(here, {KEYS[0]: here[KEYS[0]]})
+    assert goes_on({}, here)  # nobody sleeps here
 
 
 def test_what_cannot_sleep_is_refused_by_name_and_dense_by_itself() -> None:

@@ -70,9 +70,7 @@ class State:
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the arrays of a checkpoint."""
         saved = self.saved()
-        remembered = {key: array.shape for key, array in saved.items() if key in lazy.KEYS}
-        if any(key not in arrays or arrays[key].shape != shape for key, shape in remembered.items()):
-            # Made by another kernel, or by a version that kept it in another order.
+        if not lazy.goes_on(saved, arrays):
             saved = {key: array for key, array in saved.items() if key not in lazy.KEYS}
         for key, array in saved.items():
             array[...] = self.xp.asarray(arrays[key])

@@ -8,6 +8,7 @@ device. With `kernel = "auto"`, nobody sleeps while an image is shown at whose s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from petabatch.errors import Problem
@@ -15,7 +16,7 @@ from petabatch.kernels.cpu_lazy_layout import kept_units
 from petabatch.layers import LCA
 from petabatch.network.fuse import Loop, find_loop
 from petabatch.spec.parts import Layer
-from petabatch.variable import Variable
+from petabatch.variable import Array, Variable
 
 if TYPE_CHECKING:
     from petabatch.network.graph import Graph
@@ -72,6 +73,14 @@ def variables(graph: Graph) -> dict[str, Variable]:
             dtype="int64",
         ),
     }
+
+
+def goes_on(here: Mapping[str, Array], there: Mapping[str, Array]) -> bool:
+    """Say whether slices can go on from what a checkpoint remembers; else they begin anew from V.
+
+    They can't where another kernel made it, or a version of petabatch that kept it in another order.
+    """
+    return all(k in there and there[k].shape[1:] == here[k].shape[1:] for k in KEYS if k in here)
 
 
 def check_kernel(graph: Graph) -> list[Problem]:
