@@ -20,6 +20,8 @@ from petabatch.kernels.cpu_lazy_timing import (
 _LEAST, _MOST = 3, 25
 """Times that each is measured: most unless that takes longer than the seconds of `_BUDGET`."""
 _BUDGET = 2.0
+_TICK = 1e-9
+"""Seconds that a part takes at least, where the clock sees none."""
 _PARTS = {
     ERROR: "residual",
     ALARMS: "alarms",
@@ -58,4 +60,4 @@ def lazy_parts(loop: LazyLoop) -> dict[str, float]:
     while len(turns) < _LEAST or (len(turns) < _MOST and time.perf_counter() - begin < _BUDGET):
         turns.append([seconds(last) for last in range(RECONSTRUCTION + 1)])
     until = {last: statistics.median(times) for last, times in enumerate(zip(*turns, strict=True))}
-    return {name: max(0.0, until[last] - until[last - 1]) for last, name in _PARTS.items()}
+    return {name: max(_TICK, until[last] - until[last - 1]) for last, name in _PARTS.items()}

@@ -61,12 +61,14 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
     whole = spent.pop("all") + spent.get("update", 0.0)
     spent["learning"] = spent.get("learning", 0.0) + spent.pop("update", 0.0)
     steps = spent.pop("steps")
-    found = _kernels(trial, engine)
-    if isinstance(engine.lanes[0].fused, LazyLoop):
-        found = {name: seconds * steps / sum(found.values()) for name, seconds in found.items()}
+    fused = engine.lanes[0].fused
+    if isinstance(fused, LazyLoop) and fused.sleeps:
+        parts = lazy_parts(fused)
+        found = {name: steps * seconds / sum(parts.values()) for name, seconds in parts.items()}
     else:
-        found = {name: seconds * trial.slice_steps for name, seconds in found.items()}
+        found = {name: seconds * trial.slice_steps for name, seconds in _kernels(trial, engine).items()}
         rest = steps - sum(found.values())
+        # What can't be, when a busy machine disturbed the kernels more than the steps, is not shown.
         found = {**found, "membrane update": rest} if found and rest > 0 else {"steps": steps}
     found |= spent
     found["other"] = whole - sum(found.values())
@@ -76,8 +78,6 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
 def _kernels(trial: Trial, engine: Engine) -> dict[str, float]:
     """Return the seconds per slice and step of the kernels that can be run alone."""
     loop, p, lane = trial.loop, trial.patches, engine.lanes[0]
-    if isinstance(lane.fused, LazyLoop):
-        return lazy_parts(lane.fused)
     if loop is None or p is None or not isinstance(lane.fused, FusedLoop):
         return {}
     arrays, step = lane.arrays, engine.step

@@ -55,6 +55,11 @@ class LazyLoop(FusedLoop):
         self._behind = False
         """V is that of a step before."""
 
+    @property
+    def sleeps(self) -> bool:
+        """Say whether units may sleep while this image is shown."""
+        return bool(self.age[0] != AWAKE)
+
     def load_weights(self) -> None:
         """Put the weights in reading order; to be called by each thread when they may have changed."""
         super().load_weights()
@@ -67,7 +72,7 @@ class LazyLoop(FusedLoop):
         """Make steps first+1 .. last; return the sums of those that `watch` looks at, `[steps, 1, 3]`."""
         if fresh and last > first:
             self._choose()
-        if self.age[0] == AWAKE:
+        if not self.sleeps:
             return super().run(first, last, fresh)
         space, mine, steps = self._space(), self._lazy_space(), last - first
         watched, sums = self.watch.due(first, last), np.zeros((steps, 3))
@@ -101,7 +106,7 @@ class LazyLoop(FusedLoop):
 
         To be called by the thread that made the steps, which has the weights.
         """
-        if self.age[0] == AWAKE:
+        if not self.sleeps:
             return
         if self._behind:
             self._write_potentials(anew=True)
@@ -117,7 +122,7 @@ class LazyLoop(FusedLoop):
         if np.count_nonzero(self.units.A) > self.most * self.units.A.size:
             self.show()
             self.age[...], self._known = AWAKE, False
-        elif self.age[0] == AWAKE:
+        elif not self.sleeps:
             self.age[...] = 0
 
     def _begin(self, fresh: bool, crew: Crew | None) -> None:

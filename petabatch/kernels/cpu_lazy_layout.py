@@ -73,7 +73,7 @@ class Due(NamedTuple):
     norm: Array
     path: Array
     alarm: Array
-    """Of a unit without room to sleep: slope c + path; then the alarm."""
+    """First slope c + path, then the alarm."""
 
 
 class Bench(NamedTuple):

@@ -46,16 +46,9 @@ def potential(product: Any, history: Any, fade: Any) -> Any:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def update_due(
-    count: int,
-    first: int,
-    age: int,
-    state: Sleep,
-    weights: Features,
-    c: Cell,
-    t: Fading,
-    due: Due,
+    count: int, first: int, age: int, state: Sleep, weights: Features, c: Cell, t: Fading, due: Due,
     marks: Any,
-) -> None:
+) -> None:  # fmt: skip
     """Update `count` units of which products are known, set alarms, and mark who is active.
 
     The chunk's first position is `first`. All is read, then computed in vectors, then written.
