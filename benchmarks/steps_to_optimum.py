@@ -31,8 +31,9 @@ from petabatch.probes import Energy, Optimality
 from petabatch.report.stability import step_limits
 from petabatch.sources import Photographs
 from petabatch.spec.network import Network, Run
-from petabatch.spec.parts import Initial, Layer, Probe
+from petabatch.spec.parts import Layer, Probe
 from petabatch.spec.schedule import Every
+from petabatch.spec.weights import Initial
 from petabatch.weights import L2
 
 LEARNED = Path(__file__).parents[1] / "params" / "dictionary_8x8x3.npy"

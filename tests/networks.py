@@ -17,8 +17,9 @@ from petabatch.network.sparse_coding import sparse_coding
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L0, Energy
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
-from petabatch.spec.parts import DISPLAY, Initial, Source
+from petabatch.spec.parts import DISPLAY, Source
 from petabatch.spec.schedule import Every
+from petabatch.spec.weights import Initial
 from petabatch.weights import L2
 
 

@@ -14,7 +14,7 @@ from petabatch.errors import ParamsError
 from petabatch.learning import Hebbian, Revive
 from petabatch.network.graph import build
 from petabatch.spec.network import ConnectionOutput, Network, Output
-from petabatch.spec.parts import Learning
+from petabatch.spec.weights import Learning
 from petabatch.weights import Gaussian
 
 

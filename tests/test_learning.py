@@ -11,7 +11,7 @@ from networks import images, lca_network
 
 from petabatch import memory, openpv
 from petabatch.learning import Adam, Hebbian, Oja, RateDecay
-from petabatch.spec.parts import Learning
+from petabatch.spec.weights import Learning
 from petabatch.variable import Variable
 
 SHAPE = (1, 1, 1, 3, 2, 2, 1)

@@ -21,7 +21,7 @@ from petabatch.network.graph import build
 from petabatch.random import stream
 from petabatch.sources import ImageArray
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Initial, Normalize
+from petabatch.spec.weights import Initial, Normalize
 from petabatch.weights import (
     L2,
     ContrastZeroMean,

@@ -9,7 +9,8 @@ from petabatch.geometry import GeometryError, Link, link, weight_shape
 from petabatch.kernels.array import ArrayKernels
 from petabatch.learning.revive import Revive
 from petabatch.spec.model import Count, NonNegative, OneOf
-from petabatch.spec.parts import Connection, Initial, Layer, Learning, Normalize, Wiring
+from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.spec.weights import Initial, Learning, Normalize
 from petabatch.variable import Array, Border, Variable
 
 

@@ -20,7 +20,7 @@ from petabatch.layers import FISTA, LCA
 from petabatch.network.fuse import Loop, find_loop
 from petabatch.network.membrane import TIME_SCALES, numbers, pace, units
 from petabatch.network.plan import Plan
-from petabatch.spec.parts import Learning
+from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
 _spaces = threading.local()

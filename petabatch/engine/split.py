@@ -21,7 +21,8 @@ from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.probes import L0
 from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Initial, Probe, Reading
+from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.weights import Initial
 from petabatch.variable import Array
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from petabatch.spec.model import Count, Finite, Fraction, Index, Model
-from petabatch.spec.parts import Learning
+from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
 

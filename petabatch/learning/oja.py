@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from petabatch.spec.model import Finite
-from petabatch.spec.parts import Learning
+from petabatch.spec.weights import Learning
 from petabatch.variable import Array, Variable
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.random import stream
 from petabatch.spec.model import Count, Model, OneOf
-from petabatch.spec.parts import Initial
+from petabatch.spec.weights import Initial
 from petabatch.variable import Array
 
 

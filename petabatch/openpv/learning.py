@@ -8,8 +8,8 @@ from typing import Any
 
 from petabatch.learning import Hebbian, RateDecay
 from petabatch.openpv.parameters import one_of
-from petabatch.spec.parts import Normalize
 from petabatch.spec.schedule import Every
+from petabatch.spec.weights import Normalize
 from petabatch.weights import L2, ContrastZeroMean, Max, Sum
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.sources.memory import Data
-from petabatch.spec.parts import Initial
+from petabatch.spec.weights import Initial
 from petabatch.weights.fit import fit
 
 

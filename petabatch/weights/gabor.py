@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from petabatch.spec.model import Finite, Positive
-from petabatch.spec.parts import Initial
+from petabatch.spec.weights import Initial
 from petabatch.weights.grid import turned
 
 

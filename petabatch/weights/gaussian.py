@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.spec.model import Finite, NonNegative
-from petabatch.spec.parts import Initial
+from petabatch.spec.weights import Initial
 
 
 class Gaussian(Initial):

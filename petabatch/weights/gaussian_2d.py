@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.spec.model import Finite, Positive
-from petabatch.spec.parts import Initial
+from petabatch.spec.weights import Initial
 from petabatch.weights.grid import turned
 
 

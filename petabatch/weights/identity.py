@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.spec.parts import Initial
+from petabatch.spec.weights import Initial
 
 
 class IdentityWeights(Initial):

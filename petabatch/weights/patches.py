@@ -10,7 +10,8 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.spec.model import Flag, OneOf
-from petabatch.spec.parts import Initial, Source
+from petabatch.spec.parts import Source
+from petabatch.spec.weights import Initial
 
 _TRIES = 100
 

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.spec.model import Positive
-from petabatch.spec.parts import Normalize
+from petabatch.spec.weights import Normalize
 from petabatch.variable import Array
 
 _AXES = {"pre": (-3, -2, -1), "post": (-6, -5, -4, -3, -2)}

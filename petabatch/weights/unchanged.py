@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from petabatch.spec.parts import Normalize
+from petabatch.spec.weights import Normalize
 from petabatch.variable import Array
 
 

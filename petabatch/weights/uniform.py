@@ -9,7 +9,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.spec.model import Finite, Fraction
-from petabatch.spec.parts import Initial
+from petabatch.spec.weights import Initial
 
 
 class Uniform(Initial):

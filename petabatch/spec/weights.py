@@ -1,0 +1,104 @@
+"""The abstract parts that make the weights of a connection: how they start, are normalised, and learn."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any, ClassVar
+
+import numpy as np
+
+from petabatch.spec.model import Flag, Part
+from petabatch.spec.parts import DISPLAY
+from petabatch.spec.schedule import Schedule
+from petabatch.variable import Array, Variable
+
+
+class Initial(Part):
+    """How weights start."""
+
+    kind: ClassVar[str] = "weight initialiser"
+    type: str
+
+    @abstractmethod
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return float64 weights `[..., nf_pre, nyp, nxp, nf_post]`; leading axes are kernels, if several."""
+
+
+class Normalize(Part):
+    """What is done to weights at the start and after each update."""
+
+    kind: ClassVar[str] = "normaliser"
+    type: str
+    at_start: Flag = True
+    """Normalise the first weights."""
+    at_updates: Flag = True
+    """Normalise after each update."""
+    together: tuple[str, ...] = ()
+    """Connections normalised with this one, as if their weights were one array (NormalizeGroup of the
+    original); they have no `normalize` of their own."""
+
+    @abstractmethod
+    def apply(self, weights: Array, xp: Any) -> None:
+        """Normalise `[lanes or 1, ky, kx, nf_pre, nyp, nxp, nf_post]` in place."""
+
+    def apply_together(self, several: Sequence[Array], xp: Any) -> None:
+        """Normalise several arrays in place as one whose patches hold all their weights."""
+        if len(several) == 1:
+            self.apply(several[0], xp)
+            return
+        flat = [weights.reshape(*weights.shape[:4], 1, 1, -1) for weights in several]
+        joint = xp.concatenate(flat, axis=-1)
+        self.apply(joint, xp)
+        ends = list(accumulate(weights.shape[-1] for weights in flat))
+        for weights, end in zip(several, ends, strict=True):
+            size = weights[0, 0, 0, 0].size
+            weights[...] = joint[..., end - size : end].reshape(weights.shape)
+
+
+class Learning(Part):
+    """How a plastic connection turns activities into weight changes."""
+
+    kind: ClassVar[str] = "learning rule"
+    type: str
+    every: Schedule = DISPLAY
+    """When the weights are updated: at the end of these steps."""
+    offset: int = 0
+    """Steps by which the updates come later than the schedule says."""
+
+    @property
+    @abstractmethod
+    def against(self) -> str | None:
+        """Name the layer whose activity is multiplied with the pre layer's; None is the post layer."""
+
+    @property
+    @abstractmethod
+    def counted(self) -> bool:
+        """Say whether `change` needs the number of active pre units behind each weight."""
+
+    def tally(self, pre: Array) -> Array:
+        """Return what `counts` sums: by default 1 for each active pre unit."""
+        return (pre != 0).astype(pre.dtype)
+
+    @abstractmethod
+    def variables(self, weights: Variable) -> Sequence[Variable]:
+        """Declare state of the rule, shaped like the weights, as a momentum."""
+
+    @abstractmethod
+    def change(
+        self,
+        weights: Array,
+        product: Array,
+        counts: Array | None,
+        state: Mapping[str, Array],
+        update: int,
+        slices: int,
+        xp: Any,
+    ) -> None:
+        """Change `weights` in place at update number `update` (from 0).
+
+        `product` is the sum of pre times post over positions (and over `slices` slices, for mode
+        `extra_shared`), shaped like the weights; `counts` how many pre units were active in that sum, the
+        same for all post features: its last axis has length one.
+        """
