@@ -19,10 +19,14 @@ import numpy as np
 import threadpoolctl
 from bench_lca_step import clock, floor, patches
 
+from petabatch.engine.steppers import bind as membrane
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu, cpu_layout, cpu_lazy, cpu_lazy_layout, cpu_lazy_motion
+from petabatch.kernels.cpu import layout as cpu_layout
+from petabatch.kernels.cpu import step as cpu
+from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
+from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
+from petabatch.kernels.cpu.lazy import step as cpu_lazy
 from petabatch.layers import LCA
-from petabatch.network import membrane
 from petabatch.sources.photographs import Photographs
 
 THRESHOLD = 0.55

@@ -19,10 +19,11 @@ import numpy as np
 import threadpoolctl
 
 from petabatch import geometry
+from petabatch.engine.steppers import bind as membrane
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu, cpu_layout
+from petabatch.kernels.cpu import layout as cpu_layout
+from petabatch.kernels.cpu import step as cpu
 from petabatch.layers import LCA
-from petabatch.network import membrane
 
 ROUNDS = 15
 # image, channels, features, patch, stride, warm-up steps, fraction of active units to aim at

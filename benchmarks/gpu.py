@@ -25,7 +25,7 @@ import gpu_speed
 from gpu_speed import WORKLOADS
 
 from petabatch.bench.machine import machine
-from petabatch.engine import gpu
+from petabatch.engine.gpu import device as gpu
 
 BUDGET = 540.0
 """Seconds after which no further part is begun."""

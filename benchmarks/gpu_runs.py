@@ -14,9 +14,10 @@ from unittest.mock import patch
 import numpy as np
 from gpu_speed import relative
 
-from petabatch import catalog, session, simulation  # noqa: F401
+from petabatch import builtins as catalog  # noqa: F401
+from petabatch import session, simulation
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu import choose
+from petabatch.engine.gpu.device import choose
 from petabatch.errors import StoppedEarly
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule

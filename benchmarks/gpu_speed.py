@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from petabatch import geometry
-from petabatch.engine import gpu
+from petabatch.engine.gpu import device as gpu
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cpu_units import LEAKY, Units, cell
+from petabatch.kernels.cpu.rules import LEAKY, Units, cell
 from petabatch.kernels.cuda.loop import LoopKernels
 from petabatch.layers.transfer import Transfer
 

@@ -30,7 +30,7 @@ from sporco.admm import cbpdn as admm
 from sporco.pgm import cbpdn as pgm
 from threadpoolctl import threadpool_limits
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.connections import Conv
 from petabatch.layers import FISTA, Input
 from petabatch.network.sparse_coding import sparse_coding

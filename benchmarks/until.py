@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import petabatch
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.layers import FISTA, HeavyBall
 from petabatch.probes import Optimality
 from petabatch.spec.network import LayerOutput, Network, Output, Until

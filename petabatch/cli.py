@@ -134,7 +134,7 @@ def info(
     devices: Annotated[bool, typer.Option("--devices", help="Show the GPUs, or why there are none.")] = False,
 ) -> None:
     """Tell what a run is and how far it got; without a directory, what this installation has."""
-    from petabatch.engine.gpu import report
+    from petabatch.engine.gpu.device import report
     from petabatch.report import information
 
     if devices:
@@ -181,7 +181,7 @@ def schema(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference of all keys.")] = False,
 ) -> None:
     """Print the JSON Schema of params files, for editors."""
-    from petabatch import catalog  # noqa: F401
+    from petabatch import builtins as catalog  # noqa: F401
     from petabatch.spec.reference import markdown
     from petabatch.spec.schema import json_schema
 

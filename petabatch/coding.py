@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.connections import Conv
 from petabatch.errors import InputError
 from petabatch.layers import FISTA, Input

@@ -12,9 +12,9 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import watched
 from petabatch.progress import Progress
 from petabatch.results import open as open_results
-from petabatch.signals import StopFlag, watch
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
+from petabatch.stop_signals import StopFlag, watch
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import Status, write_index

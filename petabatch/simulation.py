@@ -10,21 +10,21 @@ from typing import Literal
 
 from petabatch import catalog  # noqa: F401  (makes every built-in type known)
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu import choose
+from petabatch.engine.gpu.device import choose
 from petabatch.engine.split import Split
 from petabatch.errors import ParamsError, RunDirectoryError
 from petabatch.logs import log, silence, to_file
 from petabatch.network.graph import build
 from petabatch.network.plan import Plan, schedule
-from petabatch.origin import set_out
-from petabatch.parallel.agree import agree_on, fingerprint
 from petabatch.parallel.comm import Comm
+from petabatch.parallel.consistency import agree_on, fingerprint
 from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
 from petabatch.session import Session
 from petabatch.sources.memory import held
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.spec.network import Network
+from petabatch.start_from import set_out
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after

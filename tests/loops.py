@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from petabatch import geometry
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cpu_layout import Dictionary, Scratch, packed, scratch, shape
-from petabatch.kernels.cpu_pace import Pace
-from petabatch.kernels.cpu_units import (
+from petabatch.kernels.cpu import step as cpu
+from petabatch.kernels.cpu.controllers import Pace
+from petabatch.kernels.cpu.layout import Dictionary, Scratch, packed, scratch, shape
+from petabatch.kernels.cpu.rules import (
     ACCELERATED,
     GRADIENT,
     HEAVY_BALL,

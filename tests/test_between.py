@@ -15,13 +15,14 @@ from strict_arrays import far
 from test_gpu import MISSING, network, window
 from test_reduction import changes, exact_sum
 
-from petabatch.engine import between, gpu
-from petabatch.engine.between import SumBeside
 from petabatch.engine.engine import Engine
+from petabatch.engine.gpu import device as gpu
 from petabatch.errors import NonFiniteError
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
+from petabatch.parallel import gpu_sums as between
 from petabatch.parallel.comm import Serial, share
+from petabatch.parallel.gpu_sums import SumBeside
 from petabatch.parallel.reduce import ExactSum, fast_sums
 
 SLICES = 7

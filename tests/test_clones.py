@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from networks import images, lca_network
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.connections import Clone
 from petabatch.errors import ParamsError
 from petabatch.learning import Hebbian, Revive

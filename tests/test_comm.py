@@ -14,8 +14,8 @@ import pytest
 from mpi.launcher import mpirun
 
 from petabatch.errors import ResourceError
-from petabatch.parallel.agree import RanksDisagree, agree
 from petabatch.parallel.comm import Serial, share, shares
+from petabatch.parallel.consistency import RanksDisagree, agree
 from petabatch.parallel.launch import connect, launched_ranks
 
 PROGRAM = Path(__file__).parent / "mpi" / "program.py"

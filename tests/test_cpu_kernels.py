@@ -26,11 +26,11 @@ from numba import njit
 
 from petabatch import geometry
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu
-from petabatch.kernels.cpu_gradient import dictionary_gradient, sums
-from petabatch.kernels.cpu_layout import Dictionary, Scratch, dictionary, pack, scratch, shape
-from petabatch.kernels.cpu_rows import advance_rows
-from petabatch.kernels.vector import lowest_bit, operations
+from petabatch.kernels.cpu import step as cpu
+from petabatch.kernels.cpu.gradient import dictionary_gradient, sums
+from petabatch.kernels.cpu.layout import Dictionary, Scratch, dictionary, pack, scratch, shape
+from petabatch.kernels.cpu.simd import lowest_bit, operations
+from petabatch.kernels.cpu.threads import advance_rows
 from petabatch.layers.transfer import Transfer
 
 some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -18,8 +18,9 @@ from loops import NUMPY, TRANSFERS, Guards, assert_same_bits, geometries, plain
 
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_units import ACCELERATED, HEAVY_BALL, LEAKY, Cell, Units, cell
-from petabatch.kernels.cuda import cut, source
+from petabatch.kernels.cpu.rules import ACCELERATED, HEAVY_BALL, LEAKY, Cell, Units, cell
+from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda import tiling as cut
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.loop import Choice, LoopKernels
 from petabatch.layers.transfer import Transfer

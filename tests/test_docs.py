@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from petabatch import catalog, simulation
+from petabatch import builtins as catalog
+from petabatch import simulation
 from petabatch.spec.reference import markdown
 
 REPOSITORY = Path(__file__).parents[1]

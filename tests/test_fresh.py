@@ -11,12 +11,12 @@ import numba
 import pytest
 
 from petabatch.errors import ResourceError
-from petabatch.kernels.fresh import keep_fresh
+from petabatch.kernels.cache import invalidate_stale
 
 CALLEE = "from numba import njit\n@njit(cache=True)\ndef callee():\n    return {}\n"
 CALLER = """from pathlib import Path
-from petabatch.kernels.fresh import keep_fresh
-keep_fresh(Path(__file__).parent)
+from petabatch.kernels.cache import invalidate_stale
+invalidate_stale(Path(__file__).parent)
 from numba import njit
 from callee import callee
 @njit(cache=True)
@@ -57,7 +57,7 @@ def test_kernels_are_kept_where_there_is_room_for_them(
     def place(environment: str = "") -> Path:
         monkeypatch.setattr(numba.config, "CACHE_DIR", "")
         monkeypatch.setenv("NUMBA_CACHE_DIR", environment)
-        keep_fresh(package)
+        invalidate_stale(package)
         assert os.environ["NUMBA_CACHE_DIR"] == numba.config.CACHE_DIR
         return Path(numba.config.CACHE_DIR)
 

@@ -10,7 +10,7 @@ from networks import assert_same, collect, images, lca_network, simulate
 from optimum import problem
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.fused import FusedLoop
+from petabatch.engine.steppers.dense import FusedLoop
 from petabatch.layers import (
     FISTA,
     ISTA,

@@ -19,10 +19,10 @@ from test_surround import MIRRORED
 from test_surround import network as with_margins
 
 from petabatch import session, simulation
-from petabatch.engine import gpu
 from petabatch.engine.engine import Engine
-from petabatch.engine.fused_gpu import GpuLoop
-from petabatch.engine.resident import slice_bytes
+from petabatch.engine.gpu import device as gpu
+from petabatch.engine.gpu.arrays import slice_bytes
+from petabatch.engine.steppers.cuda import GpuLoop
 from petabatch.errors import ResourceError, StoppedEarly
 from petabatch.layers.timescale import KneeTimeScale
 from petabatch.network.graph import build

@@ -11,14 +11,14 @@ from loops import plain
 from test_fused import CODES, SCALES, network
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.fused_gpu import GpuLoop
+from petabatch.engine.steppers.bind import numbers
+from petabatch.engine.steppers.cuda import GpuLoop
 from petabatch.errors import ResourceError
-from petabatch.kernels.cpu_units import Units
+from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.layers import FISTA
 from petabatch.network.graph import build
-from petabatch.network.membrane import numbers
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.report.kernels import kernels

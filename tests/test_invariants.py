@@ -9,7 +9,7 @@ import pytest
 from networks import assert_same, collect, images, lca_network, simulate
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.fused import FusedLoop
+from petabatch.engine.steppers.dense import FusedLoop
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial

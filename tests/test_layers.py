@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from networks import GivenImages, images, lca_network
 from pydantic import ValidationError
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.connections import Identity, Pool
 from petabatch.errors import NonFiniteError
 from petabatch.kernels.array import ArrayKernels

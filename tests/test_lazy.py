@@ -26,14 +26,17 @@ from networks import collect, images, lca_network, simulate
 from numba import njit
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.lazy_loop import LazyLoop
+from petabatch.engine.steppers.lazy import LazyLoop
 from petabatch.errors import ParamsError
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion, cpu_lazy_state
-from petabatch.kernels.cpu_layout import shape
-from petabatch.kernels.cpu_lazy_rows import Crew, advance_lazily_in_rows
-from petabatch.kernels.cpu_units import Units
-from petabatch.kernels.vector import operations, pair_operations
+from petabatch.kernels.cpu.layout import shape
+from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
+from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
+from petabatch.kernels.cpu.lazy import state as cpu_lazy_state
+from petabatch.kernels.cpu.lazy import step as cpu_lazy
+from petabatch.kernels.cpu.lazy.threads import Crew, advance_lazily_in_rows
+from petabatch.kernels.cpu.rules import Units
+from petabatch.kernels.cpu.simd import operations, pair_operations
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
 from petabatch.network.graph import build

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from networks import images, lca_network
 
-from petabatch import memory, openpv
+from petabatch import in_memory as memory
+from petabatch import openpv
 from petabatch.learning import Adam, Hebbian, Oja, RateDecay
 from petabatch.spec.weights import Learning
 from petabatch.variable import Variable

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import memory, openpv
+from petabatch import in_memory as memory
+from petabatch import openpv
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import LCA, LogTimeScale
 from petabatch.openpv.input import chosen, prepared

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from conftest import Command, alone, contents, set_all
 
-from petabatch import origin, simulation
+from petabatch import simulation
+from petabatch import start_from as origin
 from petabatch.errors import ParamsError, StorageError
 
 STOP = 25

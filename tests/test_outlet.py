@@ -12,7 +12,7 @@ from strict_arrays import far
 from test_gpu import network, simulate
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.outlet import Outlet
+from petabatch.engine.gpu.download import Outlet
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial

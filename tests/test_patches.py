@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from petabatch.geometry import GeometryError, Link, link, weight_shape
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cpu_patches import CpuKernels
+from petabatch.kernels.cpu.operators import CpuKernels
 from petabatch.variable import Border
 
 KERNELS = ArrayKernels(np)

@@ -9,7 +9,7 @@ import pytest
 from networks import GivenImages, images, lca_network
 from pydantic import ValidationError
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.layers import LCA, Constant, HeavyBall, Input
 from petabatch.probes import Cost, Energy, Quotient, Statistics, Sum
 from petabatch.spec.parts import Probe

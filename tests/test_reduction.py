@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from petabatch.errors import NonFiniteError
-from petabatch.kernels import integers
+from petabatch.kernels.cpu import exact_sum as integers
 from petabatch.parallel.comm import Pending, Serial, shares
 from petabatch.parallel.reduce import ExactSum, fast_sums
 

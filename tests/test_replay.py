@@ -12,7 +12,7 @@ from streams import Stream, current
 from test_gpu import assert_near, simulate
 
 from petabatch.connections import Conv, Identity
-from petabatch.engine.replay import Steps
+from petabatch.engine.gpu.graphs import Steps
 from petabatch.layers import LCA, GaussianNoise, Input, LeakyIntegrator, Linear, Mask, Product, Rectified
 from petabatch.network.graph import build
 from petabatch.spec.network import LayerOutput, Network, Output, Run

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from networks import GivenWeights, collect, images, lca_network, simulate
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.learning import Adam, Revive

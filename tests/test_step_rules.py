@@ -14,7 +14,7 @@ import pytest
 from networks import GivenImages, GivenWeights
 from step_model import BATCH, DISPLAY, DT, STEPS, History, simulated
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.connections import Clone, Conv, Identity, Transpose
 from petabatch.layers import (
     LCA,

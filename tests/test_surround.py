@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from networks import GivenImages, collect
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.connections import Clone, Conv, Pool, Transpose
 from petabatch.engine.engine import Engine
 from petabatch.errors import InputError, ParamsError

@@ -16,7 +16,7 @@ from test_cuda_kernels import Plain, Problem, emulated, few, relative, small
 from petabatch.engine.engine import Engine
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cuda import cut
+from petabatch.kernels.cuda import tiling as cut
 from petabatch.kernels.cuda.device import Limits
 from petabatch.layers.transfer import Transfer
 from petabatch.network.graph import build

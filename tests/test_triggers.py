@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from networks import GivenImages, images, lca_network, simulate
 
-from petabatch import memory, openpv
+from petabatch import in_memory as memory
+from petabatch import openpv
 from petabatch.connections import Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from networks import images, lca_network
 from pydantic import ValidationError
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.connections import Conv
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import Linear

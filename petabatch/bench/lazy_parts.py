@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 import time
 
-from petabatch.engine.lazy_loop import LazyLoop
-from petabatch.kernels import cpu_layout, cpu_lazy_layout
-from petabatch.kernels.cpu_lazy_timing import (
+from petabatch.engine.steppers.lazy import LazyLoop
+from petabatch.kernels.cpu import layout as cpu_layout
+from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
+from petabatch.kernels.cpu.lazy.timing import (
     ALARMS,
     DRIVE,
     ERROR,

@@ -11,9 +11,10 @@ import numpy as np
 from petabatch.bench.lazy_parts import lazy_parts
 from petabatch.bench.trial import Trial, run
 from petabatch.engine.engine import Engine
-from petabatch.engine.fused import FusedLoop
-from petabatch.engine.lazy_loop import LazyLoop
-from petabatch.kernels import cpu_layout, cpu_timing
+from petabatch.engine.steppers.dense import FusedLoop
+from petabatch.engine.steppers.lazy import LazyLoop
+from petabatch.kernels.cpu import layout as cpu_layout
+from petabatch.kernels.cpu import timing as cpu_timing
 
 _REPEATS = 7
 _PARTS = {

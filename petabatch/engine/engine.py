@@ -20,18 +20,18 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from petabatch.engine.fused import FusedLoop, Rows
+from petabatch.engine.gpu.context import OnGpu, Whole
+from petabatch.engine.images import Images
 from petabatch.engine.lane import Lane
-from petabatch.engine.on_gpu import OnGpu, Whole
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.split import Split
 from petabatch.engine.state import State
-from petabatch.engine.surround import Images
+from petabatch.engine.steppers.dense import FusedLoop, Rows
 from petabatch.engine.updates import Updates
 from petabatch.logs import log
 from petabatch.network.plan import Plan
+from petabatch.parallel.blocking_io import Errands
 from petabatch.parallel.comm import Comm, share
-from petabatch.parallel.errands import Errands
 
 _POLL = 0.005
 """Seconds between looks at messages on their way while lanes run."""

@@ -8,21 +8,21 @@ from functools import partial
 
 import numpy as np
 
-from petabatch.engine.fused import FusedLoop
-from petabatch.engine.lazy_loop import LazyLoop, fuse
-from petabatch.engine.lessons import change, normalise
+from petabatch.engine.gpu.arrays import Resident
+from petabatch.engine.gpu.context import OnGpu
+from petabatch.engine.gpu.graphs import Operation, Steps
+from petabatch.engine.images import Images, Surround
 from petabatch.engine.observer import Observer
-from petabatch.engine.on_gpu import OnGpu
 from petabatch.engine.recorder import Recorder
-from petabatch.engine.replay import Operation, Steps
-from petabatch.engine.resident import Resident
+from petabatch.engine.signals import Wires
 from petabatch.engine.split import Split
 from petabatch.engine.state import State, owned, refresh
-from petabatch.engine.surround import Images, Surround
-from petabatch.engine.wires import Wires
+from petabatch.engine.steppers.dense import FusedLoop
+from petabatch.engine.steppers.lazy import LazyLoop, fuse
+from petabatch.engine.weight_update import change, normalise
 from petabatch.errors import NonFiniteError
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cpu_patches import CpuKernels
+from petabatch.kernels.cpu.operators import CpuKernels
 from petabatch.layers import LCA
 from petabatch.network.plan import Plan
 from petabatch.network.until import Rest

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from petabatch.engine.fused import FusedLoop
-from petabatch.engine.fused_gpu import GpuLoop
-from petabatch.engine.lazy_loop import LazyLoop
-from petabatch.engine.outlet import Outlet
+from petabatch.engine.gpu.download import Outlet
 from petabatch.engine.recorder import Recorder
+from petabatch.engine.signals import Wires
 from petabatch.engine.split import Split
-from petabatch.engine.wires import Wires
+from petabatch.engine.steppers.cuda import GpuLoop
+from petabatch.engine.steppers.dense import FusedLoop
+from petabatch.engine.steppers.lazy import LazyLoop
 from petabatch.network.plan import Plan
 from petabatch.network.until import QUANTITY, certificate
 from petabatch.variable import Array, host

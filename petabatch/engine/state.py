@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.engine.lessons import normalise
+from petabatch.engine.weight_update import normalise
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy
 from petabatch.network.graph import Graph

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
-from petabatch.engine.lessons import SUMMED, change, normalise
 from petabatch.engine.state import State, owned
+from petabatch.engine.weight_update import SUMMED, change, normalise
 from petabatch.network.plan import Lesson, Plan
-from petabatch.parallel.agree import agree
 from petabatch.parallel.comm import Comm, Sums
+from petabatch.parallel.consistency import agree
 from petabatch.parallel.reduce import ExactSum, fast_sums
 from petabatch.variable import Array
 

@@ -2,6 +2,6 @@
 
 from pathlib import Path
 
-from petabatch.kernels.fresh import keep_fresh
+from petabatch.kernels.cache import invalidate_stale
 
-keep_fresh(Path(__file__).parent)
+invalidate_stale(Path(__file__).parent)

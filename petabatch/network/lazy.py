@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from petabatch.errors import Problem
-from petabatch.kernels.cpu_lazy_layout import kept_units
+from petabatch.kernels.cpu.lazy.layout import kept_units
 from petabatch.layers import LCA
-from petabatch.network.fuse import Loop, find_loop
+from petabatch.network.loop import Loop, find_loop
 from petabatch.spec.parts import Layer
 from petabatch.variable import Array, Variable
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from petabatch.layers import Input
-from petabatch.network.fuse import find_loop
 from petabatch.network.graph import Graph
+from petabatch.network.loop import find_loop
 from petabatch.network.until import NAME, next_look, variables
 from petabatch.spec.schedule import fires, next_fire
 from petabatch.variable import Stream

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from petabatch import memory
+from petabatch import in_memory as memory
 from petabatch.connections import Conv
 from petabatch.layers import LCA
 from petabatch.spec.network import LayerOutput, Network, Output

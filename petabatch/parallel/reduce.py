@@ -23,7 +23,7 @@ from itertools import accumulate
 import numpy as np
 
 from petabatch.errors import NonFiniteError
-from petabatch.kernels import integers
+from petabatch.kernels.cpu import exact_sum as integers
 from petabatch.parallel.comm import Sums
 from petabatch.variable import Array, host, module_of
 

@@ -23,8 +23,8 @@ from typing import Protocol
 
 import numpy as np
 
+from petabatch.parallel.blocking_io import Errands
 from petabatch.parallel.comm import Comm
-from petabatch.parallel.errands import Errands
 from petabatch.parallel.failure import fail
 
 _SHORT = 20

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from petabatch.engine.steppers.bind import numbers
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.loop import has_display
 from petabatch.network.features import split_layers
-from petabatch.network.fuse import find_loop
 from petabatch.network.graph import Graph
 from petabatch.network.lazy import lazy_loop
-from petabatch.network.membrane import numbers
+from petabatch.network.loop import find_loop
 
 _ROOMY = Limits(1, 2**40, 2**40)
 """A GPU with as much shared memory as may be asked for."""

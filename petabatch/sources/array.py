@@ -14,7 +14,7 @@ from petabatch.sources.gallery import Gallery
 from petabatch.sources.memory import Data
 from petabatch.sources.pixels import largest
 from petabatch.sources.view import View
-from petabatch.spec.beside import FilePath
+from petabatch.spec.paths import FilePath
 
 
 class ImageArray(View):

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from petabatch.errors import InputError
-from petabatch.spec.beside import FilePath, beside
+from petabatch.spec.paths import FilePath, beside
 
 Files = FilePath | Annotated[tuple[FilePath, ...], Field(min_length=1)]
 """Files by a key: see `listed`."""

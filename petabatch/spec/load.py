@@ -15,10 +15,10 @@ from petabatch.errors import ParamsError, Problem, did_you_mean, nearest
 from petabatch.spec import toml
 from petabatch.spec.network import Network
 from petabatch.spec.override import override
-from petabatch.spec.place import Place
 from petabatch.spec.plugins import plug_in
 from petabatch.spec.problems import problems
 from petabatch.spec.python import defines_parts, run_python, tables
+from petabatch.spec.source_location import Place
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.spec.beside import FilePath
 from petabatch.spec.duration import Duration
 from petabatch.spec.model import Count, Flag, Index, Model, OneOf, Positive
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe
+from petabatch.spec.paths import FilePath
 from petabatch.spec.schedule import Every, Schedule
 
 

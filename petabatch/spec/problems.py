@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from petabatch.errors import Problem, did_you_mean
-from petabatch.spec.words import child, item, model_of, words
+from petabatch.spec.describe_type import child, item, model_of, words
 
 _LIMITS = {
     "greater_than": "a value larger than {gt}",

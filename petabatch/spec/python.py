@@ -12,9 +12,9 @@ from pydantic import BaseModel, ValidationError
 from petabatch.errors import ParamsError, Problem
 from petabatch.spec.model import Model
 from petabatch.spec.network import Network
-from petabatch.spec.place import Place
 from petabatch.spec.plugins import importing_from, line_in
 from petabatch.spec.problems import problems
+from petabatch.spec.source_location import Place
 
 _MODULE = "<params file>"
 """What classes that a Python params file defines have as their module."""

@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
 from petabatch.sources.files import dataset, open_hdf5, open_npy
-from petabatch.spec.beside import FilePath
+from petabatch.spec.paths import FilePath
 from petabatch.spec.weights import Initial
 from petabatch.weights.fit import fit
 

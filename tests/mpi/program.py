@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
-from petabatch.parallel.agree import agree
 from petabatch.parallel.comm import Comm, share
+from petabatch.parallel.consistency import agree
 from petabatch.parallel.launch import connect
 from petabatch.parallel.reduce import ExactSum, fast_sums
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_units import Units
+from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Device, load
 from petabatch.variable import Array

@@ -9,8 +9,9 @@ import numpy as np
 
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_units import ACCELERATED, Cell, Units
-from petabatch.kernels.cuda import cut, source
+from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units
+from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda import tiling as cut
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.cuda.device import Device, Kernel, load
 from petabatch.variable import Array

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_units import Cell
+from petabatch.kernels.cpu.rules import Cell
 from petabatch.kernels.cuda.device import Limits
 
 Constant = bool | int | float

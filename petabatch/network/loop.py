@@ -39,7 +39,7 @@ def find_loop(graph: Graph, known: Callable[[Layer], bool] | None = None) -> Loo
     `known` says which layers can be its code; by default those whose rule is compiled.
     """
     if known is None:
-        from petabatch.network.membrane import is_known  # imports the compiler, which takes half a second
+        from petabatch.engine.steppers.bind import is_known  # imports the compiler, which takes half a second
 
         known = is_known
     layers = graph.network.layers

@@ -9,16 +9,16 @@ from typing import Protocol
 
 import numpy as np
 
-from petabatch.engine.between import Streams, SumBeside, between
-from petabatch.engine.feed import Feed, Staging
-from petabatch.engine.fused_gpu import GpuLoop, fuse_on
-from petabatch.engine.outlet import Copies, Outlet
-from petabatch.engine.replay import Branches
-from petabatch.engine.resident import Memory, Resident
+from petabatch.engine.gpu.arrays import Memory, Resident
+from petabatch.engine.gpu.download import Copies, Outlet
+from petabatch.engine.gpu.graphs import Branches
+from petabatch.engine.gpu.prefetch import Feed, Staging
 from petabatch.engine.state import State
+from petabatch.engine.steppers.cuda import GpuLoop, fuse_on
 from petabatch.engine.updates import Updates
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan
+from petabatch.parallel.gpu_sums import Streams, SumBeside, between
 from petabatch.variable import Array
 
 

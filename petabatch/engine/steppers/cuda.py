@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from petabatch.engine.state import owned
-from petabatch.engine.watch import Watch
+from petabatch.engine.steppers.bind import numbers, units
+from petabatch.engine.steppers.probe_sums import Watch
 from petabatch.errors import ResourceError
 from petabatch.kernels.cuda.device import Device
 from petabatch.kernels.cuda.loop import LoopKernels
 from petabatch.layers import FISTA, LCA
-from petabatch.network.fuse import Loop, find_loop
-from petabatch.network.membrane import numbers, units
+from petabatch.network.loop import Loop, find_loop
 from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array, host

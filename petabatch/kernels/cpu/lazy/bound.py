@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu_layout import PIECE, Scratch, Shape
-from petabatch.kernels.cpu_lazy_layout import BLOCK, FEATURES, Bench, Features, Sleep, first_row
-from petabatch.kernels.cpu_units import FAST, Cell
-from petabatch.kernels.vector import operations, pair_operations
+from petabatch.kernels.cpu.layout import PIECE, Scratch, Shape
+from petabatch.kernels.cpu.lazy.layout import BLOCK, FEATURES, Bench, Features, Sleep, first_row
+from petabatch.kernels.cpu.rules import FAST, Cell
+from petabatch.kernels.cpu.simd import operations, pair_operations
 
 _ZERO = np.float32(0)
 _ALWAYS = np.float32(-np.inf)

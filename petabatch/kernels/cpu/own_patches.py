@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu_layout import Shape
-from petabatch.kernels.cpu_units import FAST
-from petabatch.kernels.vector import expect
+from petabatch.kernels.cpu.layout import Shape
+from petabatch.kernels.cpu.rules import FAST
+from petabatch.kernels.cpu.simd import expect
 
 _ZERO = np.float32(0)
 _LINE = 16

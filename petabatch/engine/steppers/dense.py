@@ -11,14 +11,15 @@ from functools import partial
 import numpy as np
 
 from petabatch.engine.state import owned
-from petabatch.engine.watch import Watch
+from petabatch.engine.steppers.bind import TIME_SCALES, numbers, pace, units
+from petabatch.engine.steppers.probe_sums import Watch
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu, cpu_layout
-from petabatch.kernels.cpu_gradient import dictionary_gradient, sums
-from petabatch.kernels.cpu_rows import advance_rows
+from petabatch.kernels.cpu import layout as cpu_layout
+from petabatch.kernels.cpu import step as cpu
+from petabatch.kernels.cpu.gradient import dictionary_gradient, sums
+from petabatch.kernels.cpu.threads import advance_rows
 from petabatch.layers import FISTA, LCA
-from petabatch.network.fuse import Loop, find_loop
-from petabatch.network.membrane import TIME_SCALES, numbers, pace, units
+from petabatch.network.loop import Loop, find_loop
 from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array

@@ -6,12 +6,12 @@ from typing import Any
 
 from numba import njit
 
-from petabatch.kernels.cpu_convolution import join_strips, synthesize
-from petabatch.kernels.cpu_layout import Scratch, Shape
-from petabatch.kernels.cpu_lazy_layout import TOGETHER, Bench, Fading, Features, Sleep, first_row
-from petabatch.kernels.cpu_lazy_motion import filter_rows, products, walk
-from petabatch.kernels.cpu_lazy_units import list_due, list_marked, update_due
-from petabatch.kernels.cpu_units import Cell
+from petabatch.kernels.cpu.convolution import join_strips, synthesize
+from petabatch.kernels.cpu.layout import Scratch, Shape
+from petabatch.kernels.cpu.lazy.bound import filter_rows, products, walk
+from petabatch.kernels.cpu.lazy.layout import TOGETHER, Bench, Fading, Features, Sleep, first_row
+from petabatch.kernels.cpu.lazy.units import list_due, list_marked, update_due
+from petabatch.kernels.cpu.rules import Cell
 
 NOTHING, ERROR, ALARMS, DRIVE, UPDATE, RECONSTRUCTION = range(6)
 """What a step does, in this order."""

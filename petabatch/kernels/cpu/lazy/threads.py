@@ -7,13 +7,13 @@ from concurrent.futures import Executor, wait
 from functools import partial
 from typing import Any
 
-from petabatch.kernels.cpu_convolution import join_strips
-from petabatch.kernels.cpu_layout import Scratch, Shape
-from petabatch.kernels.cpu_lazy import look_back, wake_tile
-from petabatch.kernels.cpu_lazy_layout import Bench, Fading, Features, Sleep
-from petabatch.kernels.cpu_lazy_motion import filter_rows, set_direction, set_slopes, worth_aiming
-from petabatch.kernels.cpu_lazy_state import hand_over
-from petabatch.kernels.cpu_units import Cell, Units
+from petabatch.kernels.cpu.convolution import join_strips
+from petabatch.kernels.cpu.layout import Scratch, Shape
+from petabatch.kernels.cpu.lazy.bound import filter_rows, set_direction, set_slopes, worth_aiming
+from petabatch.kernels.cpu.lazy.layout import Bench, Fading, Features, Sleep
+from petabatch.kernels.cpu.lazy.state import hand_over
+from petabatch.kernels.cpu.lazy.step import look_back, wake_tile
+from petabatch.kernels.cpu.rules import Cell, Units
 from petabatch.variable import Array
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu import compare_tile, sums_of_state, sums_of_step, update_tile
-from petabatch.kernels.cpu_convolution import crop, join_strips, residual
-from petabatch.kernels.cpu_layout import Dictionary, Scratch, Shape
-from petabatch.kernels.cpu_pace import Pace, energy, rates, restart
-from petabatch.kernels.cpu_units import ACCELERATED, Cell, Units
+from petabatch.kernels.cpu.controllers import Pace, energy, rates, restart
+from petabatch.kernels.cpu.convolution import crop, join_strips, residual
+from petabatch.kernels.cpu.layout import Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units
+from petabatch.kernels.cpu.step import compare_tile, sums_of_state, sums_of_step, update_tile
 from petabatch.variable import Array
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.layers import Input
 from petabatch.network.graph import Graph
-from petabatch.parallel.errands import Errands
+from petabatch.parallel.blocking_io import Errands
 from petabatch.spec.parts import Moment
 from petabatch.variable import Array
 

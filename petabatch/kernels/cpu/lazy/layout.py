@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_layout import PIECE, WORD, Shape, shape
+from petabatch.kernels.cpu.layout import PIECE, WORD, Shape, shape
 from petabatch.variable import Array
 
 BLOCK = 4

@@ -22,14 +22,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu_convolution import join_strips, synthesize
-from petabatch.kernels.cpu_layout import Scratch, Shape
-from petabatch.kernels.cpu_lazy_layout import TOGETHER, Bench, Fading, Features, Sleep, first_row
-from petabatch.kernels.cpu_lazy_motion import aim, filter_rows, products, walk, worth_aiming
-from petabatch.kernels.cpu_lazy_state import hand_over
-from petabatch.kernels.cpu_lazy_units import list_due, list_marked, update_due
-from petabatch.kernels.cpu_pace import ACTIVE, SUM, sum_squares, total
-from petabatch.kernels.cpu_units import Cell, Units
+from petabatch.kernels.cpu.controllers import ACTIVE, SUM, sum_squares, total
+from petabatch.kernels.cpu.convolution import join_strips, synthesize
+from petabatch.kernels.cpu.layout import Scratch, Shape
+from petabatch.kernels.cpu.lazy.bound import aim, filter_rows, products, walk, worth_aiming
+from petabatch.kernels.cpu.lazy.layout import TOGETHER, Bench, Fading, Features, Sleep, first_row
+from petabatch.kernels.cpu.lazy.state import hand_over
+from petabatch.kernels.cpu.lazy.units import list_due, list_marked, update_due
+from petabatch.kernels.cpu.rules import Cell, Units
 
 _ZERO = np.float32(0)
 

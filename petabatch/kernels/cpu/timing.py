@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu_convolution import add_patches, drive_units, join_strips, residual
-from petabatch.kernels.cpu_layout import Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.convolution import add_patches, drive_units, join_strips, residual
+from petabatch.kernels.cpu.layout import Dictionary, Scratch, Shape
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

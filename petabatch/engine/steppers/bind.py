@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from petabatch.kernels.cpu_pace import Pace
-from petabatch.kernels.cpu_units import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell, Units, cell
+from petabatch.kernels.cpu.controllers import Pace
+from petabatch.kernels.cpu.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell, Units, cell
 from petabatch.kernels.timescale import BASE, Growth
 from petabatch.layers import FISTA, ISTA, LCA, HeavyBall, MomentumLCA
 from petabatch.layers.timescale import BaseTimeScale, KneeTimeScale, LogTimeScale

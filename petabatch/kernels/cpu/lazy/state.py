@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from numba import njit
 
-from petabatch.kernels.cpu_layout import Scratch, Shape
-from petabatch.kernels.cpu_lazy_layout import FEATURES, LINE, Bench, Fading, Features, Sleep, first_row
-from petabatch.kernels.cpu_lazy_motion import all_products
-from petabatch.kernels.cpu_lazy_units import potential
-from petabatch.kernels.cpu_units import Units
+from petabatch.kernels.cpu.layout import Scratch, Shape
+from petabatch.kernels.cpu.lazy.bound import all_products
+from petabatch.kernels.cpu.lazy.layout import FEATURES, LINE, Bench, Fading, Features, Sleep, first_row
+from petabatch.kernels.cpu.lazy.units import potential
+from petabatch.kernels.cpu.rules import Units
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

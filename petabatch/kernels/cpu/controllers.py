@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels import timescale
-from petabatch.kernels.cpu_units import ACCELERATED, GRADIENT, Cell
+from petabatch.kernels.cpu.rules import ACCELERATED, GRADIENT, Cell
 from petabatch.kernels.timescale import Growth
 from petabatch.variable import Array
 

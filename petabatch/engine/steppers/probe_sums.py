@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from petabatch.engine.recorder import Recorder
-from petabatch.network.fuse import Loop
-from petabatch.network.membrane import Weights
+from petabatch.engine.steppers.bind import Weights
+from petabatch.network.loop import Loop
 from petabatch.network.plan import Plan
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.probes.terms import Sum

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu_convolution import add_patches, crop, drive_units, join_strips, residual
-from petabatch.kernels.cpu_layout import Dictionary, Scratch, Shape
-from petabatch.kernels.cpu_pace import (
+from petabatch.kernels.cpu.controllers import (
     ACTIVE,
     MOVES,
     SUM,
@@ -32,7 +30,9 @@ from petabatch.kernels.cpu_pace import (
     sum_squares,
     total,
 )  # fmt: skip
-from petabatch.kernels.cpu_units import ACCELERATED, Cell, Units, accelerate, compare, update
+from petabatch.kernels.cpu.convolution import add_patches, crop, drive_units, join_strips, residual
+from petabatch.kernels.cpu.layout import Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units, accelerate, compare, update
 
 _ZERO = np.float32(0)
 

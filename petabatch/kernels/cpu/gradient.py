@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu_convolution import paste
-from petabatch.kernels.cpu_layout import GROUP, PIECE, Scratch, Shape, dictionary
-from petabatch.kernels.vector import lowest_bit, operations
+from petabatch.kernels.cpu.convolution import paste
+from petabatch.kernels.cpu.layout import GROUP, PIECE, Scratch, Shape, dictionary
+from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.variable import Array
 
 _, load, store, _, multiply_add, nonzero = operations(PIECE)

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu_layout import BLOCK, GROUP, PANEL, PIECE, Dictionary, Scratch, Shape
-from petabatch.kernels.cpu_own import project_own, synthesize_own
-from petabatch.kernels.cpu_units import FAST
-from petabatch.kernels.vector import lowest_bit, operations
+from petabatch.kernels.cpu.layout import BLOCK, GROUP, PANEL, PIECE, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.own_patches import project_own, synthesize_own
+from petabatch.kernels.cpu.rules import FAST
+from petabatch.kernels.cpu.simd import lowest_bit, operations
 
 _ZERO = np.float32(0)
 panel_zeros, panel_load, panel_store, _, panel_multiply_add, nonzero = operations(PANEL)

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.engine import between
 from petabatch.errors import ResourceError
 from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log
+from petabatch.parallel import gpu_sums as between
 from petabatch.parallel.comm import Comm
 from petabatch.spec.network import Run
 from petabatch.variable import Array

@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: where there is room for them, and that they are those of the source."""
+"""The cache of compiled kernels on disk: its place, and the invalidation of stale entries."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ _PLACE = "NUMBA_CACHE_DIR"
 _OURS = re.compile(r"kernels-[0-9a-f]{8}")
 
 
-def keep_fresh(folder: Path) -> None:
-    """Have what numba compiles of the functions in `folder` kept, and not used when outdated.
+def invalidate_stale(folder: Path) -> None:
+    """Choose where numba caches the kernels in `folder` and below; invalidate what is stale there.
 
-    Numba keeps a compiled function while its own file is unchanged, also when one that it calls is in another
-    file that has changed. So in the `__pycache__` of `folder` all are deleted when any file has changed;
-    elsewhere they stand in a folder named after the sources. That is in `NUMBA_CACHE_DIR`, if it is set, or
+    Numba keeps a compiled function while its own file is unchanged, even if a function that it calls has
+    changed in another file. So every `__pycache__` is emptied of kernels when any source has changed; a
+    cache elsewhere stands in a folder named after the sources. That is in `NUMBA_CACHE_DIR`, if it is set, or
     (where `__pycache__` cannot be written) in the user's cache, or below the directory for temporary files.
     Numba alone refuses to define a kernel where it finds no place, and fails where a disk is full.
     Raises ResourceError when there is no place at all.
     """
-    sources = b"".join(path.read_bytes() for path in sorted(folder.glob("*.py")))
-    state = f"{crc32(sources):08x}"
-    cache, given = folder / "__pycache__", os.environ.get(_PLACE, "")
-    if not given and _writable(cache):
-        drop_stale(cache, state)
+    files = sorted(folder.rglob("*.py"))
+    state = f"{crc32(b''.join(file.read_bytes() for file in files)):08x}"
+    caches = sorted({file.parent / "__pycache__" for file in files})
+    given = os.environ.get(_PLACE, "")
+    if not given and all(map(_writable, caches)):
+        for cache in caches:
+            drop_stale(cache, state)
         return
     user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     own = Path(tempfile.gettempdir(), f"petabatch-{os.getuid()}")
@@ -39,7 +41,7 @@ def keep_fresh(folder: Path) -> None:
     possible = [place / f"kernels-{state}" for place in places]
     chosen = next((path for path in possible if _writable(path, path.parent == own)), None)
     if chosen is None:
-        tried = ", ".join(map(str, places if given else (cache, *places)))
+        tried = ", ".join(map(str, places if given else (caches[0], *places)))
         raise ResourceError(
             f"there is no place to keep compiled kernels\n"
             f"    found:    no permission to write, or no room, in {tried}\n"

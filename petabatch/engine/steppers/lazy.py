@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from petabatch.engine.fused import FusedLoop, fuse_dense
+from petabatch.engine.steppers.bind import pace
+from petabatch.engine.steppers.dense import FusedLoop, fuse_dense
 from petabatch.geometry import Patches
-from petabatch.kernels import cpu_lazy, cpu_lazy_layout, cpu_lazy_motion, cpu_lazy_state
-from petabatch.kernels.cpu_convolution import crop, paste
-from petabatch.kernels.cpu_lazy_rows import Crew, advance_lazily_in_rows, aim_in_rows
-from petabatch.network.fuse import Loop
+from petabatch.kernels.cpu.convolution import crop, paste
+from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
+from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
+from petabatch.kernels.cpu.lazy import state as cpu_lazy_state
+from petabatch.kernels.cpu.lazy import step as cpu_lazy
+from petabatch.kernels.cpu.lazy.threads import Crew, advance_lazily_in_rows, aim_in_rows
 from petabatch.network.lazy import AWAKE, MOST_ACTIVE, NAME, lazy_loop
-from petabatch.network.membrane import pace
+from petabatch.network.loop import Loop
 from petabatch.network.plan import Plan
 from petabatch.variable import Array
 

@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.geometry import Patches
-from petabatch.kernels.vector import register_lanes
+from petabatch.kernels.cpu.simd import register_lanes
 from petabatch.variable import Array
 
 PANEL = 2 * register_lanes()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from petabatch.engine.fused import FusedLoop
-from petabatch.engine.fused_gpu import GpuLoop
+from petabatch.engine.images import Surround
 from petabatch.engine.split import Split
 from petabatch.engine.state import owned
-from petabatch.engine.surround import Surround
+from petabatch.engine.steppers.cuda import GpuLoop
+from petabatch.engine.steppers.dense import FusedLoop
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network.graph import Edge, Graph
 from petabatch.variable import Array, Border

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu_layout import WORD, Scratch, Shape
-from petabatch.kernels.cpu_lazy_layout import Due, Fading, Features, Sleep
-from petabatch.kernels.cpu_lazy_motion import room_to_sleep
-from petabatch.kernels.cpu_units import Cell, transfer
-from petabatch.kernels.vector import lowest_bit, pair_operations
+from petabatch.kernels.cpu.layout import WORD, Scratch, Shape
+from petabatch.kernels.cpu.lazy.bound import room_to_sleep
+from petabatch.kernels.cpu.lazy.layout import Due, Fading, Features, Sleep
+from petabatch.kernels.cpu.rules import Cell, transfer
+from petabatch.kernels.cpu.simd import lowest_bit, pair_operations
 
 _ZERO = np.float32(0)
 _ALWAYS = np.float32(-np.inf)

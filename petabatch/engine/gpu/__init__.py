@@ -1,0 +1,1 @@
+"""The GPU side of the engine: devices, arrays, transfers, captured graphs."""

@@ -1,0 +1,1 @@
+"""Lazy evaluation of the LCA: only units that could cross their threshold are computed."""
