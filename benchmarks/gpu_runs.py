@@ -14,8 +14,11 @@ from unittest.mock import patch
 import numpy as np
 from gpu_speed import relative
 
-from petabatch import builtins as catalog  # noqa: F401
-from petabatch import session, simulation
+from petabatch import (
+    builtins,  # noqa: F401
+    session,
+    simulation,
+)
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu.device import choose
 from petabatch.errors import StoppedEarly

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from petabatch import catalog  # noqa: F401  (makes every built-in type known)
+from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.bench.trial import Trial, interleaved, ratio, run
 from petabatch.spec.load import load
 

@@ -12,7 +12,7 @@ import argparse
 import time
 from pathlib import Path
 
-from petabatch import catalog  # noqa: F401  (makes every built-in type known)
+from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.bench.trial import Trial, interleaved, ratio, run
 from petabatch.spec.load import load
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch import catalog  # noqa: F401  (makes every built-in type known)
+from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.connections import Conv
 from petabatch.layers import LCA, Input
 from petabatch.learning import Hebbian

@@ -181,7 +181,7 @@ def schema(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference of all keys.")] = False,
 ) -> None:
     """Print the JSON Schema of params files, for editors."""
-    from petabatch import builtins as catalog  # noqa: F401
+    from petabatch import builtins  # noqa: F401
     from petabatch.spec.reference import markdown
     from petabatch.spec.schema import json_schema
 

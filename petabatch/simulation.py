@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from petabatch import catalog  # noqa: F401  (makes every built-in type known)
+from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu.device import choose
 from petabatch.engine.split import Split

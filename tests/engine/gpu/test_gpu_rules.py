@@ -1,0 +1,121 @@
+"""Every rule of units on an emulated GPU, against the layers' own updates on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.engine.engine import Engine
+from petabatch.engine.steppers.bind import numbers
+from petabatch.engine.steppers.cuda import GpuLoop
+from petabatch.errors import ResourceError
+from petabatch.kernels.cpu.rules import Units
+from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda.accelerated import Accelerated
+from petabatch.layers import FISTA
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.report.kernels import kernels
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Moment
+from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
+from support.loops import plain
+from support.sparse_coding import CODES, SCALES, network
+
+emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+
+
+def saved(wanted: Network, device: Any = None) -> dict[str, np.ndarray]:
+    """Return all arrays at the end of a run, which on a GPU must have been made by its kernels."""
+    engine = Engine(schedule(build(wanted)), Serial(), 1, device)
+    assert device is None or isinstance(engine.lanes[0].fused, GpuLoop)
+    engine.start()
+    for _ in engine.run():
+        pass
+    engine.collect()
+    return engine.state.saved()
+
+
+def assert_near(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert found.keys() == expected.keys()
+    for key, values in expected.items():
+        np.testing.assert_allclose(found[key], values, rtol=1e-4, atol=2e-5, err_msg=key)
+
+
+@emulated
+@pytest.mark.parametrize(
+    ("code", "kernel"),
+    [(code, kernel) for code in CODES for kernel in ("display", "step") if "fista" not in code]
+    + [(code, "step") for code in CODES if "fista" in code],
+)
+def test_a_layer_on_a_gpu_agrees_with_its_own_update(code: str, kernel: str) -> None:
+    wanted = network(code, slices=1, learn=False, device="gpu", kernel=kernel)
+    expected = saved(network(code, slices=1, learn=False, kernel="array"))
+    assert expected["layers/V1/A"].any()
+    assert_near(saved(wanted, EmulatedGpu()), expected)
+
+
+@emulated
+@pytest.mark.parametrize("code", ["heavy_ball", "ista"])
+def test_time_scales_of_each_rule_agree_with_the_controllers(code: str) -> None:
+    keys = {"time_scale": SCALES["knee"]}
+    expected = saved(network(code, keys=keys, learn=False, kernel="array"))
+    assert (expected["layers/V1/time_scale"] > 0.6).all()
+    found = saved(network(code, keys=keys, learn=False, device="gpu"), EmulatedGpu())
+    assert_near(found, expected)
+
+
+class Plain(EmulatedGpu):
+    """An emulated GPU on whose arrays numpy works."""
+
+    xp = np
+
+
+@emulated
+@pytest.mark.parametrize("signed", [False, True])
+def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> None:
+    lanes, p, rng = 2, plain(13, 11, 61, 3, 1, 1), np.random.default_rng(0)
+    assert p.positions * p.features > 4 * 2048
+    layer = FISTA(shape=(13, 11, 61), threshold=0.4, signed=signed, step=0.05)
+    shape = (lanes, 13, 11, 61)
+    state = {
+        "A_before": rng.standard_normal(shape).astype("f4"),
+        "drive_before": rng.standard_normal(shape).astype("f4"),
+        "step": np.array([0.05, 0.4]),
+        "age": np.array([1.5, 3.0]),
+    }
+    A = rng.standard_normal(shape).astype("f4")
+    mine = {name: array.copy() for name, array in state.items()} | {"A": A.copy()}
+    rest = Accelerated(Plain(), p, source.numbers(numbers(layer), 1.0), lanes)
+    for step, reach in enumerate((0.1, 3.0, 0.1)):
+        # Once the drive turns so far that the step is halved or the momentum starts anew.
+        drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")
+        rest.drive[...] = drive.reshape(lanes, -1)
+        rest.run(Units(mine["A"], mine["A_before"], mine["drive_before"]), (mine["step"], mine["age"]))
+        layer.update(Moment(step, 1.0, range(lanes), 0, np, 9), state, [drive], A.copy(), A)
+        for name, values in {**state, "A": A}.items():
+            np.testing.assert_allclose(mine[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+def test_fista_pinned_to_the_display_kernel_is_refused() -> None:
+    with pytest.raises(ResourceError, match="fista has no display kernel"):
+        saved(network("fista", device="gpu", kernel="display"), EmulatedGpu())
+
+
+@pytest.mark.parametrize(
+    ("code", "run", "expected"),
+    [
+        ("lca", {}, "dense"),
+        ("lca", {"precision": "float64"}, "layer by layer"),
+        ("ista", {"device": "gpu"}, "display where a block may have 13 KiB of shared memory, else step"),
+        ("heavy_ball", {"device": "gpu", "kernel": "step"}, "step"),
+        ("lca", {"device": "gpu", "tf32": True}, "step with TF32"),
+        ("fista", {"device": "gpu"}, "step"),
+        ("fista", {"device": "gpu", "kernel": "array"}, "layer by layer"),
+    ],
+)
+def test_check_says_which_kernels_make_the_steps(code: str, run: dict[str, Any], expected: str) -> None:
+    assert kernels(build(network(code, **run))).split(", of the loop")[0] == expected

@@ -1,0 +1,104 @@
+"""Layers side by side on a GPU, and steps that are captured once: the bits of one after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.connections import Conv, Identity
+from petabatch.engine.gpu.graphs import Steps
+from petabatch.layers import LCA, GaussianNoise, Input, LeakyIntegrator, Linear, Mask, Product, Rectified
+from petabatch.network.graph import build
+from petabatch.spec.network import LayerOutput, Network, Output, Run
+from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.schedule import Every
+from support.gpu_emulation import EmulatedGpu
+from support.gpu_runs import assert_near, simulate
+from support.networks import GivenImages, GivenWeights, images
+from support.streams import Stream, current
+
+DATA = images(3, shape=(6, 6, 2), items=5)
+SHAPE = (6, 6, 2)
+
+
+def columns(middle: Layer | None = None, delay: int = 2, **run: Any) -> Network:
+    """Return image -> three layers side by side -> their product -> an echo that is updated now and then."""
+    weights = np.random.default_rng(1).normal(size=(2, 3, 3, 2))
+    return Network(
+        run=Run(batch=3, display=5, displays=5, precision="float64", **run),
+        layers={
+            "image": Input(shape=SHAPE, source=GivenImages(data=DATA)),
+            "left": Linear(shape=SHAPE, scale=0.5),
+            "middle": middle or Rectified(shape=SHAPE, threshold=0.1),
+            "right": LCA(shape=SHAPE, tau=3.0, threshold=0.1, reset=Every(2, "displays")),
+            "both": Product(shape=SHAPE),
+            "echo": LeakyIntegrator(shape=SHAPE, tau=5.0, every=Every(3, "steps")),
+        },
+        connections={
+            "blurred": Conv(pre="image", post="left", patch=(3, 3), init=GivenWeights(data=weights)),
+            "seen": Identity(pre="image", post="middle"),
+            "late": Identity(pre="image", post="right", delay=delay),
+            "left_both": Identity(pre="left", post="both"),
+            "middle_both": Identity(pre="middle", post="both"),
+            "right_both": Identity(pre="right", post="both", channel="inh"),
+            "heard": Identity(pre="both", post="echo"),
+        },
+        output=Output(
+            layers={name: LayerOutput(every=Every(1, "steps")) for name in ("left", "right", "both", "echo")}
+        ),
+    )
+
+
+def test_steps_that_are_replayed_are_those_of_the_cpu() -> None:
+    device = EmulatedGpu()
+    found = simulate(columns(device="gpu"), device)[1]
+    assert_near(found, simulate(columns())[1], 1e-14)
+    # the delay's three places, new images, updates and resets: each kind of step once
+    assert 3 <= device.captured < 15
+
+
+@pytest.mark.parametrize(
+    ("middle", "delay"),
+    [
+        (GaussianNoise(shape=SHAPE), 2),
+        (Mask(shape=SHAPE, features=(1,)), 2),
+        (Rectified(shape=SHAPE), 80),
+    ],
+)
+def test_steps_that_differ_from_one_another_are_not_captured(middle: Layer, delay: int) -> None:
+    device = EmulatedGpu()
+    found = simulate(columns(middle, delay, device="gpu"), device)[1]
+    assert_near(found, simulate(columns(middle, delay))[1], 1e-14)
+    assert device.captured == 0
+
+
+def test_layers_of_a_level_are_side_by_side_and_levels_one_after_the_other() -> None:
+    device, graph = EmulatedGpu(), build(columns())
+    device.enter()
+    done: dict[str, tuple[int, dict[int, int]]] = {}
+
+    def operation(name: str) -> Any:
+        def operate(now: Moment) -> None:
+            stream: Stream = current()
+            done[name] = stream.ptr, stream.touch()
+
+        return operate
+
+    steps = Steps(device, graph, [[operation(name) for name in level] for level in graph.order])
+    moment = Moment(1, 1.0, range(3), 1, np, 5)
+    for step in range(1, 40):
+        before = dict(done)
+        steps(Moment(step, moment.dt, moment.slices, moment.seed, moment.xp, moment.display))
+        order = [(name, number) for number, level in enumerate(graph.order) for name in level]
+        assert {number for _, number in order} == {0, 1, 2, 3}
+        for name, level in order:
+            stream, _ = done[name]
+            for other, theirs in order:
+                known = done[other][1].get(stream, 0) >= done[name][1][stream]
+                if name != other:
+                    assert known == (level < theirs), (name, other)
+            if before:
+                stream, clock = before[name]
+                assert all(seen.get(stream, 0) >= clock[stream] for _, seen in done.values())

@@ -1,0 +1,182 @@
+"""What must hold for every network: slices, threads, weight modes, observation, resume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.engine.engine import Engine
+from petabatch.engine.steppers.dense import FusedLoop
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.spec.network import Network
+from petabatch.spec.schedule import Every
+from support.networks import assert_same, collect, images, lca_network, simulate
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
+def test_a_batch_of_four_equals_four_single_runs(mode: str) -> None:
+    data = images(4)
+    per_slice = mode in ("shared", "non_shared")  # else one set of weights ties the slices together
+    _, together = simulate(lca_network(data, mode=mode, learn=per_slice))
+    for number in range(4):
+        _, alone = simulate(lca_network(data[number : number + 1], mode=mode, learn=per_slice))
+        for path, values in alone.items():
+            common = path == "connections/dictionary/weights" and not per_slice
+            mine = together[path] if common else together[path][:, number : number + 1]
+            np.testing.assert_array_equal(values, mine, err_msg=path)
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_threads_change_no_bit(mode: str, kernel: str) -> None:
+    network = lca_network(images(5), mode=mode, kernel=kernel)
+    _, one = simulate(network, threads=1)
+    _, three = simulate(network, threads=3)
+    assert_same(three, one)
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
+@pytest.mark.parametrize("stop", [20, 40])
+def test_resumed_run_equals_uninterrupted_one(mode: str, stop: int) -> None:
+    network = lca_network(images(3), mode=mode)
+    whole, recorded = simulate(network)
+    first = Engine(schedule(build(network)), Serial(), 1)
+    first.start()
+    for step in first.run():
+        if step == stop:
+            break
+    saved = {key: array.copy() for key, array in first.state.saved().items()}
+    second = Engine(schedule(build(network)), Serial(), 1)
+    second.resume(stop, saved)
+    later = collect(second)
+    for key, array in whole.state.saved().items():
+        np.testing.assert_array_equal(second.state.arrays[key], array, err_msg=key)
+    for path, values in later.items():
+        np.testing.assert_array_equal(values, recorded[path][-len(values) :], err_msg=path)
+
+
+def test_observing_changes_no_bit() -> None:
+    data = images(2)
+    seen, _ = simulate(lca_network(data, record=Every(1)))
+    unseen, _ = simulate(lca_network(data).model_copy(update={"probes": {}}))
+    for key, array in unseen.state.saved().items():
+        np.testing.assert_array_equal(seen.state.arrays[key], array, err_msg=key)
+
+
+def test_non_shared_weights_that_are_equal_act_as_shared_ones() -> None:
+    _, shared = simulate(lca_network(images(2), mode="shared", learn=False))
+    _, own = simulate(lca_network(images(2), mode="non_shared", learn=False))
+    np.testing.assert_allclose(own["layers/V1/V"], shared["layers/V1/V"], atol=2e-6)
+
+
+def test_shared_with_equal_slices_learns_as_extra_shared() -> None:
+    data = np.repeat(images(1), 3, axis=0)
+    _, shared = simulate(lca_network(data, mode="shared"))
+    _, extra = simulate(lca_network(data, mode="extra_shared"))
+    for number in range(3):
+        np.testing.assert_allclose(
+            shared["connections/dictionary/weights"][:, number],
+            extra["connections/dictionary/weights"],
+            atol=1e-6,
+        )
+
+
+def test_learning_lowers_the_energy() -> None:
+    data = images(4, items=1)
+    _, found = simulate(lca_network(data, displays=12, momentum=0.0))
+    ends = found["probes/energy/total"][19::20].mean(axis=1)
+    assert ends[-1] < 0.9 * ends[0]
+
+
+def test_probes_measure_what_numpy_finds_in_the_recorded_layers() -> None:
+    _, found = simulate(lca_network(images(2)))
+    code: Any = found["layers/V1/A"]
+    np.testing.assert_allclose(
+        found["probes/energy/sparsity"][19::20],
+        0.4 * np.abs(code).sum(axis=(2, 3, 4), dtype=float),
+        rtol=1e-12,
+    )
+    np.testing.assert_array_equal(found["probes/active/active"], (code != 0).sum(axis=(2, 3, 4)))
+
+
+@pytest.mark.parametrize("stop", [20, 40])
+def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) -> None:
+    network = lca_network(images(3), reduce="overlapped")
+    whole, recorded = simulate(network)
+    _, late = simulate(_with_rule(lca_network(images(3)), delayed=True))
+    np.testing.assert_array_equal(
+        recorded["connections/dictionary/weights"], late["connections/dictionary/weights"]
+    )
+    first = Engine(schedule(build(network)), Serial(), 1)
+    first.start()
+    for step in first.run():
+        if step == stop:
+            break
+    first.updates.settle()
+    second = Engine(schedule(build(network)), Serial(), 1)
+    second.resume(stop, {key: array.copy() for key, array in first.state.saved().items()})
+    collect(second)
+    np.testing.assert_array_equal(
+        second.state.arrays["connections/dictionary/weights"],
+        whole.state.arrays["connections/dictionary/weights"],
+    )
+
+
+def test_fast_sums_agree_with_exact_ones_to_rounding() -> None:
+    _, exact = simulate(lca_network(images(3)))
+    _, fast = simulate(lca_network(images(3), reduce="fast"))
+    np.testing.assert_allclose(
+        fast["connections/dictionary/weights"], exact["connections/dictionary/weights"], atol=1e-5
+    )
+
+
+def _with_rule(network: Network, **keys: Any) -> Network:
+    """Return the network with keys of its learning rule replaced."""
+    conv: Any = network.connections["dictionary"]
+    conv = conv.model_copy(update={"learn": conv.learn.model_copy(update=keys)})
+    return network.model_copy(update={"connections": {**network.connections, "dictionary": conv}})
+
+
+def test_threads_that_share_one_slice_change_no_bit() -> None:
+    data = images(1, items=1, shape=(128, 128, 3))
+    network = lca_network(data, features=64, patch=(8, 8), display=4, displays=2)
+    _, recorded = simulate(network, threads=1)
+    _, shared = simulate(network, threads=3)
+    assert_same(shared, recorded)
+    for threads, helps in ((1, False), (3, True)):
+        engine = Engine(schedule(build(network)), Serial(), threads)
+        engine.start()
+        steps = engine.run()
+        next(steps)
+        loop = engine.lanes[0].fused
+        assert isinstance(loop, FusedLoop)
+        assert (loop.rows is not None) == helps
+        steps.close()
+        assert loop.rows is None
+
+
+@pytest.mark.parametrize("kernel", ["dense", "lazy"])
+@pytest.mark.parametrize("batch", [3, 5, 9])
+def test_slices_that_take_turns_at_the_end_have_the_bits_of_slices_one_by_one(
+    batch: int, kernel: str
+) -> None:
+    network = lca_network(images(batch), kernel=kernel, display=10, displays=5)
+    one, recorded = simulate(network, threads=1)
+    engine, found = simulate(network, threads=2)
+    assert engine.workers == 2
+    assert_same(found, recorded)
+    assert_same(engine.state.saved(), one.state.saved())
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_shared_weights_are_recorded_at_any_step(learn: bool) -> None:
+    _, found = simulate(lca_network(images(2), learn=learn, record=Every(7)))
+    weights = found["connections/dictionary/weights"]  # steps 0, 7, 14, .. 77 and 80; updates at 20, 40, ..
+    updates = np.array([*range(0, 80, 7), 80]) // 20 if learn else np.zeros(13, int)
+    for row, update in enumerate(updates):
+        same = np.flatnonzero(updates == update)
+        assert all(np.array_equal(weights[row], weights[other]) == (other in same) for other in range(13))

@@ -1,0 +1,158 @@
+"""The features of a code layer split over ranks, with real mpirun: the same run to rounding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch import simulation
+from petabatch.engine.split import Split
+from petabatch.errors import ParamsError
+from petabatch.parallel.comm import Serial
+from petabatch.report.explain import summary
+from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
+from petabatch.storage.directory import RunDirectory
+from support.commands import Command, alone, contents, datasets, set_all
+
+MORE = ("run.batch=4", "run.displays=4", "run.verify=2")
+
+PROBES = """
+[probes.active]
+type = "l0"
+layer = "V1"
+[probes.sum]
+type = "l1"
+layer = "V1"
+[probes.quality]
+type = "psnr"
+image = "image"
+reconstruction = "recon"
+"""
+
+
+def assert_close(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> None:
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        assert array.dtype == other[name].dtype, name
+        if array.dtype.kind == "f":
+            np.testing.assert_allclose(other[name], array, rtol=2e-4, atol=2e-4, err_msg=name)
+        else:
+            np.testing.assert_array_equal(other[name], array, err_msg=name)
+
+
+def state(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of the newest checkpoint."""
+    head = latest_checkpoint(RunDirectory.open(path))
+    assert head is not None
+    return load_checkpoint(head, 0, 4)[0]
+
+
+@pytest.mark.mpi
+def test_two_by_two_ranks_agree_with_one_and_any_split_of_the_batch_keeps_the_bits(
+    small: Path, petabatch: Command
+) -> None:
+    small.write_text(small.read_text().replace("[output]", PROBES + "[output]"))
+    folder = small.parent
+    alone(small, "one", *MORE)
+    for name, ranks, features in (("two", 2, 2), ("grid", 4, 2), ("four", 4, 4)):
+        flags = set_all(*MORE, f"parallel.features={features}")
+        done = petabatch("run", small, "--out", name, "-q", *flags, ranks=ranks)
+        assert done.returncode == 0, done.stderr
+        assert_close(datasets(folder / "one" / "run.h5"), datasets(folder / name / "run.h5"))
+        assert_close(state(folder / "one"), state(folder / name))
+    assert contents(folder / "grid" / "run.h5") == contents(folder / "two" / "run.h5")
+
+
+@pytest.mark.mpi
+def test_a_run_with_split_features_goes_on_without_the_split(small: Path, petabatch: Command) -> None:
+    more = (*MORE, "run.displays=8")
+    alone(small, "one", *more)
+    flags = set_all(*more, "parallel.features=2", "parallel.batch=1")
+    done = petabatch("run", small, "--out", "cut", "-q", *flags, ranks=2)
+    assert done.returncode == 0, done.stderr
+    for file in (small.parent / "cut" / "checkpoints").glob("step_000000080*"):
+        file.unlink()  # as if it had been killed after step 70
+    refused = petabatch("resume", "cut", "-q")
+    assert refused.returncode == 1
+    assert "1 ranks do not fill the grid" in refused.stderr
+    on = petabatch("resume", "cut", "-q", "--features", 1, ranks=3)
+    assert on.returncode == 0, on.stderr
+    assert_close(datasets(small.parent / "one" / "run.h5"), datasets(small.parent / "cut" / "run.h5"))
+
+
+def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small: Path) -> None:
+    whole = simulation.plan(simulation.read(small, ("parallel.features=2",)))
+    group = Serial()
+    group.size, group.rank = 2, 1
+    part = Split(whole, group).plan.graph.variables
+    assert part["connections/dictionary/weights"].shape == (1, 1, 4, 4, 4, 3)
+    assert part["layers/V1/V"].shape == (6, 6, 4)
+    assert part["layers/recon/A"].shape[1:] == (12, 12, 3)
+    said = summary(whole)
+    assert "of V1 split over 2 ranks" in said
+    assert f"{12 * 12 * 3 * 4 / 1024:.1f} KiB from each of the other" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("shape = [6, 6, 8]", "shape = [6, 6, 9]", r"layers\.V1\.shape: 9 features cannot be split into 2"),
+        ('type = "hebbian", error', 'type = "oja", input', "hebbian and adam treat each feature by itself"),
+        ('type = "l2" }', 'type = "l2", by = "post" }', "normalisers of one connection by pre feature"),
+        ('type = "lca"', 'type = "ista"', "there is no layer of type lca"),
+        (
+            "[output]\n",
+            '[probes.p]\ntype = "statistics"\nlayer = "V1"\n[output]\n',
+            "energy, l0, l1 and l2 can",
+        ),
+        ("tau = 10.0", 'tau = 10.0\nreset_to = "V1"\nreset = "display"', "do not start from one another"),
+    ],
+)
+def test_networks_that_cannot_be_split_are_refused_with_the_reason(
+    small: Path, old: str, new: str, reason: str
+) -> None:
+    text = small.read_text().replace("rate = 0.5, momentum = 0.5", "rate = 0.5")
+    assert old in text
+    small.write_text(text.replace(old, new))
+    simulation.plan(simulation.read(small))
+    with pytest.raises(ParamsError, match=reason):
+        simulation.plan(simulation.read(small, ("parallel.features=2",)))
+
+
+def test_connections_into_split_layers_must_be_transposes(small: Path) -> None:
+    text = small.read_text().replace("[output]\n", MORE_LAYERS + "[output]\n")
+    small.write_text(text)
+    simulation.plan(simulation.read(small))
+    with pytest.raises(ParamsError) as error:
+        simulation.plan(simulation.read(small, ("parallel.features=2",)))
+    assert "connections.bottom_up: only the transpose of a connection" in str(error.value)
+    assert "connections.copy: only conv and clone" in str(error.value)
+    assert "connections.up: it joins all features" in str(error.value)
+
+
+MORE_LAYERS = """
+[layers.V2]
+type = "lca"
+shape = [6, 6, 4]
+[layers.seen]
+type = "linear"
+shape = [6, 6, 8]
+[connections.bottom_up]
+type = "conv"
+pre = "image"
+post = "V2"
+patch = [1, 1]
+init = { type = "gaussian" }
+[connections.copy]
+type = "identity"
+pre = "V1"
+post = "seen"
+[connections.up]
+type = "conv"
+pre = "V1"
+post = "V2"
+patch = [1, 1]
+init = { type = "gaussian" }
+"""

@@ -1,0 +1,306 @@
+"""Displays that end when a code is certified: what rests, what is recorded and learned, and the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from petabatch import results, simulation
+from petabatch.connections import Identity
+from petabatch.engine.engine import Engine
+from petabatch.errors import ParamsError
+from petabatch.layers import LCA, HeavyBall, Input, KneeTimeScale, Linear
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.probes import L1, Energy, Optimality
+from petabatch.spec.network import LayerOutput, Network, Output, Until
+from support.commands import Command, alone, contents, set_all
+from support.networks import GivenImages, collect, images, lca_network, simulate
+
+GAP, DISPLAY = 0.12, 60
+UNTIL = Until(gap=GAP, every=5)
+SHAPE = (6, 8, 12)
+CODES: dict[str, Any] = {
+    "lca": LCA(shape=SHAPE, tau=5.0, threshold=0.4),
+    "heavy_ball": HeavyBall(shape=SHAPE, tau=20.0, threshold=0.4, beta=0.7),
+    "knee": LCA(
+        shape=SHAPE,
+        tau=5.0,
+        threshold=0.4,
+        time_scale=KneeTimeScale(energy="energy", minimum=0.5, maximum=1.0),
+    ),
+}
+
+CERTIFICATE = """
+[probes.optimality]
+type = "optimality"
+image = "image"
+reconstruction = "recon"
+code = "V1"
+drive = "drive"
+coefficient = 0.3
+every = "display"
+"""
+"""Of `small.toml`."""
+
+
+def network(
+    slices: int = 3,
+    code: str = "lca",
+    until: Until | None = UNTIL,
+    learn: bool = False,
+    every: Any = "display",
+    displays: int = 2,
+    first: int = 0,
+    display: int = DISPLAY,
+    **keys: Any,
+) -> Network:
+    """Return the sparse-coding network of slices `first` and on, with its certificate and a delayed copy."""
+    data = images(first + slices, 3)[first:]
+    net = lca_network(data, display=display, displays=displays, learn=learn, until=until, **keys)
+    certificate = Optimality(
+        image="image", reconstruction="recon", code="V1", drive="drive", coefficient=0.4, every="never"
+    )
+    return net.model_copy(
+        update={
+            "layers": {**net.layers, "V1": CODES[code]},
+            "probes": {
+                "optimality": certificate.model_copy(update={"every": LayerOutput(every=every).every}),
+                "energy": Energy(error="error", code="V1", coefficient=0.4),
+            },
+            "output": Output(
+                layers={
+                    "V1": LayerOutput(every=every, variables=("A", "V")),
+                    "recon": LayerOutput(every=every),
+                },
+                connections=net.output.connections,
+            ),
+        }
+    )
+
+
+def delayed(net: Network) -> Network:
+    """Return the network with a layer that sees the code of three steps before."""
+    return net.model_copy(
+        update={
+            "layers": {**net.layers, "late": Linear(shape=SHAPE)},
+            "connections": {**net.connections, "late": Identity(pre="V1", post="late", delay=3)},
+        }
+    )
+
+
+@pytest.mark.parametrize("code", ["lca", "heavy_ball", "knee"])
+def test_a_slice_rests_from_the_first_look_that_meets_the_gap_to_the_end_of_its_display(code: str) -> None:
+    _, free = simulate(delayed(network(code=code, until=None, every=1, displays=1)))
+    _, found = simulate(delayed(network(code=code, every=1, displays=1)))
+    gaps = free["probes/optimality/relative_gap"]
+    for number in range(3):
+        met = next(step for step in range(5, DISPLAY + 1, 5) if gaps[step - 1, number] <= GAP)
+        assert met < DISPLAY
+        assert found["probes/until/steps"][0, number] == met
+        assert found["probes/until/gap"][0, number] == gaps[met - 1, number]
+        for path, values in free.items():
+            if path.startswith("connections/"):
+                continue
+            expected = np.concatenate([values[:met], np.repeat(values[met - 1 : met], DISPLAY - met, axis=0)])
+            np.testing.assert_array_equal(found[path][:, number], expected[:, number], err_msg=path)
+    assert len(set(found["probes/until/steps"][0])) > 1
+
+
+def test_a_display_that_does_not_meet_its_gap_has_all_its_steps() -> None:
+    _, free = simulate(network(until=None, every=1))
+    _, found = simulate(network(until=Until(gap=1e-9, every=7), every=1))
+    for path, values in free.items():
+        np.testing.assert_array_equal(found[path], values, err_msg=path)
+    np.testing.assert_array_equal(found["probes/until/steps"], np.full((2, 3), DISPLAY))
+    np.testing.assert_array_equal(
+        found["probes/until/gap"], found["probes/optimality/relative_gap"][DISPLAY - 1 :: DISPLAY]
+    )
+
+
+def test_activity_of_earlier_steps_rests_too() -> None:
+    engine, found = simulate(delayed(network(displays=1)))
+    assert (found["probes/until/steps"] < DISPLAY).all()
+    kept = engine.state.arrays["layers/V1/A"]
+    assert kept.shape[1] == 4
+    np.testing.assert_array_equal(kept, np.repeat(kept[:, :1], 4, axis=1))
+
+
+def test_learning_sees_the_finished_codes_at_the_end_of_the_display() -> None:
+    made = simulate(network(1, displays=1))[1]["probes/until/steps"][0, 0]
+    _, found = simulate(network(1, learn=True, displays=1))
+    _, short = simulate(network(1, learn=True, displays=1, until=None, display=int(made)))
+    np.testing.assert_array_equal(
+        found["connections/dictionary/weights"], short["connections/dictionary/weights"]
+    )
+    assert not np.array_equal(*found["connections/dictionary/weights"])
+
+
+class Counted(LCA):
+    """Counts its updates."""
+
+    type: Literal["test_counted"] = "test_counted"  # type: ignore[assignment]
+    made: Any
+
+    def update(self, now: Any, *arrays: Any) -> None:
+        self.made.append((now.slices[0], now.step))
+        super().update(now, *arrays)
+
+
+def test_a_slice_that_rests_makes_no_step() -> None:
+    made: list[tuple[int, int]] = []
+    net = network(displays=2)
+    counted = Counted(shape=SHAPE, tau=5.0, threshold=0.4, made=made)
+    _, found = simulate(net.model_copy(update={"layers": {**net.layers, "V1": counted}}))
+    for number in range(3):
+        for display, steps in enumerate(found["probes/until/steps"][:, number]):
+            mine = [step for slice_, step in made if slice_ == number and (step - 1) // DISPLAY == display]
+            assert mine == list(range(display * DISPLAY + 1, display * DISPLAY + 1 + int(steps)))
+
+
+class Listed(GivenImages):
+    """Lists what is read."""
+
+    type: Literal["test_listed"] = "test_listed"  # type: ignore[assignment]
+    read: Any
+
+    def open(self, *keys: Any) -> Callable[[int, int], np.ndarray]:
+        source = super().open(*keys)
+
+        def read(number: int, item: int) -> np.ndarray:
+            self.read.append((number, item))
+            return np.asarray(source(number, item))
+
+        return read
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared"])
+def test_a_finished_slice_takes_its_next_image_at_once_unless_it_shares_what_is_learned(mode: str) -> None:
+    read: list[tuple[int, int]] = []
+    net = network(2, learn=True, mode=mode, displays=3)
+    image = Input(shape=(12, 16, 3), source=Listed(data=images(2, 3), read=read))
+    simulate(net.model_copy(update={"layers": {**net.layers, "image": image}}))
+    apart, together = (
+        [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)],
+        [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)],
+    )
+    assert read == [(0, 0), (1, 0), *(apart if mode == "shared" else together)]
+
+
+@pytest.mark.parametrize(("code", "learn"), [("lca", False), ("heavy_ball", True), ("knee", True)])
+def test_threads_and_observation_change_no_bit(code: str, learn: bool) -> None:
+    one, found = simulate(network(code=code, learn=learn), threads=1)
+    three, again = simulate(network(code=code, learn=learn, every=1), threads=3)
+    for key, array in one.state.saved().items():
+        if not key.endswith("/late"):
+            np.testing.assert_array_equal(three.state.arrays[key], array, err_msg=key)
+    np.testing.assert_array_equal(again["probes/until/steps"], found["probes/until/steps"])
+    np.testing.assert_array_equal(again["layers/V1/A"][DISPLAY - 1 :: DISPLAY], found["layers/V1/A"])
+
+
+def test_a_batch_equals_single_runs() -> None:
+    _, together = simulate(network())
+    for number in range(3):
+        _, alone = simulate(network(1, first=number))
+        for path in ("layers/V1/A", "layers/V1/V", "probes/until/steps", "probes/until/gap"):
+            np.testing.assert_array_equal(alone[path], together[path][:, number : number + 1], err_msg=path)
+
+
+@pytest.mark.parametrize(("code", "stop"), [("lca", 7), ("lca", 59), ("heavy_ball", 33), ("knee", 95)])
+def test_a_run_resumed_in_the_middle_of_a_display_equals_an_uninterrupted_one(code: str, stop: int) -> None:
+    net = delayed(network(code=code, learn=True))
+    whole, recorded = simulate(net)
+    first = Engine(replace(schedule(build(net)), stops=(stop,)), Serial(), 1)
+    first.start()
+    for step in first.run():
+        if step == stop:
+            break
+    second = Engine(schedule(build(net)), Serial(), 2)
+    second.resume(stop, {key: array.copy() for key, array in first.state.saved().items()})
+    later = collect(second)
+    for key, array in whole.state.saved().items():
+        np.testing.assert_array_equal(second.state.arrays[key], array, err_msg=key)
+    for path, values in later.items():
+        np.testing.assert_array_equal(values, recorded[path][-len(values) :], err_msg=path)
+
+
+@pytest.mark.mpi
+def test_ranks_change_no_bit_and_the_run_file_tells_the_steps(small: Path, petabatch: Command) -> None:
+    small.write_text(small.read_text() + CERTIFICATE)
+    more = ("run.until={gap=0.5,every=2}", "run.display=30")
+    alone(small, "one", *more, threads=2)
+    two = petabatch("run", small, "--out", "two", "-q", "--threads", 1, *set_all(*more), ranks=2)
+    assert two.returncode == 0, two.stderr
+    assert contents(small.parent / "two" / "run.h5") == contents(small.parent / "one" / "run.h5")
+    with results.open(small.parent / "one") as run:
+        found = run.probe("until")
+        assert found["steps"].steps.tolist() == [30, 60, 90, 120, 150, 180]
+        gap, steps = found["gap"][...], found["steps"][...]
+        np.testing.assert_array_equal(gap, run.probe("optimality")["relative_gap"][...])
+    early = steps < 30
+    assert 0 < early.sum() < early.size
+    assert (gap[early] <= 0.5).all()
+    assert (steps % 2 == 0).all()
+
+
+def test_a_run_may_go_on_with_displays_that_end_early_or_without(small: Path) -> None:
+    small.write_text(small.read_text() + CERTIFICATE)
+
+    def go(out: str, *more: str) -> Path:
+        loaded = simulation.read(small, ("run.display=30", "checkpoint.every=45", *more))
+        simulation.run(loaded, small.parent / out, mpi=False, quiet=True, threads=1)
+        return small.parent / out
+
+    until = "run.until={gap=0.5,every=2}"
+    go("full", "run.displays=2")
+    with results.open(go("ends", "run.displays=4", "run.start_from=full", until)) as run:
+        assert run.probe("until")["steps"].steps.tolist() == [90, 120]
+        assert (run.probe("until")["steps"][...] < 30).any()
+    with results.open(go("on", "run.displays=5", "run.start_from=ends")) as run:
+        assert "probes/until/steps" not in run.names()
+        assert run.steps_reached == 150
+
+
+def test_what_cannot_end_a_display_is_an_error() -> None:
+    net = network(learn=True)
+    learns: Any = net.connections["dictionary"]
+    rule = learns.learn.model_copy(update={"every": LayerOutput(every=7).every})
+    image = net.layers["image"].model_copy(update={"every": LayerOutput(every=20).every})
+    wrong = net.model_copy(
+        update={
+            "probes": {"until": L1(layer="V1")},
+            "layers": {**net.layers, "image": image},
+            "connections": {**net.connections, "dictionary": learns.model_copy(update={"learn": rule})},
+        }
+    )
+    assert problems(wrong) == {
+        "run.until.probe",
+        "probes.until",
+        "layers.image.every",
+        "connections.dictionary.learn.every",
+    }
+
+
+def test_the_certificate_is_the_only_one_or_the_one_that_is_named() -> None:
+    net = network()
+    two = net.model_copy(update={"probes": {**net.probes, "other": net.probes["optimality"]}})
+    assert problems(two) == {"run.until.probe"}
+    assert not problems(two, probe="other")
+    assert problems(two, probe="energy") == {"run.until.probe"}
+    assert problems(two, probe="othr") == {"run.until.probe"}
+
+
+def problems(net: Network, **until: Any) -> set[str]:
+    """Return the keys of everything that is wrong."""
+    run = net.run.model_copy(update={"until": Until(gap=GAP, every=5, **until)})
+    try:
+        build(net.model_copy(update={"run": run}))
+    except ParamsError as error:
+        return {problem.key for problem in error.problems}
+    return set()

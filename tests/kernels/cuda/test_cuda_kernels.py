@@ -1,0 +1,199 @@
+"""The CUDA kernels: run on the host against the plain operators, and compiled for GPUs by nvcc."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from petabatch.errors import ResourceError
+from petabatch.geometry import Patches
+from petabatch.kernels.cpu.rules import ACCELERATED, HEAVY_BALL, LEAKY, cell
+from petabatch.kernels.cuda import source
+from petabatch.kernels.cuda import tiling as cut
+from petabatch.kernels.cuda.device import Limits
+from petabatch.kernels.cuda.loop import Choice, LoopKernels
+from petabatch.layers.transfer import Transfer
+from support.cuda_problem import Problem, emulated, few, relative, small
+from support.gpu_emulation import EmulatedGpu
+from support.loops import NUMPY, TRANSFERS, assert_same_bits, geometries, plain
+
+NVCC = shutil.which("nvcc")
+H200 = Limits(132, 228 * 1024, 227 * 1024)
+A100 = Limits(108, 164 * 1024, 163 * 1024)
+SMALL = Limits(84, 100 * 1024, 99 * 1024, threads=1536)
+KERNELS = {"step": 3, "tensor": 1, "accelerated": 3, "display": 1, "gradient": 1}
+tutorial = plain(16, 16, 128, 8, 2, 3)
+large = plain(64, 64, 512, 16, 4, 3)
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+@few
+@given(
+    p=geometries(70), curve=st.sampled_from(TRANSFERS), own=st.booleans(), own_weights=st.booleans()
+)  # fmt: skip
+def test_steps_agree_with_the_plain_operators_in_float64(
+    choice: Choice, p: Patches, curve: Transfer, own: bool, own_weights: bool
+) -> None:
+    case = Problem(p, curve, own, own_weights=own_weights)
+    found, (expected, close) = case.run(choice, [3, 1]), case.reference(4)
+    assume(curve.shift == curve.threshold or not close)
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5)
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+def test_four_hundred_steps_agree_with_float64(choice: Choice) -> None:
+    case = Problem(small, Transfer(0.4, 0.4), lanes=1, decay=math.exp(-1 / 30))
+    for mine, theirs in zip(case.run(choice, [400]), case.reference(400)[0], strict=True):
+        assert relative(mine, theirs) < 1e-5
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+def test_the_tutorials_network_agrees_with_float64(choice: Choice) -> None:
+    case = Problem(tutorial, Transfer(1.5, 1.5), lanes=1)
+    for mine, theirs in zip(case.run(choice, [2]), case.reference(2)[0], strict=True):
+        assert relative(mine, theirs) < 1e-6
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+def test_cutting_a_run_and_running_it_again_change_no_bit(choice: Choice) -> None:
+    case = Problem(small, TRANSFERS[1])
+    whole = case.run(choice, [6])
+    for parts in ([6], [2, 4], [2, 2, 2]):
+        assert_same_bits(case.run(choice, parts), whole)
+
+
+@emulated
+@few
+@example(p=plain(9, 9, 20, 4, 2, 1), density=1.0, counted=True)
+@given(p=geometries(70), density=st.sampled_from([0.0, 0.1, 1.0]), counted=st.booleans())
+def test_gradient_and_counts_agree_with_the_plain_operators(
+    p: Patches, density: float, counted: bool
+) -> None:
+    case, rng = Problem(p, TRANSFERS[0]), np.random.default_rng(3)
+    A = case.guarded(rng.standard_normal(case.state[3].shape) * (rng.random(case.state[3].shape) < density))
+    product = case.guarded(np.full((2, p.features, p.length), np.nan))
+    counts = case.guarded(np.full((2, p.features, p.length // p.channels), np.nan))
+    case.kernels("step").gradient(A, case.image, product, counts if counted else None)
+    expected = NUMPY.outer(A.astype("f8"), case.image.astype("f8"), p)[:, 0]
+    np.testing.assert_allclose(product, expected, rtol=2e-5, atol=2e-5)
+    if counted:
+        tallied = NUMPY.outer((A != 0).astype("f8"), np.ones_like(case.image, "f8"), p)[:, 0]
+        np.testing.assert_array_equal(np.repeat(counts, p.channels, -1), tallied)
+    assert case.guards.untouched()
+
+
+@emulated
+def test_the_display_kernel_sums_each_step_and_that_changes_no_bit() -> None:
+    case = Problem(small, TRANSFERS[1])
+    kernels, seen = case.kernels("display"), [case.guarded(array) for array in case.state]
+    sums = kernels.sums(5)
+    case.advance(kernels, seen, 5, sums)
+    assert_same_bits(seen, case.run("display", [5]))
+    for step in range(5):
+        _, error, _, A = case.run("display", [step + 1])
+        each = [np.square(error, dtype=float), abs(A).astype(float), A != 0]
+        expected = np.stack([array.reshape(2, -1).sum(axis=1) for array in each], axis=1)
+        np.testing.assert_allclose(sums[step], expected, rtol=1e-6)
+        np.testing.assert_array_equal(sums[step, :, 2], expected[:, 2])
+
+
+@emulated
+@pytest.mark.parametrize("choice", ["display", "step"])
+def test_a_nan_in_an_image_stays_in_its_slice(choice: Choice) -> None:
+    case = Problem(small, TRANSFERS[0])
+    case.image[0, 3, 3] = np.nan
+    V = case.run(choice, [2])[2]
+    assert np.isnan(V[0]).any()
+    assert np.isfinite(V[1]).all()
+
+
+@emulated
+def test_a_stretch_of_steps_is_captured_once_and_replayed() -> None:
+    case = Problem(small, TRANSFERS[0])
+    kernels = case.kernels("step")
+    for _ in range(4):
+        case.advance(kernels, case.state, 2)
+    assert kernels.device.captured == 1
+
+
+def test_a_slice_that_does_not_fit_on_a_multiprocessor_gets_the_kernels_of_a_step() -> None:
+    assert source.display(tutorial, H200) is not None
+    assert source.display(tutorial, SMALL) is None
+    assert source.display(large, H200) is None
+    assert cut.step(large, SMALL, 1) is not None
+    with pytest.raises(ResourceError, match="does not fit"):
+        LoopKernels(EmulatedGpu(), large, cell(LEAKY, 1, 0, 0.1, 0.1), 1, 1, "display")
+
+
+def test_no_two_patches_of_a_phase_overlap_and_every_position_has_one_phase() -> None:
+    for p in (tutorial, small, plain(7, 5, 9, 5, 1, 2)):
+        whole = source.display(p, H200)
+        assert whole is not None
+        order = whole.order
+        assert sorted(order[order >= 0]) == list(range(p.positions))
+        for phase in order:
+            covered = np.zeros((p.y.padded, p.x.padded), int)
+            for position in phase[phase >= 0]:
+                y, x = (position // p.x.coarse) * p.y.stride, (position % p.x.coarse) * p.x.stride
+                covered[y + p.y.offset :, x + p.x.offset :][: p.y.size, : p.x.size] += 1
+            assert covered.max() <= 1
+
+
+@pytest.mark.skipif(NVCC is None, reason="no nvcc here to compile CUDA kernels")
+@pytest.mark.parametrize(
+    ("p", "rule", "targets"),
+    [
+        (tutorial, LEAKY, (80, 90, 100)),
+        (tutorial, HEAVY_BALL, (90,)),
+        (large, LEAKY, (80, 90, 100)),
+        (large, ACCELERATED, (90,)),
+    ],
+    ids=["tutorial", "tutorial heavy-ball", "large", "large fista"],
+)
+def test_kernels_compile_for_gpus_and_keep_their_state_in_registers(
+    p: Patches, rule: int, targets: tuple[int, ...], tmp_path: Path
+) -> None:
+    units = source.numbers(cell(rule, 1, 0.9, 0.3, 0.3), 1.0)
+    display, step = source.display(p, A100), cut.step(p, A100, 132)
+    assert step is not None
+    jobs = {"step": step.constants, "tensor": step.constants}
+    if rule == ACCELERATED:
+        jobs["accelerated"] = {**source.geometry(p), "BLOCKS": 64}
+    if display is not None:
+        jobs |= {"display": display.constants, "gradient": source.geometry(p)}
+    codes = [f"-gencode=arch=compute_{n},code=sm_{n}" for n in targets]
+    for name, constants in jobs.items():
+        file = tmp_path / f"{name}.cu"
+        file.write_text(source.compose(name, {**constants, **units}))
+        done = subprocess.run(
+            [
+                str(NVCC),
+                "-std=c++17",
+                *codes,
+                "-Xptxas=-v",
+                "-fatbin",
+                "-o",
+                str(tmp_path / name),
+                str(file),
+            ],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        spills = re.findall(r"(\d+) bytes spill stores", done.stderr)
+        assert len(spills) == len(targets) * KERNELS[name]
+        # A few pointers may go to memory, outside the loops; potentials and sums may not.
+        assert max(map(int, spills)) <= 32, done.stderr

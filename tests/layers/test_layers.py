@@ -1,0 +1,453 @@
+"""Each layer type by its formula, on random input, and what chance may and may not depend on."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from petabatch import in_memory as memory
+from petabatch.connections import Identity, Pool
+from petabatch.errors import NonFiniteError
+from petabatch.kernels.array import ArrayKernels
+from petabatch.layers import (
+    ISTA,
+    LCA,
+    BaseTimeScale,
+    ConductanceLIF,
+    Constant,
+    Dropout,
+    GaussianNoise,
+    Input,
+    KneeTimeScale,
+    LeakyIntegrator,
+    Linear,
+    LogTimeScale,
+    Mask,
+    MomentumLCA,
+    Product,
+    Quotient,
+    Rectified,
+    Rescale,
+    Sigmoid,
+    Squared,
+)
+from petabatch.layers.transfer import Polyline, Transfer
+from petabatch.network.graph import build
+from petabatch.spec.network import Network, Run
+from petabatch.spec.parts import Layer, Moment
+from support.networks import GivenImages, images, lca_network
+
+SHAPE = (4, 6, 3)
+X, Y = images(2, 1, SHAPE, seed=1)[:, 0], images(2, 1, SHAPE, seed=2)[:, 0]
+
+
+def passed(layer: Layer, steps: int = 1, y_channel: str = "inh", batch: int = 2, **run: Any) -> np.ndarray:
+    """Return the activity `[steps, batch, ...]` of a layer that gets X as `exc` and Y as `y_channel`."""
+    data = [np.stack([a[b % 2][None] for b in range(batch)]) for a in (X, Y)]
+    network = Network(
+        run=Run(batch=batch, steps=steps, **run),
+        layers={
+            "x": Input(shape=SHAPE, source=GivenImages(data=data[0]), every="never"),
+            "y": Input(shape=SHAPE, source=GivenImages(data=data[1]), every="never"),
+            "out": layer,
+        },
+        connections={
+            "x_to_out": Identity(pre="x", post="out"),
+            "y_to_out": Identity(pre="y", post="out", channel=y_channel),
+        },
+    )
+    return memory.run(network, range(1, steps + 1)).states["layers/out/A"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "expected"),
+    [
+        (Linear(shape=SHAPE, scale=2.0), 2 * (X - Y)),
+        (Rectified(shape=SHAPE), np.maximum(X - Y, 0)),
+        (Rectified(shape=SHAPE, threshold=0.3, transfer="soft"), np.maximum(X - Y - 0.3, 0)),
+        (Rectified(shape=SHAPE, threshold=-9, minimum=-9, maximum=0.5), np.minimum(X - Y, 0.5)),
+        (Product(shape=SHAPE), X * Y),
+        (Quotient(shape=SHAPE), X / Y),
+        (Squared(shape=SHAPE), (X - Y) ** 2),
+        (Sigmoid(shape=SHAPE, center=0.2, width=0.5), 1 / (1 + np.exp(-(X - Y - 0.2) / 0.5))),
+        (Sigmoid(shape=SHAPE, invert=True, form="line"), 1 - np.clip(0.5 + (X - Y) / 4, 0, 1)),
+        (Mask(shape=SHAPE, features=(0, 2)), (X - Y) * np.array([1, 0, 1])),
+        (Mask(shape=SHAPE, features=(0, 2), invert=True), (X - Y) * np.array([0, 1, 0])),
+        (GaussianNoise(shape=SHAPE, deviation=0, mean=0.25), X - Y + 0.25),
+        (Dropout(shape=SHAPE, probability=0), X - Y),
+        (Constant(shape=SHAPE, value=3), np.full_like(X, 3)),
+    ],
+    ids=lambda value: value.type if isinstance(value, Layer) else "",
+)
+def test_layer_follows_its_formula(layer: Layer, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(passed(layer)[0], expected, rtol=2e-5, atol=2e-6)
+
+
+def test_quotient_by_zero_ends_the_run_with_a_message() -> None:
+    with pytest.raises(NonFiniteError, match="layer out of slice 0"):
+        passed(Quotient(shape=SHAPE), y_channel="none")
+
+
+def test_mask_lets_through_where_its_channel_is_not_zero() -> None:
+    masked = Network(
+        run=Run(steps=1),
+        layers={
+            "x": Input(shape=SHAPE, source=GivenImages(data=X[:1, None]), every="never"),
+            "y": Rectified(shape=SHAPE),
+            "out": Mask(shape=SHAPE),
+        },
+        connections={
+            "x_to_y": Identity(pre="x", post="y"),
+            "x_to_out": Identity(pre="x", post="out"),
+            "y_to_out": Identity(pre="y", post="out", channel="mask"),
+        },
+    )
+    out = memory.run(masked, [1]).states["layers/out/A"][0]
+    np.testing.assert_array_equal(out, np.maximum(X[:1], 0))
+
+
+def test_leaky_integrator_forgets_exponentially() -> None:
+    found = passed(LeakyIntegrator(shape=SHAPE, tau=5.0), steps=3, dt=0.5)
+    keep = math.exp(-0.5 / 5)
+    for step in range(3):
+        expected = (X - Y) * sum(keep**k for k in range(step + 1))
+        np.testing.assert_allclose(found[step], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("over", ["slice", "features"])
+def test_rescale_reaches_its_target(over: Any) -> None:
+    axes = (1, 2, 3) if over == "slice" else (3,)
+    found = passed(Rescale(shape=SHAPE, method="range", low=-2, high=5, over=over))[0]
+    np.testing.assert_allclose(
+        [found.min(axes), found.max(axes)], [found.min(axes) * 0 - 2, found.max(axes) * 0 + 5], atol=1e-5
+    )
+    found = passed(Rescale(shape=SHAPE, method="standard", mean=1, deviation=3, over=over))[0]
+    np.testing.assert_allclose(found.mean(axes), 1, atol=1e-5)
+    np.testing.assert_allclose(found.std(axes), 3, atol=1e-4)
+    found = passed(Rescale(shape=SHAPE, method="length", over=over))[0]
+    np.testing.assert_allclose((found**2).sum(axes), 1, atol=1e-5)
+    found = passed(Rescale(shape=SHAPE, method="softmax", over=over))[0]
+    np.testing.assert_allclose(found.sum(axes), 1, atol=1e-5)
+    assert (found > 0).all()
+
+
+@pytest.mark.parametrize("method", ["range", "standard", "length"])
+def test_rescale_of_a_flat_input_stays_finite(method: Any) -> None:
+    flat = np.zeros((1, 1, *SHAPE), np.float32)
+    network = Network(
+        run=Run(steps=1),
+        layers={
+            "x": Input(shape=SHAPE, source=GivenImages(data=flat), every="never"),
+            "out": Rescale(shape=SHAPE, method=method),
+        },
+        connections={"x_to_out": Identity(pre="x", post="out")},
+    )
+    out = memory.run(network, [1]).states["layers/out/A"]
+    np.testing.assert_array_equal(out, -1 if method == "range" else 0)
+
+
+@pytest.mark.parametrize("layer", [GaussianNoise(shape=SHAPE), Dropout(shape=SHAPE, probability=0.3)])
+def test_chance_depends_on_seed_slice_and_step_alone(layer: Layer) -> None:
+    four = passed(layer, steps=2, batch=4, threads=3)
+    two = passed(layer, steps=2, batch=2)
+    np.testing.assert_array_equal(four[:, :2], two)
+    # Slices 0 and 2 see the same input, so they differ by chance alone; so do two steps and two seeds.
+    assert (four[:, 0] != four[:, 2]).any()
+    assert (two[0] != two[1]).any()
+    assert (passed(layer, steps=2, seed=9) != two).any()
+
+
+def test_noise_and_dropout_have_their_statistics() -> None:
+    noise = passed(GaussianNoise(shape=SHAPE, mean=2, deviation=3), steps=100) - (X - Y)
+    assert noise.mean() == pytest.approx(2, abs=5 * 3 / math.sqrt(noise.size))
+    assert noise.std() == pytest.approx(3, abs=5 * 3 / math.sqrt(2 * noise.size))
+    silent = passed(Dropout(shape=SHAPE, probability=0.3), steps=100) == 0
+    assert silent.mean() == pytest.approx(0.3, abs=5 * math.sqrt(0.21 / silent.size))
+
+
+def test_noise_of_conductances_has_its_rate_and_sizes() -> None:
+    """Of what the decaying conductances gain in a step, each channel's own part is random."""
+    layer = ConductanceLIF(shape=SHAPE, noise=(0.0, 0.5, 2.0), noise_rate=(999.0, 100.0, 400.0))
+    gains = []
+    for step in range(1, 401):
+        state = {v.name: np.full((2, *SHAPE), v.initial) for v in layer.variables()}
+        now = Moment(step, 0.5, range(2), 1, layer="x")
+        layer.update(now, state, [np.zeros((2, *SHAPE))] * 3, np.zeros((2, *SHAPE)), np.zeros((2, *SHAPE)))
+        gains.append([state[name] for name in ("G_E", "G_I", "G_IB")])
+    found = np.array(gains)
+    assert not found[:, 0].any()
+    for channel, (amplitude, rate, decay) in {1: (0.5, 100, 5.0), 2: (2.0, 400, 10.0)}.items():
+        hits = found[:, channel] > 0
+        n, p = hits.size, rate * 0.5 / 1000
+        assert hits.mean() == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / n))
+        sizes = found[:, channel][hits] * math.exp(0.5 / decay)
+        assert sizes.max() <= amplitude
+        assert sizes.mean() == pytest.approx(amplitude / 2, abs=5 * amplitude / math.sqrt(12 * hits.sum()))
+    assert (found[:, 1, 0] != found[:, 1, 1]).any()  # slices differ
+    assert ((found[:, 1] > 0) != (found[:, 2] > 0)).any()  # and so do channels
+
+
+@pytest.mark.parametrize("method", ["arma", "heun"])
+def test_conductance_neurons_follow_the_originals_equations(method: Any) -> None:
+    """One neuron after the other, transcribed from `LIFActivityComponent.cpp:721-940`."""
+    found = passed(ConductanceLIF(shape=SHAPE, method=method, rest=-65.0), steps=60, dt=0.5)
+    spikes = 0
+    for unit in range(12):
+        e, i = float(X.reshape(2, -1)[0, unit]), float(Y.reshape(2, -1)[0, unit])
+        expected = neuron(method, e, i, steps=60, dt=0.5)
+        np.testing.assert_array_equal(found[:, 0].reshape(60, -1)[:, unit], expected)
+        spikes += sum(expected)
+    assert spikes > 10
+
+
+def neuron(method: str, exc: float, inh: float, steps: int, dt: float) -> list[int]:
+    v, vth, g = -65.0, -55.0, [0.0, 0.0, 0.0]
+    out = []
+    for _ in range(steps):
+        first = [g[0] + exc, g[1] + inh, g[2]]
+        total = 1 + sum(first)
+        tau_s, v_s = 20 / total, (-65.0 + 0 * first[0] - 75 * first[1] - 90 * first[2]) / total
+        first = [min(x, 10.0) for x in first]
+        last = [x * math.exp(-dt / t) for x, t in zip(first, (1, 5, 10), strict=True)]
+        v_e = (-65.0 - 75 * last[1] - 90 * last[2]) / (1 + sum(last))
+        if method == "arma":
+            tau_e = 20 / (1 + last[0] + last[1] + first[2])
+            slope = (tau_e - tau_s) / dt
+            f1 = math.exp(-dt / tau_s) if slope == 0 else (tau_e / tau_s) ** (-1 / slope)
+            f2 = (1 - tau_s / dt * (1 - f1)) / (1 + slope)
+            v = f1 * v + f2 * v_s + (1 - f1 - f2) * v_e
+        else:
+            d1 = rise(v, first)
+            v = v + dt / 2 * (d1 + rise(v + dt * d1, last))
+        g = last
+        vth = -55 + (vth + 55) * math.exp(-dt / 10)
+        fired = v > vth
+        if fired:
+            v, vth, g[2] = -65.0, vth + 5, g[2] + 1
+        out.append(int(fired))
+    return out
+
+
+def rise(v: float, g: list[float]) -> float:
+    pull = g[0] * (0 - v) + g[1] * (-75 - v) + g[2] * (-90 - v)
+    return ((-65.0 - v) + pull) / 20
+
+
+V = np.linspace(-2, 2, 81, dtype=np.float32)
+
+
+def curve(transfer: Transfer | Polyline) -> np.ndarray:
+    out = np.empty_like(V)
+    transfer(V, out, np)
+    return out
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("kind", ["soft", "hard", "firm"])
+def test_threshold_family_has_its_textbook_shapes(kind: Any, signed: bool) -> None:
+    layer = LCA(shape=SHAPE, threshold=0.51, transfer=kind, width=0.4, signed=signed)
+    size = np.abs(V) if signed else V
+    expected = {
+        "soft": size - 0.51,
+        "hard": size,
+        "firm": np.minimum(size, (size - 0.51) * (0.91 / 0.4)),
+    }[kind]
+    expected = np.where(size < 0.51, 0, expected) * (np.sign(V) if signed else 1)
+    np.testing.assert_allclose(curve(layer.curve), expected, atol=1e-6)
+
+
+def test_polyline_draws_the_same_firm_threshold() -> None:
+    corners = ((0.51, 0.0), (0.91, 0.91))
+    np.testing.assert_allclose(
+        curve(LCA(shape=SHAPE, vertices=corners).curve),
+        curve(LCA(shape=SHAPE, threshold=0.51, transfer="firm", width=0.4).curve),
+        atol=1e-6,
+    )
+
+
+def test_polyline_takes_the_later_value_at_a_jump_and_its_own_slopes_outside() -> None:
+    layer = Rectified(shape=SHAPE, vertices=((0.0, 1.0), (0.0, 3.0), (1.0, 3.0)), slopes=(2.0, -1.0))
+    out = curve(layer.curve)
+    assert out[V == 0] == 3
+    np.testing.assert_allclose(out[V < 0], 1 + 2 * V[V < 0], atol=1e-6)
+    np.testing.assert_allclose(out[V > 1], 3 - (V[V > 1] - 1), atol=1e-6)
+
+
+def test_corners_out_of_order_are_an_error() -> None:
+    with pytest.raises(ValidationError, match="not in order"):
+        LCA(shape=SHAPE, vertices=((1.0, 0.0), (0.0, 1.0)))
+
+
+def rest(code: LCA, steps: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return V, A and the drive that belongs to A after many steps without learning."""
+    network = lca_network(images(1, 1), display=steps, displays=1, learn=False)
+    network = network.model_copy(update={"layers": {**network.layers, "V1": code}, "probes": {}})
+    done = memory.run(network, [steps])
+    way = build(network).wirings["drive"]
+    error = done.states["layers/image/A"][0] - done.states["layers/recon/A"][0]
+    weights = done.states["connections/dictionary/weights"][0]
+    drive = ArrayKernels(np).project(error, weights.reshape(1, 1, weights.shape[3], -1), way.link.patches)
+    return done.states["layers/V1/V"][0], done.states["layers/V1/A"][0], drive
+
+
+def test_lca_rests_where_potential_is_drive_plus_activity() -> None:
+    v, a, drive = rest(LCA(shape=(6, 8, 12), tau=5.0, threshold=0.4))
+    np.testing.assert_allclose(v, drive + a, atol=1e-4)
+
+
+def test_momentum_lca_warns_and_rests_elsewhere() -> None:
+    with pytest.warns(UserWarning, match="heavy_ball"):
+        code = MomentumLCA(shape=(6, 8, 12), tau=20.0, threshold=0.4, rate=0.5, self_interact=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        v, _, drive = rest(code)
+    np.testing.assert_allclose(v, 1.5 * drive, atol=1e-4)
+
+
+def test_ista_comes_to_the_energy_of_the_lca() -> None:
+    network = lca_network(images(1, 1), display=200, displays=1, learn=False)
+    ends = []
+    for kind in (LCA, ISTA):
+        code = kind(shape=(6, 8, 12), tau=20.0, threshold=0.4)
+        changed = network.model_copy(update={"layers": {**network.layers, "V1": code}})
+        ends.append(memory.run(changed).recorded["probes/energy/total"][-1, 0])
+    assert ends[1] == pytest.approx(ends[0], rel=1e-3)
+
+
+def controlled(controller: Any, energies: list[float]) -> tuple[list[float], list[float]]:
+    state = {v.name: np.full((1, *v.shape), v.initial, v.dtype) for v in controller.variables()}
+    scales, ceilings = [], []
+    for energy in energies:
+        controller.control(state, np.array([energy]))
+        scales.append(float(state["time_scale"][0]))
+        ceilings.append(float(state["time_scale_max"][0]))
+    return scales, ceilings
+
+
+ENERGIES = [-1.0, 100.0, 99.0, 98.5, 98.4, 98.4, 98.39, 99.0, 98.9]
+
+
+@pytest.mark.parametrize("kind", ["base", "knee", "log"])
+def test_time_scale_follows_the_controllers_equations(kind: str) -> None:
+    """An independent transcription of `AdaptiveTimeScaleController.cpp:60-89` and its two subclasses."""
+    low, high, factor, growth, knee, slope, log = 0.05, 0.06, 0.03, 0.025, 0.062, 0.1, 1.0
+    common: dict[str, Any] = {
+        "energy": "e",
+        "minimum": low,
+        "maximum": high,
+        "factor": factor,
+        "growth": growth,
+    }
+    controller = {
+        "base": lambda: BaseTimeScale(**common),
+        "knee": lambda: KneeTimeScale(**common, knee=knee, slope=slope),
+        "log": lambda: LogTimeScale(**common, threshold=log, slope=slope),
+    }[kind]()
+    scale, top, before = low, high, -1.0
+    scales, tops = [], []
+    for energy in ENERGIES:
+        if energy != before:
+            d = (before - energy) / scale
+            if d < 0 or before <= 0 or energy <= 0 or (kind == "log" and d <= 0):
+                scale, top = low, high
+            else:
+                scale = factor * before / d
+                if scale >= top:
+                    scale = old = top
+                    g = growth
+                    if kind == "log":
+                        g *= math.exp(-(top - high) / (-(log - high) / math.log(slope)))
+                    top = top * (1 + g)
+                    if kind == "knee" and top > knee:
+                        top = old + (top - old) * slope
+                        scale = min(scale, top)
+            before = energy
+        scales.append(scale)
+        tops.append(top)
+    found = controlled(controller, ENERGIES)
+    np.testing.assert_allclose(found, (scales, tops), rtol=1e-12)
+    assert max(tops) > high
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    """Draw coarse sizes, blocks and windows."""
+    coarse, block = (draw(st.tuples(st.integers(1, 5), st.integers(1, high))) for high in (5, 4))
+    window = draw(st.tuples(*(st.integers(1, n * s) for n, s in zip(coarse, block, strict=True))))
+    return coarse, block, window
+
+
+def seen(unit: int, block: int, size: int, length: int) -> list[int]:
+    """Return the indices of the finer layer in the window of a unit of the coarser one."""
+    start = block * unit + math.ceil((block - size) / 2)
+    return [index for index in range(start, start + size) if 0 <= index < length]
+
+
+@pytest.mark.parametrize("method", ["max", "sum", "average"])
+@settings(max_examples=20, deadline=None)
+@given(case=pools(), seed=st.integers(0, 99))
+@example(case=((4, 6), (2, 2), (3, 3)), seed=0)
+def test_pooling_is_what_a_loop_over_windows_finds(method: Any, case: Any, seed: int) -> None:
+    coarse, block, window = case
+    fine = (coarse[0] * block[0], coarse[1] * block[1])
+    x = np.random.default_rng(seed).normal(-2, 1, size=(1, 1, *fine, 2)).astype(np.float32)
+    expected = np.zeros((*coarse, 2))
+    for y in range(coarse[0]):
+        for xx in range(coarse[1]):
+            rows, cols = (seen(j, block[a], window[a], fine[a]) for a, j in ((0, y), (1, xx)))
+            cells = x[0, 0, rows][:, cols].reshape(-1, 2)
+            expected[y, xx] = cells.max(0) if method == "max" else cells.sum(0)
+    if method == "average":
+        expected /= window[0] * window[1]
+    np.testing.assert_allclose(through(Pool, x, coarse, window, method), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["max", "sum", "average"])
+@settings(max_examples=20, deadline=None)
+@given(case=pools(), seed=st.integers(0, 99))
+@example(case=((4, 6), (2, 2), (3, 3)), seed=0)
+def test_unpooling_spreads_each_unit_over_its_window(method: Any, case: Any, seed: int) -> None:
+    coarse, block, window = case
+    fine = (coarse[0] * block[0], coarse[1] * block[1])
+    if block == (1, 1):
+        return  # then it is pooling
+    x = np.random.default_rng(seed).normal(-2, 1, size=(1, 1, *coarse, 2)).astype(np.float32)
+    reaching: dict[tuple[int, int], list[np.ndarray]] = {}
+    for y in range(coarse[0]):
+        for xx in range(coarse[1]):
+            for row in seen(y, block[0], window[0], fine[0]):
+                for col in seen(xx, block[1], window[1], fine[1]):
+                    reaching.setdefault((row, col), []).append(x[0, 0, y, xx])
+    expected = np.zeros((*fine, 2))
+    for place, values in reaching.items():
+        expected[place] = np.max(values, 0) if method == "max" else np.sum(values, 0)
+    if method == "average":
+        expected /= window[0] * window[1] / (block[0] * block[1])
+    np.testing.assert_allclose(through(Pool, x, fine, window, method), expected, atol=1e-4)
+
+
+def test_blocks_are_pooled_and_unpooled_by_default() -> None:
+    x = np.random.default_rng(0).normal(size=(1, 1, 3, 4, 2)).astype(np.float32)
+    spread = through(Pool, x, (6, 12), None, "average")
+    np.testing.assert_allclose(spread, x[0, 0].repeat(2, 0).repeat(3, 1), atol=1e-6)
+    np.testing.assert_allclose(through(Pool, spread[None, None], (3, 4), None, "max"), x[0, 0], atol=1e-6)
+
+
+def through(kind: Any, x: np.ndarray, post: tuple[int, int], window: Any, method: str) -> np.ndarray:
+    network = Network(
+        run=Run(steps=1),
+        layers={
+            "x": Input(shape=x.shape[2:], source=GivenImages(data=x), every="never"),
+            "out": Linear(shape=(*post, x.shape[-1])),
+        },
+        connections={"pool": kind(pre="x", post="out", window=window, method=method)},
+    )
+    found: np.ndarray = memory.run(network, [1]).states["layers/out/A"][0, 0]
+    return found

@@ -1,0 +1,86 @@
+"""Connections that share weights, and learn them together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch import in_memory as memory
+from petabatch.connections import Clone
+from petabatch.errors import ParamsError
+from petabatch.learning import Hebbian, Revive
+from petabatch.network.graph import build
+from petabatch.spec.network import ConnectionOutput, Network, Output
+from petabatch.spec.weights import Learning
+from petabatch.weights import Gaussian
+from support.networks import images, lca_network
+
+
+def batch(data: np.ndarray, rule: Learning, **keys: Any) -> Network:
+    """Return a network whose slices learn one dictionary."""
+    net = lca_network(data, displays=3, **keys)
+    changed = {"learn": rule, "revive": Revive(after=3, init=Gaussian())}
+    conv = net.connections["dictionary"].model_copy(update=changed)
+    output = Output(connections={"dictionary": ConnectionOutput(variables=("weights", "usage"))})
+    return net.model_copy(
+        update={"connections": {**net.connections, "dictionary": conv}, "probes": {}, "output": output}
+    )
+
+
+def twins(data: np.ndarray, rule: Learning, error: str | None = "error2", **keys: Any) -> Network:
+    """Return two loops in one slice that share a dictionary; the second learns through a clone."""
+    first, second = (batch(data[b : b + 1], rule, **keys) for b in (0, 1))
+    layers = {f"{name}2": layer for name, layer in second.layers.items()}
+    connections = {
+        f"{name}2": c.model_copy(update={"pre": f"{c.pre}2", "post": f"{c.post}2"})
+        for name, c in second.connections.items()
+        if name != "dictionary"
+    }
+    clone = Clone(pre="V12", post="recon2", of="dictionary", error=error)
+    return first.model_copy(
+        update={
+            "layers": {**first.layers, **layers},
+            "connections": {**first.connections, **connections, "decode2": clone},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Hebbian(error="error", rate=0.3, momentum=0.5),
+        Hebbian(error="error", rate=0.01, average="sum"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["extra_shared", "extra_non_shared"])
+def test_a_clone_with_an_error_teaches_as_a_second_slice_would(rule: Learning, mode: str) -> None:
+    data = images(2, 3)
+    keys = {"mode": mode, "precision": "float64"}
+    nets = [net(data, rule, **keys) for net in (twins, batch)]
+    if mode == "extra_non_shared":
+        nets = [without_revival(net) for net in nets]
+    together, slices = (memory.run(net).recorded for net in nets)
+    alone = memory.run(twins(data, rule, None, precision="float64")).recorded
+    for path in ("connections/dictionary/weights", "connections/dictionary/usage"):
+        np.testing.assert_allclose(together[path], slices[path], rtol=1e-9, atol=1e-11)
+    usage = "connections/dictionary/usage"
+    assert (together[usage][1].sum() > alone[usage][1].sum()).all()
+
+
+def without_revival(net: Network) -> Network:
+    conv = net.connections["dictionary"].model_copy(update={"revive": None})
+    return net.model_copy(update={"connections": {**net.connections, "dictionary": conv}})
+
+
+def test_what_a_clone_cannot_learn_is_refused() -> None:
+    data, rule = images(2, 1), Hebbian(error="error")
+    for error, words in (("error3", "no layer"), ("V12", "not shaped like")):
+        with pytest.raises(ParamsError, match=words):
+            build(twins(data, rule, error))
+    net = twins(data, rule)
+    still = net.connections["dictionary"].model_copy(update={"learn": None, "revive": None})
+    net = net.model_copy(update={"connections": {**net.connections, "dictionary": still}, "output": Output()})
+    with pytest.raises(ParamsError, match="do not learn"):
+        build(net)

@@ -1,0 +1,155 @@
+"""Ranks: who owns what, how a launcher is found, what they say to each other, and how they end together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch.errors import ResourceError
+from petabatch.parallel.comm import Serial, share, shares
+from petabatch.parallel.consistency import RanksDisagree, agree
+from petabatch.parallel.launch import connect, launched_ranks
+from support.mpirun import mpirun
+
+PROGRAM = Path(__file__).parents[1] / "support" / "rank_program.py"
+
+
+def alone(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the program without a launcher."""
+    return subprocess.run(
+        [sys.executable, PROGRAM, *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_shares_cover_the_batch_once_and_evenly() -> None:
+    for batch in range(1, 20):
+        for size in range(1, batch + 1):
+            found = shares(batch, size)
+            assert [slice for lo, hi in found for slice in range(lo, hi)] == list(range(batch))
+            assert {hi - lo for lo, hi in found} <= {batch // size, -(-batch // size)}
+            assert found == [share(batch, rank, size) for rank in range(size)]
+
+
+def test_more_ranks_than_slices_are_refused() -> None:
+    with pytest.raises(ResourceError, match="4 ranks are more than the batch of 3"):
+        share(3, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("environment", "ranks"),
+    [
+        ({}, 1),
+        ({"PMI_SIZE": "4", "PMI_RANK": "0", "MPI_LOCALNRANKS": "2"}, 4),
+        ({"PMI_SIZE": "1", "PMI_RANK": "0", "MPI_LOCALNRANKS": "1"}, 1),
+        ({"OMPI_COMM_WORLD_SIZE": "3", "PMIX_RANK": "0"}, 3),
+        ({"PMI_RANK": "1"}, 0),
+        ({"PALS_RANKID": "0"}, 0),
+        # a batch script of a job of 8 tasks is one process; a step of srun is as many as it says
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8", "SLURM_PROCID": "0"}, 1),
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}, 4),
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "1", "PMIX_RANK": "0"}, 1),
+        # mpirun inside a job starts one daemon a node as a step; its own variables say how many ranks
+        ({"SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "PMI_SIZE": "16"}, 16),
+    ],
+)
+def test_a_launcher_is_found_in_its_environment(environment: Mapping[str, str], ranks: int) -> None:
+    assert launched_ranks(environment) == ranks
+
+
+def test_a_single_process_never_loads_mpi() -> None:
+    assert alone("silent").stdout == "ranks 1 mpi4py loaded: False\n"
+
+
+def test_no_mpi_makes_a_launched_process_run_by_itself() -> None:
+    assert alone("silent", "no-mpi", PMI_SIZE="4").stdout == "ranks 1 mpi4py loaded: False\n"
+
+
+def test_mpi_without_its_library_names_what_was_looked_for() -> None:
+    ended = alone("silent", "mpi", MPI4PY_LIBMPI="/nowhere/libmpi.so.12")
+    assert ended.returncode != 0
+    assert "ResourceError: MPI is asked for, and cannot be used" in ended.stderr
+    assert "/nowhere/libmpi.so.12" in ended.stderr
+    assert "pip install 'petabatch[mpi]'" in ended.stderr
+
+
+def test_mpi_without_mpi4py_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(ResourceError, match=r"pip install 'petabatch\[mpi\]'"):
+        connect(True)
+
+
+def test_bits_are_compared_by_hash() -> None:
+    class SecondDiffers(Serial):
+        def gather(self, value: dict[str, str]) -> list[dict[str, str]]:
+            return [value, {name: "0" if name == "connection e" else one for name, one in value.items()}]
+
+    weights = {"connection d": np.ones(3), "connection e": np.zeros((2, 2))[:, ::2]}
+    agree(Serial(), weights)
+    with pytest.raises(RanksDisagree, match="connection e: the ranks hold different bits") as error:
+        agree(SecondDiffers(), weights)
+    assert "connection d" not in str(error.value)
+
+
+@pytest.mark.mpi
+def test_several_ranks_sum_to_the_bits_of_one() -> None:
+    expected = alone("sums").stdout
+    blocking, overlapped = expected.split()
+    assert blocking == overlapped
+    for ranks in (1, 2, 3, 4):
+        ended = mpirun(ranks, PROGRAM, "sums", "mpi")
+        assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
+    assert mpirun(2, PROGRAM, "polled").stdout.split() == [blocking]
+
+
+@pytest.mark.mpi
+def test_a_rank_that_waits_for_a_slower_one_leaves_it_the_core() -> None:
+    assert float(mpirun(2, PROGRAM, "idle").stdout) < 0.5
+
+
+@pytest.mark.mpi
+def test_ranks_talk() -> None:
+    ended = mpirun(4, PROGRAM, "collectives")
+    assert (ended.returncode, ended.stdout) == (0, "all well\n"), ended.stderr
+
+
+@pytest.mark.mpi
+def test_one_rank_under_a_launcher_does_not_load_mpi() -> None:
+    assert mpirun(1, PROGRAM, "silent").stdout == "ranks 1 mpi4py loaded: False\n"
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    ("deed", "message"),
+    [
+        ("raising", "rank 1 of 3: Traceback"),
+        ("raising", "ValueError: the reader ran out of images"),
+        ("flipped", "connection e: the ranks hold different bits"),
+        ("not_finite", "connection d: not finite in slice 5"),
+        ("killed", "Killed (signal 9)"),
+    ],
+)
+def test_one_rank_that_fails_ends_all_with_its_message(deed: str, message: str) -> None:
+    begun = time.monotonic()
+    ended = mpirun(3, PROGRAM, deed)
+    assert time.monotonic() - begun < 20
+    assert ended.returncode != 0
+    assert message in ended.stderr + ended.stdout
+
+
+@pytest.mark.mpi
+def test_a_launcher_of_another_mpi_is_refused() -> None:
+    ended = alone("silent", OMPI_COMM_WORLD_SIZE="2")
+    assert ended.returncode != 0
+    assert "the launcher started 2 ranks, but each finds itself alone" in ended.stderr

@@ -1,0 +1,195 @@
+"""Sums between GPUs: the bits of the CPU's by NCCL and through the hosts, and which way is taken why."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.engine.engine import Engine
+from petabatch.engine.gpu import device as gpu
+from petabatch.errors import NonFiniteError
+from petabatch.network.graph import build
+from petabatch.network.plan import schedule
+from petabatch.parallel import gpu_sums as between
+from petabatch.parallel.comm import Serial, share
+from petabatch.parallel.gpu_sums import SumBeside
+from petabatch.parallel.reduce import ExactSum, fast_sums
+from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
+from support.gpu_runs import MISSING, network, window
+from support.networks import collect
+from support.rank_threads import Nccl, Thread, on_threads
+from support.strict_arrays import far
+from support.weight_changes import changes, exact_sum
+
+SLICES = 7
+emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
+
+
+def gpus(library: Nccl | None, shared: bool = False) -> Callable[[Thread], EmulatedGpu]:
+    """Return what gives each rank its GPU."""
+
+    def of(comm: Thread) -> EmulatedGpu:
+        uuid = "the one" if shared else f"number {comm.rank}"
+        return EmulatedGpu(uuid=uuid, library=None if library is None else lambda: library)
+
+    return of
+
+
+def given(comm: Thread, seed: int, dtype: str) -> tuple[dict[str, Any], int]:
+    """Return this rank's changes of two connections, on its GPU, and its first slice."""
+    lo, hi = share(SLICES, comm.rank, comm.size)
+    both = {"d": changes(SLICES, seed, 20, dtype), "e": changes(SLICES, seed + 1, 3, dtype, features=5)}
+    return {name: far.asarray(values[lo:hi]) for name, values in both.items()}, lo
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize(("size", "library"), [(2, Nccl()), (3, Nccl()), (3, None)])
+def test_sums_between_gpus_have_the_bits_of_the_cpu(
+    size: int, library: Nccl | None, dtype: str, late: bool
+) -> None:
+    def work(comm: Thread) -> dict[str, np.ndarray]:
+        device = gpus(library)(comm)
+        device.enter()
+        parts, first = given(comm, 3, dtype)
+        sums = between.between(device, comm, True)
+        if not late:
+            return ExactSum(parts, sums, SLICES, first).wait()
+        pending = SumBeside(device, parts, sums, SLICES, first)
+        for _ in range(comm.rank):  # ranks push it on at different places
+            pending.test()
+        return pending.wait()
+
+    both = [changes(SLICES, 3, 20, dtype), changes(SLICES, 4, 3, dtype, features=5)]
+    expected = [exact_sum(values).tobytes() for values in both]
+    for found in on_threads(size, work):
+        assert all(type(one) is np.ndarray for one in found.values())
+        assert [one.tobytes() for one in found.values()] == expected
+    if library is not None:
+        kinds = {(library.NCCL_INT32, library.NCCL_MAX), (library.NCCL_INT64, library.NCCL_SUM)}
+        assert set(library.messages) == kinds
+
+
+@pytest.mark.parametrize("library", [Nccl(), None])
+def test_fast_sums_between_gpus_agree_with_exact_ones(library: Nccl | None) -> None:
+    def work(comm: Thread) -> dict[str, np.ndarray]:
+        device = gpus(library)(comm)
+        device.enter()
+        parts, first = given(comm, 3, "f8")
+        return fast_sums(parts, between.between(device, comm, True), first)
+
+    expected = exact_sum(changes(SLICES, 3, 20, "f8"))
+    for found in on_threads(3, work):
+        np.testing.assert_allclose(found["d"], expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("library", [Nccl(), None])
+@pytest.mark.parametrize("how", ["exact", "fast"])
+def test_all_ranks_hear_of_the_first_slice_that_is_not_finite(library: Nccl | None, how: str) -> None:
+    def work(comm: Thread) -> str:
+        device = gpus(library)(comm)
+        device.enter()
+        parts, first = given(comm, 3, "f4")
+        if comm.rank == 1:
+            parts["e"][1, 0, 0, 2] = np.nan
+        sums = between.between(device, comm, True)
+        exact = ExactSum(parts, sums, SLICES, first) if how == "exact" else None
+        with pytest.raises(NonFiniteError) as error:
+            exact.wait() if exact is not None else fast_sums(parts, sums, first)
+        return str(error.value)
+
+    assert on_threads(3, work) == ["e: not finite in slice 3"] * 3
+
+
+@pytest.mark.parametrize(
+    ("gpu_of", "here", "expected"),
+    [
+        (gpus(Nccl()), True, "sums between GPUs: NCCL 2.32.3"),
+        (gpus(None), True, "through pinned memory and MPI, since rank 0 has no NCCL (it is not installed)"),
+        (gpus(Nccl(), shared=True), True, "since 3 ranks share the one, and NCCL wants a GPU for each"),
+        (gpus(Nccl(fails=2)), True, "since NCCL cannot begin on rank 2: NCCL_ERROR_SYSTEM_ERROR"),
+        (gpus(Nccl()), False, "since slices of rank 1 take turns on its GPU"),
+    ],
+)
+def test_the_way_sums_take_is_said_with_its_reason(
+    gpu_of: Any, here: bool, expected: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def work(comm: Thread) -> str:
+        found = between.between(gpu_of(comm), comm, here or comm.rank != 1)
+        return type(found).__name__
+
+    logging.getLogger("petabatch").propagate = True
+    with caplog.at_level(logging.INFO, "petabatch"):
+        found = on_threads(3, work)
+    assert expected in caplog.text
+    if "NCCL 2" in expected:
+        assert found == ["Nccl"] * 3
+    else:
+        assert found == ["Staged", "Staged" if here else "Thread", "Staged"]
+
+
+def test_ranks_with_different_versions_of_nccl_sum_through_the_hosts() -> None:
+    libraries = [Nccl(22707), Nccl(23203)]
+    assert (
+        on_threads(2, lambda comm: type(between.between(gpus(libraries[comm.rank])(comm), comm, True)))
+        == [between.Staged] * 2
+    )
+
+
+def test_one_rank_has_nobody_to_sum_with() -> None:
+    alone = Serial()
+    assert between.between(EmulatedGpu(), alone, True) is alone
+
+
+def test_what_is_there_is_said_for_info() -> None:
+    pytest.importorskip("cupy")
+    assert "NCCL" in between.way()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(MISSING is not None, reason=f"no GPU here: {MISSING}")
+def test_a_real_nccl_of_one_rank_leaves_the_sums_as_they_are() -> None:
+    try:
+        library = between.nccl()
+    except ImportError as error:
+        pytest.skip(f"no NCCL here: {error}")
+    device = gpu.Gpu(0)
+    device.enter()
+    group = library.NcclCommunicator(1, library.get_unique_id(), 0)
+    sums = between.Nccl(device, Serial(), library, group)
+    values = changes(SLICES, 3, 20)
+    for late in (False, True):
+        parts = {"d": device.xp.asarray(values)}
+        made = SumBeside(device, parts, sums, SLICES, 0) if late else ExactSum(parts, sums, SLICES, 0)
+        assert made.wait()["d"].tobytes() == exact_sum(values).tobytes()
+    np.testing.assert_allclose(fast_sums(parts, sums, 0)["d"], exact_sum(values), rtol=1e-5, atol=1e-3)
+
+
+@emulated
+@pytest.mark.parametrize("reduce", ["exact", "overlapped"])
+@pytest.mark.parametrize("library", [Nccl(), None])
+def test_a_run_on_several_gpus_has_the_bits_of_one(library: Nccl | None, reduce: str) -> None:
+    wanted = network(device="gpu", reduce=reduce)
+
+    def work(comm: Any, device: EmulatedGpu | None = None) -> tuple[dict[str, np.ndarray], bytes]:
+        device = device or gpus(library)(comm)
+        device.enter()
+        engine = Engine(schedule(build(wanted)), comm, 1, device)
+        engine.start()
+        found = collect(engine)
+        engine.updates.settle()
+        engine.collect()
+        return found, engine.state.saved()["connections/dictionary/weights"].tobytes()
+
+    alone, weights = work(Serial(), EmulatedGpu())
+    several = on_threads(2, work)
+    assert [theirs for _, theirs in several] == [weights] * 2
+    together = np.concatenate([found["layers/V1/A"] for found, _ in several], axis=1)
+    assert together.tobytes() == alone["layers/V1/A"].tobytes()
+    # one of them has memory for two of its slices only, so that its changes lie on its host
+    mixed = on_threads(2, lambda comm: work(comm, window(2, wanted) if comm.rank == 1 else None))
+    assert [theirs for _, theirs in mixed] == [weights] * 2

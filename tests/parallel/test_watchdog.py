@@ -1,0 +1,171 @@
+"""A rank that hangs ends all ranks in a stated time, with a message that names it; a slow one does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch.parallel.watchdog import Seen
+from petabatch.storage.checkpoint import latest_checkpoint
+from petabatch.storage.directory import RunDirectory
+from support.commands import BIN, Command
+from support.processes import process_of, wait_for
+
+pytestmark = pytest.mark.mpi
+
+SLEEPY = """
+import time
+from typing import Literal
+from petabatch.layers import Linear
+
+class Sleepy(Linear):
+    type: Literal["sleepy"] = "sleepy"
+    nap: float
+    first: int = 1
+
+    def update(self, now, state, drive, previous, activity):
+        if 2 in now.slices and now.step >= self.first:
+            time.sleep(self.nap)
+        super().update(now, state, drive, previous, activity)
+"""
+
+
+def with_naps(small: Path, naps: str) -> None:
+    """Make the reconstruction of the last slice a layer that sleeps."""
+    (small.parent / "sleepy.py").write_text(SLEEPY)
+    text = small.read_text().replace(
+        '[layers.recon]\ntype = "linear"', f'[layers.recon]\ntype = "sleepy"\n{naps}'
+    )
+    small.write_text('plugins = ["sleepy.py"]\n' + text)
+
+
+def launched(small: Path, *more: str, ranks: int = 2, out: str = "cut") -> subprocess.Popen[str]:
+    """Start a long run whose output is read when it ends."""
+    run = ["-n", str(ranks), BIN / "petabatch", "run", small, "--out", out, "-q", "--threads", "1", *more]
+    return subprocess.Popen([BIN / "mpirun", *run], cwd=small.parent, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int) -> None:
+    process = launched(small, "-s", "run.displays=40000", "-s", "run.stuck_after=100s")
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
+    log = small.parent / "cut" / ("log.txt" if rank == 0 else "log.rank1.txt")
+    stopped = process_of(log)
+    os.kill(stopped, signal.SIGSTOP)
+    began = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert f"rank {rank} is stuck" in errors
+    assert f"(process {stopped} on " in errors
+    assert "does not answer: is it stopped" in errors
+    assert time.monotonic() - began < 20
+    while Path(f"/proc/{stopped}").exists() and time.monotonic() - began < 20:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{stopped}").exists()
+    # every byte of it is verified
+    assert latest_checkpoint(RunDirectory.open(small.parent / "cut")) is not None
+
+
+def test_without_any_settings_a_stopped_rank_or_a_loop_without_end_ends_all_in_seconds(small: Path) -> None:
+    # Both at a time: each takes a quarter of a minute.
+    stopped = launched(small, "-s", "run.displays=40000", out="stopped")
+    wait_for(small.parent / "stopped" / "checkpoints" / "step_000000050.h5", stopped)
+    with_naps(small, "nap = 1e6\nfirst = 25")
+    looping = launched(small, ranks=3, out="looping")
+    os.kill(process_of(small.parent / "stopped" / "log.rank1.txt"), signal.SIGSTOP)
+    began = time.monotonic()
+    _, errors = stopped.communicate(timeout=60)
+    assert time.monotonic() - began < 30
+    assert stopped.returncode != 0
+    assert "rank 1 is stuck" in errors
+    _, errors = looping.communicate(timeout=60)
+    assert time.monotonic() - began < 40
+    assert looping.returncode != 0
+    assert "rank 2 is stuck" in errors
+    assert "it answers, but its steps do not go on (" in errors
+    assert (small.parent / "looping" / "checkpoints" / "step_000000020.h5").exists()
+
+
+def test_a_slow_rank_and_those_that_wait_for_it_are_left_alone(small: Path, petabatch: Command) -> None:
+    # A display takes longer than a hung rank would be given, and a step much less, also on a busy machine.
+    with_naps(small, "nap = 0.6")
+    more = ("-s", "run.stuck_after=80s", "-s", "run.displays=1", "-s", "probes.energy.every=10")
+    done = petabatch("run", small, "--out", "out", "-q", *more, ranks=3)
+    assert done.returncode == 0, done.stderr
+
+
+STALLING = """
+import ctypes
+from typing import Literal
+from petabatch.sources import ImageArray
+
+class Stalling(ImageArray):
+    type: Literal["stalling"] = "stalling"
+
+    def open(self, shape, batch, seed):
+        read = super().open(shape, batch, seed)
+
+        def stalling(number, item):
+            if number == 2 and item == 4:
+                ctypes.PyDLL(None).sleep(6)  # no other thread gets on: so does opening a file with h5py
+            return read(number, item)
+
+        return stalling
+"""
+
+
+def test_a_file_system_that_stalls_and_a_job_that_is_suspended_are_survived(small: Path) -> None:
+    (small.parent / "stalling.py").write_text(STALLING)
+    stalling = small.read_text().replace('type = "array"', 'type = "stalling"')
+    small.write_text('plugins = ["stalling.py"]\n' + stalling)
+    # four seconds for other work than files; more than a minute to compile for, on a busy machine
+    process = launched(small, "-s", "run.displays=40000", "-s", "run.stuck_after=80s")
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000060.h5", process)
+    ranks = [process_of(small.parent / "cut" / log) for log in ("log.txt", "log.rank1.txt")]
+    for rank in ranks:
+        os.kill(rank, signal.SIGSTOP)
+    time.sleep(6)
+    for rank in ranks:
+        os.kill(rank, signal.SIGCONT)
+    time.sleep(1)
+    os.kill(ranks[1], signal.SIGUSR1)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 3, errors
+    assert "stopped at step" in errors
+
+
+@pytest.mark.parametrize("times", [1, 30])
+def test_how_long_a_rank_may_be_silent_or_make_no_progress_depends_on_what_it_does(times: int) -> None:
+    waits, away, new, works = 1, 2, 4, 0
+    limit = 20.0 * times  # a twentieth is `times` seconds
+
+    def given(flags: int, answers: bool, step: float) -> float:
+        """Return after how many seconds a rank is given up that has made steps of that length before."""
+        seen, progress = Seen(limit), 0
+        for _ in range(5):
+            progress += 1
+            seen.note(step, np.array([progress, works, 1]))
+        seen.note(0.01, np.array([progress, flags, 1]))
+        for tenth in range(1000 * times):
+            seen.note(0.1, np.array([progress, flags, 1]) if answers else None)
+            if seen.stuck:
+                return (tenth + 1) / 10
+        return float("inf")
+
+    assert given(works, False, 0.01) == pytest.approx(times, abs=0.2)
+    assert given(works, True, 0.01) == pytest.approx(times, abs=0.2)
+    assert given(works, False, 0.5 * times) == pytest.approx(times, abs=0.2)
+    assert given(works, True, 0.5 * times) == pytest.approx(5 * times, abs=0.2)
+    assert given(works, True, 5.0 * times) == pytest.approx(limit, abs=0.2)
+    assert given(new, True, 0.01) == pytest.approx(limit, abs=0.2)
+    assert given(new, False, 0.01) == pytest.approx(times, abs=0.2)
+    assert given(away, True, 0.01) == pytest.approx(limit, abs=0.2)
+    assert given(away, False, 0.01) == pytest.approx(limit, abs=0.2)
+    assert given(waits, True, 0.01) == float("inf")
+    assert given(waits, False, 0.01) == pytest.approx(times, abs=0.2)

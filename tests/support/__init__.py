@@ -1,0 +1,1 @@
+"""What tests share: networks, reference models, emulated devices, processes."""

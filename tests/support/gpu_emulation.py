@@ -1,0 +1,156 @@
+"""Compiles CUDA kernels for the host and calls them as CuPy's RawKernel is called."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from petabatch.kernels.cuda.device import Limits
+from support.streams import Event, Stream, current
+from support.strict_arrays import far
+
+COMPILER = shutil.which("g++")
+NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
+_FOLDER = Path(tempfile.gettempdir()) / "petabatch_emulated_kernels"
+_TYPES = {np.dtype("i4"): ctypes.c_int32, np.dtype("f4"): ctypes.c_float, np.dtype("f8"): ctypes.c_double}
+
+_ONE_AT_A_TIME = threading.Lock()
+"""The shared memory of a block is a variable of the module."""
+
+
+class Kernel:
+    """A kernel of an emulated module."""
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+        self.max_dynamic_shared_size_bytes = 48 * 1024
+
+    def __call__(
+        self, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], *, shared_mem: int = 0
+    ) -> None:
+        """Run all blocks; arguments are float32 or int32: contiguous arrays, or numpy scalars."""
+        assert shared_mem <= self.max_dynamic_shared_size_bytes, "a GPU would refuse this launch"
+        assert tuple(block[1:]) in ((), (1, 1))
+        kept = [_argument(value) for value in args]
+        values = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(value) for value in kept))
+        size = (ctypes.c_uint * 3)(*grid, *[1] * (3 - len(grid)))
+        with _ONE_AT_A_TIME:
+            assert self._function(size, block[0], shared_mem, values) == 0, "shared memory is overrun"
+
+
+class Module:
+    """What `cupy.RawModule` is to a GPU."""
+
+    def __init__(self, code: str) -> None:
+        self._library = ctypes.CDLL(str(_build(code)))
+
+    def get_function(self, name: str) -> Kernel:
+        return Kernel(self._library[f"launch_{name}"])
+
+
+@cache
+def _build(code: str) -> Path:
+    names = re.findall(r"__launch_bounds__\([^)]*\)\s+(\w+)\(", code)
+    here = Path(__file__).parent / "cuda_host.h"
+    calls = "".join(
+        f'extern "C" int launch_{name}(const unsigned* grid, unsigned threads, unsigned shared, '
+        "void** values)"
+        f" {{ return host::launch({name}, grid, threads, shared, values); }}\n"
+        for name in names
+    )
+    text = f'#include "{here}"\n{code}\n{calls}'
+    key = hashlib.sha256((text + here.read_text()).encode()).hexdigest()[:20]
+    library = _FOLDER / f"{key}.so"
+    if not library.exists():
+        _FOLDER.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            source, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
+            source.write_text(text)
+            # -O1: most of the time goes into compiling.
+            flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-U_FORTIFY_SOURCE"]
+            subprocess.run([str(COMPILER), *flags, str(source), "-o", str(built)], check=True)
+            shutil.copy(built, library.with_suffix(f".{hash(folder)}"))
+            library.with_suffix(f".{hash(folder)}").replace(library)
+    return library
+
+
+def _argument(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        assert value.flags.c_contiguous
+        assert value.dtype in _TYPES
+        return ctypes.c_void_p(value.ctypes.data)
+    return _TYPES[value.dtype](value)
+
+
+class EmulatedGpu:
+    """Stands in for `engine.gpu.Gpu`: kernels run on the host, arrays refuse to be mixed with numpy's."""
+
+    xp = far
+    limits = Limits(2, 228 * 1024, 227 * 1024)
+    name = "emulated"
+
+    def __init__(
+        self, memory: float = 2.0**34, uuid: str = "none", library: Callable[[], Any] | None = None
+    ) -> None:
+        self.memory, self.uuid = memory, uuid
+        self.captured = 0
+        self._library = library
+        self._stream, self._side = Stream("main"), Stream("side")
+
+    def enter(self) -> None:
+        self._stream.use()
+
+    def nccl(self) -> Any:
+        if self._library is None:
+            raise ImportError("it is not installed")
+        return self._library()
+
+    def stream(self) -> Stream:
+        return Stream("further")
+
+    def mark(self) -> Event:
+        return current().record()
+
+    def follow(self, event: Event) -> None:
+        current().wait_event(event)
+
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        self._side.wait_event(self.mark())
+        with self.aside():
+            yield
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        with self._side:
+            yield
+
+    def free(self) -> int:
+        return int(self.memory)
+
+    def compile(self, code: str) -> Any:
+        return Module(code).get_function
+
+    def capture(self, work: Any) -> Any:
+        self.captured += 1
+        return work
+
+    def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        kind = np.dtype(dtype)
+        return np.full(shape, np.nan if kind.kind == "f" else np.iinfo(kind).min, kind)
+
+    def upload(self, into: np.ndarray, pinned: np.ndarray) -> Any:
+        into[...] = far.asarray(pinned)
+        return lambda: None

@@ -1,0 +1,165 @@
+"""Ranks that are threads of one process, and an NCCL between their emulated GPUs."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from petabatch.parallel.comm import Serial
+from support.streams import ALL, current
+
+_PATIENCE = 8
+_TYPES = {2: np.int32, 4: np.int64, 7: np.float32, 8: np.float64}
+_OPERATIONS = {0: np.add, 2: np.maximum}
+
+
+class Meeting:
+    """One collective operation: what each rank gave, and the result for all."""
+
+    def __init__(self, size: int) -> None:
+        self.given: list[Any] = [None] * size
+        self.here, self.missing = threading.Event(), size
+        self._lock = threading.Lock()
+
+    def give(self, rank: int, value: Any, finish: Callable[[list[Any]], None] = lambda given: None) -> None:
+        with self._lock:
+            self.given[rank] = value
+            self.missing -= 1
+            if self.missing == 0:
+                finish(self.given)
+                self.here.set()
+
+    def wait(self) -> None:
+        assert self.here.wait(_PATIENCE), "a rank waits for ever"
+
+    def test(self) -> bool:
+        return self.here.is_set()
+
+
+class Meetings:
+    """The operations of a group in their order, which must be that of each rank."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self._lock = size, threading.Lock()
+        self._all: list[tuple[Any, Meeting]] = []
+
+    def join(self, number: int, kind: Any) -> Meeting:
+        with self._lock:
+            if number == len(self._all):
+                self._all.append((kind, Meeting(self.size)))
+            assert self._all[number][0] == kind, "ranks call different operations"
+            return self._all[number][1]
+
+
+def _reduce(operation: np.ufunc) -> Callable[[list[Any]], None]:
+    def finish(given: list[Any]) -> None:
+        result = operation.reduce([array.copy() for array in given])
+        for array in given:
+            array[...] = result
+
+    return finish
+
+
+class Thread(Serial):
+    """One of the ranks."""
+
+    def __init__(self, rank: int, size: int, world: Meetings, beside: Meetings) -> None:
+        super().__init__()
+        self.rank, self.size = rank, size
+        self.hosts = ("here",) * size
+        self._world, self._beside = world, beside
+        self._met = self._begun = 0
+
+    def _meet(
+        self, kind: str, value: Any, finish: Callable[[list[Any]], None] = lambda given: None
+    ) -> Meeting:
+        self._met += 1
+        meeting = self._world.join(self._met - 1, kind)
+        meeting.give(self.rank, value, finish)
+        meeting.wait()
+        return meeting
+
+    def barrier(self) -> None:
+        self._meet("barrier", None)
+
+    def broadcast(self, value: Any) -> Any:
+        return self._meet("broadcast", value).given[0]
+
+    def gather(self, value: Any) -> list[Any] | None:
+        given = self._meet("gather", value).given
+        return given if self.rank == 0 else None
+
+    def any(self, flags: int) -> int:
+        return int(np.bitwise_or.reduce(self._meet("any", flags).given))
+
+    def sum(self, array: np.ndarray) -> None:
+        self._meet("sum", array, _reduce(np.add))
+
+    def _start(self, array: np.ndarray, operation: np.ufunc) -> Meeting:
+        assert type(array) is np.ndarray, "MPI is given what is on a GPU"
+        self._begun += 1
+        meeting = self._beside.join(self._begun - 1, operation)
+        meeting.give(self.rank, array, _reduce(operation))
+        return meeting
+
+    def start_sum(self, array: np.ndarray) -> Meeting:
+        return self._start(array, np.add)
+
+    def start_max(self, array: np.ndarray) -> Meeting:
+        return self._start(array, np.maximum)
+
+
+def on_threads(size: int, work: Callable[[Thread], Any]) -> list[Any]:
+    """Return what each rank returns."""
+    world, beside = Meetings(size), Meetings(size)
+    with ThreadPoolExecutor(size) as pool:
+        ranks = [pool.submit(work, Thread(rank, size, world, beside)) for rank in range(size)]
+        return [rank.result() for rank in ranks]
+
+
+class Nccl:
+    """What `cupy.cuda.nccl` is, for the emulated GPUs of threads of this process."""
+
+    NCCL_INT32, NCCL_INT64, NCCL_FLOAT32, NCCL_FLOAT64, NCCL_SUM, NCCL_MAX = 2, 4, 7, 8, 0, 2
+
+    def __init__(self, version: int = 23203, fails: int | None = None) -> None:
+        self.version, self.fails = version, fails
+        self.groups: dict[bytes, Meetings] = {}
+        self.messages: list[tuple[int, int]] = []
+
+    def get_version(self) -> int:
+        return self.version
+
+    def get_unique_id(self) -> bytes:
+        return len(self.groups).to_bytes(128, "little")
+
+    def NcclCommunicator(self, size: int, number: bytes, rank: int) -> Group:
+        if rank == self.fails:
+            raise RuntimeError("NCCL_ERROR_SYSTEM_ERROR")
+        return Group(self, self.groups.setdefault(number, Meetings(size)), rank)
+
+
+class Group:
+    """One rank of a communicator."""
+
+    def __init__(self, library: Nccl, meetings: Meetings, rank: int) -> None:
+        self._library, self._meetings, self._rank, self._begun = library, meetings, rank, 0
+
+    def allReduce(self, source: int, target: int, count: int, kind: int, operation: int, stream: int) -> None:
+        theirs = ALL[stream]
+        assert theirs is not current(), "it would hold up the steps"
+        behind = [known for known, number in current().known.items() if theirs.known.get(known, -1) < number]
+        assert not behind, "it does not wait for what it sums"
+        room = (ctypes.c_byte * (count * np.dtype(_TYPES[kind]).itemsize)).from_address(source)
+        array = np.frombuffer(room, _TYPES[kind])
+        assert source == target
+        self._library.messages.append((kind, operation))
+        self._begun += 1
+        meeting = self._meetings.join(self._begun - 1, (count, kind, operation))
+        meeting.give(self._rank, array, _reduce(_OPERATIONS[operation]))
+        theirs.later(meeting.wait, meeting.test)

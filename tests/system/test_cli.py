@@ -1,0 +1,257 @@
+"""The command line as a user meets it: runs, stops, resumes, refuses, explains."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch import simulation
+from petabatch.errors import InputError
+from petabatch.report import draw as drawing
+from petabatch.report.information import describe
+from support.commands import BIN, Command, alone, contents, set_all
+from support.processes import wait_for
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_a_run_leaves_what_the_docs_promise(small: Path, petabatch: Command) -> None:
+    done = petabatch("run", small, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    assert "display 6 of 6" in done.stderr
+    out = small.parent / "out"
+    assert {entry.name for entry in out.iterdir()} == {
+        "run.h5", "parts", "checkpoints", "params.toml", "params.json", "inputs.jsonl", "log.txt",
+    }  # fmt: skip
+    assert (out / "params.toml").read_text() == small.read_text()
+    found = contents(out / "run.h5")
+    assert len(found["probes/energy/total"]) == 12 * 3 * 8
+    assert len(found["connections/dictionary/weights"]) == 7 * 8 * 4 * 4 * 3 * 4
+    told = petabatch("info", "out")
+    assert "done: step 60 of 60" in told.stdout
+    again = petabatch("resume", "out")
+    assert again.returncode == 1
+    assert "this run is done" in again.stderr
+
+
+def test_an_existing_directory_is_kept_unless_forced(small: Path, petabatch: Command) -> None:
+    before = contents(alone(small, "out") / "run.h5")
+    refused = petabatch("run", small, "--out", "out", "-s", "run.seed=2")
+    assert refused.returncode == 1
+    assert "--force" in refused.stderr
+    assert contents(small.parent / "out" / "run.h5") == before
+    assert petabatch("run", small, "--out", "out", "-s", "run.seed=2", "--force").returncode == 0
+    assert contents(small.parent / "out" / "run.h5") != before
+
+
+def test_overrides_act_and_are_checked(small: Path, petabatch: Command) -> None:
+    assert petabatch("run", small, "--out", "out", "-s", "run.displays=2").returncode == 0
+    assert json.loads((small.parent / "out" / "params.json").read_text())["run"]["displays"] == 2
+    wrong = petabatch("run", small, "--out", "other", "-s", "layers.V1.treshold=0.1")
+    assert wrong.returncode == 2
+    assert "did you mean threshold?" in wrong.stderr
+    assert "-s layers.V1.treshold=0.1" in wrong.stderr
+    assert not (small.parent / "other").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
+    small: Path, petabatch: Command, number: signal.Signals
+) -> None:
+    process = start(small, "cut", "-s", "run.displays=40")
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000030.h5", process)
+    process.send_signal(number)
+    assert process.wait(30) == 3
+    assert "stopped" in describe(small.parent / "cut")
+    assert petabatch("resume", "cut", "-q").returncode == 0
+    expected = contents(alone(small, "whole", "run.displays=40") / "run.h5")
+    assert contents(small.parent / "cut" / "run.h5") == expected
+
+
+@pytest.mark.slow
+def test_killed_at_twenty_random_moments_it_resumes_with_the_same_bits(
+    small: Path,
+) -> None:
+    alone(small, "whole", "run.displays=100")
+    rng = random.Random(1)
+    process = start(small, "cut", "-s", "run.displays=100")
+    kills = 0
+    for _ in range(60):
+        try:
+            wait = 1.2 + 0.8 * rng.random() if kills < 20 else 60
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+            if (small.parent / "cut").exists():
+                describe(small.parent / "cut")
+        else:
+            if kills >= 20:
+                break
+            # finished early: begin anew, so that all twenty kills hit a run
+            assert contents(small.parent / "cut/run.h5") == contents(small.parent / "whole/run.h5")
+            process = start(small, "cut", "-s", "run.displays=100", "--force")
+            continue
+        process = (
+            subprocess.Popen([BIN / "petabatch", "resume", "cut", "-q"], cwd=small.parent)
+            if (small.parent / "cut").exists()
+            else start(small, "cut", "-s", "run.displays=100")
+        )
+    assert kills == 20
+    assert contents(small.parent / "cut" / "run.h5") == contents(small.parent / "whole" / "run.h5")
+
+
+def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:
+    checked = petabatch("check", small, "--explain")
+    assert checked.returncode == 0
+    for words in ("level 2    V1 <- + drive(error)", "feedback", "MFLOP", "every 10 steps", "KiB a slice"):
+        assert words in checked.stdout
+    assert "recon -.->" in petabatch("draw", small).stdout
+    assert petabatch("draw", small, "-o", "net.svg").returncode == 0
+    graph = simulation.plan(simulation.read(small)).graph
+    for name in ("net.png", "net.mmd"):
+        drawing.draw(graph, small.parent / name)
+    for name in ("net.svg", "net.png", "net.mmd"):
+        assert (small.parent / name).stat().st_size > 100
+    schema = json.loads(petabatch("schema").stdout)
+    references: list[str] = []
+
+    def walk(node: object) -> None:
+        if isinstance(node, dict):
+            references.extend(value for key, value in node.items() if key == "$ref")
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(schema)
+    assert references
+    assert {reference.removeprefix("#/$defs/") for reference in references} <= schema["$defs"].keys()
+
+
+def test_python_params_files_run_and_resume(small: Path, petabatch: Command) -> None:
+    script = small.with_suffix(".py")
+    script.write_text(
+        "import petabatch\n"
+        "from petabatch.layers import Constant, Linear\n"
+        "from petabatch.connections import Identity\n"
+        "from petabatch.spec.network import Run\n"
+        "network = petabatch.Network(run=Run(steps=5, batch=2),"
+        "connections={'c': Identity(pre='one', post='sum')},"
+        "layers={'one': Constant(shape=(2, 2, 1), value=1), 'sum': Linear(shape=(2, 2, 1))})\n"
+    )
+    assert petabatch("run", script, "--out", "out").returncode == 0, petabatch("run", script).stderr
+    script.write_text("x = 1 / 0\n")
+    wrong = petabatch("run", script, "--out", "other")
+    assert wrong.returncode == 2
+    assert "small.py:1: ZeroDivisionError" in wrong.stderr
+
+
+def test_the_plug_in_demo_runs(petabatch: Command) -> None:
+    demo = REPOSITORY / "demos" / "integrate_and_fire" / "lif.toml"
+    done = petabatch("run", demo, "--out", "out", "-s", "run.displays=1", "-q")
+    assert done.returncode == 0, done.stderr
+
+
+def test_missing_and_broken_input_is_named(small: Path) -> None:
+    images = small.parent / "images.npy"
+    data = np.load(images)
+    whole = images.read_bytes()
+    for name, spoil in {
+        "missing": lambda: images.unlink(),
+        "truncated": lambda: images.write_bytes(whole[: len(whole) // 2]),
+        "not a number": lambda: np.save(
+            images, np.where(np.arange(data.size).reshape(data.shape) == 999, np.nan, data)
+        ),
+        "wrong shape": lambda: np.save(images, data[:, :5]),
+    }.items():
+        spoil()
+        with pytest.raises(InputError, match=r"images\.npy") as error:
+            alone(small, "out")
+        assert error.value.exit_code == 1, name
+        images.write_bytes(whole)
+    assert not (small.parent / "out").exists()
+
+
+def test_an_unwritable_place_is_named(small: Path, petabatch: Command) -> None:
+    (small.parent / "file").write_text("")
+    failed = petabatch("run", small, "--out", "file/out")
+    assert failed.returncode == 1
+    assert "a run directory cannot be made here" in failed.stderr
+
+
+def test_a_network_that_blows_up_says_where(small: Path, petabatch: Command) -> None:
+    failed = petabatch(
+        "run", small, "--out", "out", "-s", "layers.V1.tau=0.1", "-s", "connections.dictionary.strength=9"
+    )
+    assert failed.returncode == 1
+    assert "slice 0" in failed.stderr
+    assert "finite" in failed.stderr
+    assert "Warning" not in failed.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_full_disk_keeps_the_last_checkpoint(small: Path, petabatch: Command, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "none", disk], check=False).returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        more = ("run.displays=60", "output.layers.V1.every=1")
+        failed = petabatch("run", small, "--out", disk / "out", *set_all(*more))
+        assert failed.returncode == 1
+        assert "No space left" in failed.stderr
+        assert "Traceback" not in failed.stderr
+        subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+        resumed = petabatch("resume", disk / "out", "-q")
+        assert resumed.returncode == 0, resumed.stderr
+        assert contents(disk / "out" / "run.h5") == contents(alone(small, "whole", *more) / "run.h5")
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+SELDOM = ["output.flush=20 displays", "checkpoint.every=20 displays"]
+"""So that the index, which grows up to 256 segments, stays small beside what a leak would take."""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_length_of_a_run(small: Path) -> None:
+    def peak(displays: int) -> int:
+        code = (
+            "import resource, sys; from pathlib import Path; from petabatch import simulation;"
+            f"loaded = simulation.read(Path('small.toml'), ['run.displays={displays}', *{SELDOM}]);"
+            f"simulation.run(loaded, Path('m{displays}'));"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        done = subprocess.run(
+            [BIN / "python", "-c", code], cwd=small.parent, capture_output=True, text=True, check=True
+        )
+        return int(done.stdout)
+
+    short, long = peak(60), peak(600)
+    assert long < 1.05 * short
+
+
+def start(small: Path, out: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [BIN / "petabatch", "run", small, "--out", out, "-q", *arguments], cwd=small.parent
+    )
+
+
+def test_a_run_at_work_cannot_be_resumed_beside_itself(small: Path, petabatch: Command) -> None:
+    process = start(small, "out", "-s", "run.displays=2000")
+    wait_for(small.parent / "out" / "checkpoints" / "step_000000020.h5", process)
+    refused = petabatch("resume", "out")
+    process.terminate()
+    assert process.wait(30) == 3
+    assert refused.returncode == 1
+    assert "another process is working on this run" in refused.stderr

@@ -1,0 +1,45 @@
+"""The docs say what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from petabatch import builtins, simulation
+from petabatch.spec.reference import markdown
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_the_reference_of_keys_is_up_to_date() -> None:
+    assert builtins
+    text = (REPOSITORY / "docs" / "params.md").read_text()
+    assert text == markdown(), "write it anew: petabatch schema --markdown > docs/params.md"
+
+
+def test_every_shipped_params_file_is_valid() -> None:
+    files = [*REPOSITORY.glob("params/*.toml"), *REPOSITORY.glob("demos/**/*.toml")]
+    assert len(files) >= 3
+    for file in files:
+        simulation.plan(simulation.read(file))
+
+
+def test_links_of_the_docs_lead_somewhere() -> None:
+    for page in [REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md", *REPOSITORY.glob("docs/*.md")]:
+        for part in page.read_text().split("](")[1:]:
+            target = part.split(")")[0].split("#")[0]
+            if target and not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_each_system_test_of_the_original_is_answered_by_a_test_that_exists() -> None:
+    text = (REPOSITORY / "docs" / "coming-from-petavision.md").read_text()
+    rows = [
+        line.split(" | ") for line in text.split("one by one\n\nAll 155")[1].splitlines() if line[:1] == "|"
+    ]
+    names = [name.strip("| ") for row in rows[2:] for name in row[0].split(",")]
+    assert len(names) == len(set(names)) == 155
+    answers = re.findall(r"`([\w/]+\.py)::(test_\w+)`", text)
+    assert answers
+    for file, name in answers:
+        assert f"def {name}(" in (REPOSITORY / "tests" / file).read_text(), f"{file}::{name}"

@@ -1,0 +1,103 @@
+"""One run on any number of ranks, with real mpirun: the same bits, and failures that end all ranks."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.commands import BIN, Command, alone, contents, set_all
+from support.processes import wait_for
+
+pytestmark = pytest.mark.mpi
+
+
+@pytest.mark.parametrize(
+    ("mode", "ranks"),
+    [
+        *(("extra_shared", ranks) for ranks in (1, 2, 3, 4)),
+        *((mode, 3) for mode in ("shared", "non_shared", "extra_non_shared")),
+    ],
+)
+def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
+    small: Path, petabatch: Command, mode: str, ranks: int
+) -> None:
+    own = f'mode = "{mode}"\ndecorrelate = 0.1\n'
+    if mode in ("extra_shared", "shared"):
+        own += "revive = { after = 1 }\n"
+    text = small.read_text().replace("patch = [4, 4]\n", f"patch = [4, 4]\n{own}")
+    small.write_text(text.replace("dictionary = {}", 'dictionary = { variables = ["weights", "usage"] }'))
+    # So high a threshold that some features are not active at first, and start again.
+    more = ("run.batch=7", "run.displays=4", "layers.V1.threshold=2.3")
+    flags = set_all(*more)
+    done = petabatch("run", small, "--out", "ranks", "-q", "--threads", 1, *flags, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    expected = contents(alone(small, "one", *more, threads=2) / "run.h5")
+    assert contents(small.parent / "ranks" / "run.h5") == expected
+
+
+@pytest.mark.parametrize("reduce", ["exact", "overlapped"])
+def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Command, reduce: str) -> None:
+    more = ("run.batch=8", "run.displays=30", f"run.reduce={reduce}", "run.verify=2")
+    flags = set_all(*more)
+    process = subprocess.Popen(
+        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *flags],
+        cwd=small.parent,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
+    subprocess.run(["pkill", "-9", "-f", f"petabatch run {small}"], check=True)
+    assert process.wait(30) != 0
+    done = petabatch("resume", "cut", "-q", ranks=3)
+    assert done.returncode == 0, done.stderr
+    expected = contents(alone(small, "one", *more) / "run.h5")
+    assert contents(small.parent / "cut" / "run.h5") == expected
+
+
+def test_sigterm_to_mpirun_stops_all_ranks_with_a_checkpoint(small: Path, petabatch: Command) -> None:
+    more = ("-s", "run.displays=400")
+    process = subprocess.Popen(
+        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *more],
+        cwd=small.parent,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 3
+    assert "stopped" in petabatch("info", "cut").stdout
+
+
+def test_an_error_on_one_rank_ends_all_with_its_message(small: Path, petabatch: Command) -> None:
+    plugin = small.parent / "faulty.py"
+    plugin.write_text(
+        "from typing import Literal\n"
+        "from petabatch.layers import Linear\n"
+        "class Faulty(Linear):\n"
+        "    type: Literal['faulty'] = 'faulty'\n"
+        "    def update(self, now, state, drive, previous, activity):\n"
+        "        if now.step == 25 and 2 in now.slices:\n"
+        "            raise ValueError('slice two gave up')\n"
+        "        super().update(now, state, drive, previous, activity)\n"
+    )
+    text = small.read_text().replace('[layers.recon]\ntype = "linear"', '[layers.recon]\ntype = "faulty"')
+    small.write_text('plugins = ["faulty.py"]\n' + text)
+    failed = petabatch("run", small, "--out", "out", "-q", ranks=3)
+    assert failed.returncode != 0
+    assert "rank 2 of 3" in failed.stderr
+    assert "slice two gave up" in failed.stderr
+    assert (small.parent / "out" / "checkpoints" / "step_000000020.h5").exists()
+
+
+def test_more_ranks_than_slices_are_refused(small: Path, petabatch: Command) -> None:
+    refused = petabatch("run", small, "--out", "out", ranks=4)
+    assert refused.returncode != 0
+    assert "4 ranks are more than the batch of 3 slices" in refused.stderr
+    assert not (small.parent / "out").exists()
+
+
+def test_wall_limit_stops_with_exit_3(small: Path, petabatch: Command) -> None:
+    stopped = petabatch("run", small, "--out", "out", "-s", "run.displays=100000", "-s", "run.wall_limit=1s")
+    assert stopped.returncode == 3
+    assert "petabatch resume" in stopped.stderr

@@ -1,0 +1,127 @@
+"""Runs that go on from a checkpoint of another run, with its batch or another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from petabatch import simulation
+from petabatch import start_from as origin
+from petabatch.errors import ParamsError, StorageError
+from support.commands import Command, alone, contents, set_all
+
+STOP = 25
+"""In the middle of a display of ten steps."""
+
+
+@pytest.fixture
+def first(small: Path) -> Path:
+    """A run of batch 3 that ends after 25 of the 60 steps of `small.toml`."""
+    return alone(small, "first", f"run.steps={STOP}")
+
+
+def go_on(small: Path, name: str, *more: str) -> Path:
+    return alone(small, name, "run.start_from=first", *more)
+
+
+def at(path: Path, step: int) -> dict[str, np.ndarray]:
+    """Return the arrays of a checkpoint."""
+    found: dict[str, np.ndarray] = {}
+    with h5py.File(path / "checkpoints" / f"step_{step:09d}.h5") as file:
+        file.visititems(lambda name, item: found.update({name: item[()]} if hasattr(item, "dtype") else {}))
+        for key in ("connections/dictionary/weights", "connections/dictionary/momentum"):
+            found[key] = file[key][()]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _steps(small: Path) -> None:
+    small.write_text(small.read_text().replace("displays = 6", "steps = 60"))
+
+
+def test_going_on_elsewhere_gives_the_bits_of_a_run_that_never_stopped(small: Path, first: Path) -> None:
+    alone(small, "whole")
+    on = go_on(small, "on")
+    assert at(on, 60).keys() == at(small.parent / "whole", 60).keys()
+    for key, array in at(small.parent / "whole", 60).items():
+        assert array.tobytes() == at(on, 60)[key].tobytes(), key
+    with h5py.File(on / "run.h5") as file:
+        assert file["probes/energy/step"][0] == 30
+        assert "first" in file.attrs["params"]
+
+
+@pytest.mark.parametrize("batch", [2, 7])
+def test_cycle_gives_slice_i_the_state_of_slice_i_modulo_the_old_batch(
+    small: Path, first: Path, batch: int
+) -> None:
+    on = go_on(small, "on", f"run.batch={batch}", "run.batch_change=cycle", "checkpoint.keep=100")
+    old, new = at(first, STOP), at(on, STOP)
+    taken = np.arange(batch) % 3
+    for key in ("layers/V1/V", "layers/V1/A", "layers/error/A"):
+        np.testing.assert_array_equal(new[key], old[key][taken])
+    np.testing.assert_array_equal(
+        new["connections/dictionary/weights"], old["connections/dictionary/weights"]
+    )
+    np.testing.assert_array_equal(new["layers/image/A"][:3], old["layers/image/A"][:batch])
+
+
+def test_reset_starts_new_slices_afresh_with_their_own_image_and_keeps_the_weights(
+    small: Path, first: Path
+) -> None:
+    on = go_on(small, "on", "run.batch=7", "run.batch_change=reset", "checkpoint.keep=100")
+    old, new = at(first, STOP), at(on, STOP)
+    np.testing.assert_array_equal(new["layers/V1/V"][:3], old["layers/V1/V"])
+    assert not new["layers/V1/V"][3:].any()
+    np.testing.assert_array_equal(
+        new["connections/dictionary/weights"], old["connections/dictionary/weights"]
+    )
+    # at step 25 item 2 is seen: the images are seven, and slice s sees number (2 * 7 + s) mod 7 of them
+    images = np.load(small.parent / "images.npy")
+    np.testing.assert_array_equal(new["layers/image/A"][3:, 0], images[3:7])
+
+
+def test_another_batch_is_an_error_without_a_rule_for_it(small: Path, first: Path) -> None:
+    with pytest.raises(ParamsError, match=r"(?s)run\.batch: the batch is not that of .*expected: 3.*cycle"):
+        go_on(small, "on", "run.batch=4")
+    assert not (small.parent / "on").exists()
+
+
+def test_another_network_is_an_error_that_names_the_arrays(small: Path, first: Path) -> None:
+    small.write_text(small.read_text().replace(", momentum = 0.5", ""))
+    with pytest.raises(StorageError, match="connections/dictionary/momentum: not here"):
+        go_on(small, "on")
+
+
+def test_a_run_too_short_for_its_start_is_an_error(small: Path, first: Path) -> None:
+    with pytest.raises(ParamsError, match=r"(?s)run\.steps.*found: +25 steps.*more than 25"):
+        go_on(small, "on", "run.steps=25")
+
+
+def test_killed_before_its_first_checkpoint_it_still_starts_from_the_other(small: Path, first: Path) -> None:
+    on = go_on(small, "on")
+    expected = contents(on / "run.h5")
+    for file in (on / "checkpoints").iterdir():
+        file.unlink()
+    simulation.resume(on, mpi=False, quiet=True)
+    assert contents(on / "run.h5") == expected
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("rule", ["cycle", "reset"])
+def test_the_rules_mean_the_same_on_any_number_of_ranks(
+    small: Path, first: Path, petabatch: Command, rule: str
+) -> None:
+    more = ("run.batch=7", f"run.batch_change={rule}")
+    one = go_on(small, "one", *more)
+    flags = set_all("run.start_from=first", *more)
+    done = petabatch("run", small, "--out", "three", "-q", *flags, ranks=3)
+    assert done.returncode == 0, done.stderr
+    assert contents(small.parent / "three" / "run.h5") == contents(one / "run.h5")
+
+
+def test_an_origin_that_is_not_there_is_named_with_what_it_could_be(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"nowhere: there is no such run or checkpoint\n.*expected"):
+        origin._head(tmp_path / "nowhere")
