@@ -64,7 +64,7 @@ class Side:
         watched = (np.zeros(steps, bool), np.zeros((steps, 3)))
         e, rest = self.pace.e, self.pace.rest
         ends: Any = (self.image, np.float32(1), self.recon, self.error, self.units, self.sleep, self.features)
-        numbers = (self.cell, e, rest, cpu_lazy_layout.fading(e, rest), 0, self.s, self.work, self.bench)
+        numbers = (self.cell, e, rest, cpu_lazy_layout.decay_table(e, rest), 0, self.s, self.work, self.bench)
         cpu_lazy_motion.aim(
             *ends[:3], self.cell.signed, self.sleep, self.features, self.s, self.work, self.bench
         )

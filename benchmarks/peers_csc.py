@@ -30,7 +30,7 @@ from sporco.admm import cbpdn as admm
 from sporco.pgm import cbpdn as pgm
 from threadpoolctl import threadpool_limits
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.connections import Conv
 from petabatch.layers import FISTA, Input
 from petabatch.network.sparse_coding import sparse_coding
@@ -78,12 +78,12 @@ class Petabatch:
     def run(self, steps: int) -> np.ndarray:
         """Make steps from rest; return the codes."""
         output = Output(layers={"code": LayerOutput(every=Every(steps))})
-        return np.asarray(memory.run(self._network(steps, output=output)).recorded["layers/code/A"][-1])
+        return np.asarray(in_memory.run(self._network(steps, output=output)).recorded["layers/code/A"][-1])
 
     def energies(self, steps: int) -> np.ndarray:
         """Return the energy after every LOOK steps."""
         probe = Energy(error="error", code="code", coefficient=PRICE)
-        found = memory.run(self._network(steps + 1, probes={"energy": probe})).recorded
+        found = in_memory.run(self._network(steps + 1, probes={"energy": probe})).recorded
         # The error layer shows the residual of the step before.
         each = found["probes/energy/residual"][1:] + found["probes/energy/sparsity"][:-1]
         return np.asarray(each.sum(axis=1)[-steps:][LOOK - 1 :: LOOK])

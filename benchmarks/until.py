@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import petabatch
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.layers import FISTA, HeavyBall
 from petabatch.probes import Optimality
 from petabatch.spec.network import LayerOutput, Network, Output, Until
@@ -45,10 +45,10 @@ def network(code: Layer, **run: Any) -> Network:
     )
 
 
-def timed(net: Network, threads: int | None) -> tuple[float, memory.Memory]:
+def timed(net: Network, threads: int | None) -> tuple[float, in_memory.Result]:
     """Return the seconds of processor time of a run in memory, and what it left."""
     begin = time.process_time()
-    done = memory.run(net, threads=threads)
+    done = in_memory.run(net, threads=threads)
     return time.process_time() - begin, done
 
 

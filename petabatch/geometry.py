@@ -169,7 +169,7 @@ class Link:
         return Link(replace(self.patches, y=y, x=x), self.scatter)
 
 
-def link(
+def make_link(
     pre: tuple[int, int, int],
     post: tuple[int, int, int],
     patch: tuple[int, int],

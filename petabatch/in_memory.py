@@ -16,7 +16,7 @@ from petabatch.spec.network import Network
 
 
 @dataclass(frozen=True)
-class Memory:
+class Result:
     """What a run in memory leaves behind."""
 
     steps: Mapping[str, np.ndarray]
@@ -30,7 +30,7 @@ class Memory:
     `[len(at), batch or 1, ...]`; `A` without its lags."""
 
 
-def run(network: Network, at: Sequence[int] = (), threads: int | None = None) -> Memory:
+def run(network: Network, at: Sequence[int] = (), threads: int | None = None) -> Result:
     """Run a network from its first step to its last; return what it recorded, and its state at steps `at`.
 
     Step 0 is the initial state. Raises ParamsError when the network is wrong.
@@ -57,7 +57,7 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
     if missing:
         raise ValueError(f"steps {missing} lie outside the run, which ends at step {plan.length}")
     keys = found[wanted[0]] if wanted else ()
-    return Memory(
+    return Result(
         {path: np.concatenate(parts) for path, parts in steps.items()},
         {path: np.concatenate(parts) for path, parts in values.items()},
         wanted,

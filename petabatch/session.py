@@ -23,7 +23,7 @@ from petabatch.storage.provenance import collect
 from petabatch.storage.segment import write_segment
 
 
-class Session:
+class RunSession:
     """An engine with its files."""
 
     def __init__(self, directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm) -> None:
@@ -80,7 +80,7 @@ class Session:
             arrays = engine.split.whole(arrays)
             if engine.split.group.rank > 0:
                 return
-        with engine.errands:
+        with engine.blocking_io:
             save_checkpoint(
                 self.directory,
                 engine.step,
@@ -98,7 +98,7 @@ class Session:
     def index(self, status: Status, until: int | None = None) -> None:
         """Rewrite run.h5; rank 0 alone calls this."""
         batch = self.loaded.network.run.batch
-        with self.engine.errands:
+        with self.engine.blocking_io:
             write_index(self.directory, self.streams, self.provenance, batch, status, until)
 
     def _meet(self, step: int, flag: StopFlag) -> None:
@@ -136,7 +136,7 @@ class Session:
             records = split.records(records)
         first = self.flushed + 1
         if first <= engine.step and (split is None or split.group.rank == 0):
-            with engine.errands:
+            with engine.blocking_io:
                 write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()

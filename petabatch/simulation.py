@@ -17,14 +17,14 @@ from petabatch.logs import log, silence, to_file
 from petabatch.network.graph import build
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
-from petabatch.parallel.consistency import agree_on, fingerprint
+from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
-from petabatch.session import Session
+from petabatch.session import RunSession
 from petabatch.sources.memory import held
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.spec.network import Network
-from petabatch.start_from import set_out
+from petabatch.start_from import initialise_from
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
@@ -89,7 +89,7 @@ def run(
         )
     directory = comm.broadcast(directory)
     with lock(directory, comm.rank), to_file(directory.log, comm.rank):
-        session = Session(directory, loaded, engine, comm)
+        session = RunSession(directory, loaded, engine, comm)
         session.checkpoint()
         session.go(quiet)
 
@@ -134,7 +134,7 @@ def _resume(directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm,
         raise RunDirectoryError(
             f"{directory.path}: this run is done: all {engine.plan.length} steps are made"
         )
-    session = Session(directory, loaded, engine, comm)
+    session = RunSession(directory, loaded, engine, comm)
     if comm.rank == 0:
         directory.clean()
         if found := other_software(directory.run_file, session.provenance):
@@ -152,7 +152,7 @@ def _compare(comm: Comm, loaded: Loaded) -> None:
     if comm.size > 1:
         params = json.dumps(resolved(loaded.network), sort_keys=True)
         own = {"petabatch": __version__, "BLAS": ", ".join(blas_libraries()), "params": fingerprint(params)}
-        agree_on(comm, {**library_versions(), **own})
+        assert_same_environment(comm, {**library_versions(), **own})
 
 
 def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
@@ -170,7 +170,7 @@ def _begin(engine: Engine, loaded: Loaded) -> None:
         if origin is None:
             engine.start()
         else:
-            set_out(engine, Path(origin))
+            initialise_from(engine, Path(origin))
     except ParamsError as error:
         raise loaded.error(error.problems) from None
 

@@ -17,7 +17,7 @@ from petabatch.storage.directory import RunDirectory
 _OWN = {f"{NAME}/steps", f"{NAME}/gap", *lazy.KEYS}
 
 
-def set_out(engine: Engine, origin: Path) -> None:
+def initialise_from(engine: Engine, origin: Path) -> None:
     """Set the state a run starts from: checkpoint `origin`, or the newest of run directory `origin`.
 
     Steps are counted on from there, so schedules and images go on. What becomes of another batch is
@@ -108,8 +108,8 @@ def _show_own(engine: Engine, before: int) -> None:
     """Show slices that the checkpoint did not have what they would see by now."""
     state, display = engine.state, engine.plan.graph.network.run.display
     for name, layer in engine.plan.inputs.items():
-        ring = state.arrays[f"layers/{name}/A"]
-        for step in range(max(0, engine.step - ring.shape[1] + 1), engine.step + 1):
+        history = state.arrays[f"layers/{name}/A"]
+        for step in range(max(0, engine.step - history.shape[1] + 1), engine.step + 1):
             item = layer.shown(step, display)
             for number in range(max(state.lo, before), state.hi):
-                ring[number - state.lo, step % ring.shape[1]] = engine.readers[name](number, item)
+                history[number - state.lo, step % history.shape[1]] = engine.readers[name](number, item)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from petabatch.spec.model import NonNegative, Positive
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Variable
 
 
@@ -36,7 +36,7 @@ class LeakyIntegrateAndFire(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Any],
         drive: Sequence[Any],
         previous: Any,
@@ -45,9 +45,9 @@ class LeakyIntegrateAndFire(Layer):
         """One Euler step; every array is [lanes, ny, nx, nf]."""
         potential, rest = state["V"], state["rest"]
         resting = rest > 0
-        potential += np.float32(now.dt / self.tau) * (drive[0] - potential) * ~resting
+        potential += np.float32(ctx.dt / self.tau) * (drive[0] - potential) * ~resting
         spikes = potential >= self.threshold
         potential[spikes] = 0
-        rest -= np.float32(now.dt) * resting
+        rest -= np.float32(ctx.dt) * resting
         rest[spikes] = self.refractory
         activity[...] = spikes

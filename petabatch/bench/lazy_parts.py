@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 
-from petabatch.engine.steppers.lazy import LazyLoop
+from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.kernels.cpu import layout as cpu_layout
 from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
 from petabatch.kernels.cpu.lazy.timing import (
@@ -32,7 +32,7 @@ _PARTS = {
 }
 
 
-def lazy_parts(loop: LazyLoop) -> dict[str, float]:
+def lazy_parts(loop: LazyStepper) -> dict[str, float]:
     """Return the seconds of processor time that a step of the slice spends on each part.
 
     Steps are made from the slice's state, again and again; it is void after.
@@ -44,7 +44,7 @@ def lazy_parts(loop: LazyLoop) -> dict[str, float]:
     changed = [*loop.sleep, loop.recon, loop.error]
     kept = [array.copy() for array in changed]
     ends = (loop.image, loop.factor, loop.recon, loop.error, loop.sleep, weights, loop.cell)
-    numbers = (loop.e, loop.rest, loop.fading, max(1, int(loop.age[0])), s, work, bench)
+    numbers = (loop.e, loop.rest, loop.decay_table, max(1, int(loop.age[0])), s, work, bench)
 
     def seconds(last: int) -> float:
         for array, before in zip(changed, kept, strict=True):

@@ -11,8 +11,8 @@ import numpy as np
 from petabatch.bench.lazy_parts import lazy_parts
 from petabatch.bench.trial import Trial, run
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.dense import FusedLoop
-from petabatch.engine.steppers.lazy import LazyLoop
+from petabatch.engine.steppers.dense import DenseStepper
+from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.kernels.cpu import layout as cpu_layout
 from petabatch.kernels.cpu import timing as cpu_timing
 
@@ -63,7 +63,7 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
     spent["learning"] = spent.get("learning", 0.0) + spent.pop("update", 0.0)
     steps = spent.pop("steps")
     fused = engine.lanes[0].fused
-    if isinstance(fused, LazyLoop) and fused.sleeps:
+    if isinstance(fused, LazyStepper) and fused.sleeps:
         parts = lazy_parts(fused)
         found = {name: steps * seconds / sum(parts.values()) for name, seconds in parts.items()}
     else:
@@ -79,15 +79,15 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
 def _kernels(trial: Trial, engine: Engine) -> dict[str, float]:
     """Return the seconds per slice and step of the kernels that can be run alone."""
     loop, p, lane = trial.loop, trial.patches, engine.lanes[0]
-    if loop is None or p is None or not isinstance(lane.fused, FusedLoop):
+    if loop is None or p is None or not isinstance(lane.fused, DenseStepper):
         return {}
     arrays, step = lane.arrays, engine.step
     s, work = cpu_layout.shape(p), cpu_layout.scratch(p)
     weights = cpu_layout.packed(arrays[f"connections/{loop.dictionary}/weights"], p)
 
     def activity(name: str) -> Any:
-        ring = arrays[f"layers/{name}/A"]
-        return ring[0, step % ring.shape[1]]
+        history = arrays[f"layers/{name}/A"]
+        return history[0, step % history.shape[1]]
 
     rows = (p.y.fine, p.x.fine * p.channels)
     image, recon = activity(loop.image).reshape(rows), activity(loop.recon).reshape(rows).copy()

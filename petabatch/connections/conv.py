@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
-from petabatch.geometry import GeometryError, Link, link, weight_shape
+from petabatch.geometry import GeometryError, Link, make_link, weight_shape
 from petabatch.kernels.array import ArrayKernels
 from petabatch.learning.revive import Revive
 from petabatch.spec.model import Count, NonNegative, OneOf
@@ -44,12 +44,12 @@ class Conv(Connection):
         """Return the link between the two layers; raises GeometryError when they do not go together."""
         pre, post = layers[self.pre], layers[self.post]
         shared = self.mode in ("extra_shared", "shared")
-        way = link(pre.shape, post.shape, self.patch, shared, pre.border != "zero")
-        if not shared and not way.scatter and pre.border != "zero":
+        link = make_link(pre.shape, post.shape, self.patch, shared, pre.border != "zero")
+        if not shared and not link.scatter and pre.border != "zero":
             raise GeometryError(
                 "non-shared weights of a many-to-one connection need a pre layer with border zero"
             )
-        return way
+        return link
 
     def weights(self, layers: Mapping[str, Layer]) -> Variable:
         """Declare the weights."""
@@ -66,7 +66,7 @@ class Conv(Connection):
     ) -> Wiring | None:
         """Check the geometry; the weights are this connection's own."""
         try:
-            way = self.link(layers)
+            link = self.link(layers)
         except GeometryError as error:
             pre, post = layers[self.pre].shape, layers[self.post].shape
             report(
@@ -76,18 +76,18 @@ class Conv(Connection):
                 expected="sizes that are whole multiples of one another, and a patch inside the layer",
             )
             return None
-        if self.revive is not None and not (way.scatter and way.patches.shared):
+        if self.revive is not None and not (link.scatter and link.patches.shared):
             report(
                 "revive",
                 "here a feature has more than one patch",
-                found=f"mode {self.mode}, pre {list(way.shapes[0])}, post {list(way.shapes[1])}",
+                found=f"mode {self.mode}, pre {list(link.shapes[0])}, post {list(link.shapes[1])}",
                 expected="shared weights, and a pre layer not larger than the post layer",
             )
         for key in ("decorrelate", "revive") if self.learn is None else ():
             if getattr(self, key):
                 report(key, "these weights do not learn", expected="`learn`")
         owner = next(name for name, connection in connections.items() if connection is self)
-        return Wiring(way, owner)
+        return Wiring(link, owner)
 
     def deliver(
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
@@ -100,7 +100,7 @@ def carry(
     kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
 ) -> Array:
     """Return what patches of `wiring.link` deliver, `[lanes, ny, nx, nf]`."""
-    way = wiring.link
-    assert way is not None
-    operator = kernels.synthesize if way.scatter else kernels.project
-    return operator(activity, patches, way.patches, border)
+    link = wiring.link
+    assert link is not None
+    operator = kernels.synthesize if link.scatter else kernels.project
+    return operator(activity, patches, link.patches, border)

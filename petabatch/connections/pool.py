@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from petabatch.geometry import GeometryError, Patches, link, ratio
+from petabatch.geometry import GeometryError, Patches, make_link, ratio
 from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count
 from petabatch.spec.parts import Connection, Layer, Wiring
@@ -43,9 +43,9 @@ class Pool(Connection):
         try:
             y, x = (ratio(pre.shape[axis], post.shape[axis])[1] for axis in (0, 1))
             window = self.window or (y, x)
-            way = link(pre.shape, post.shape, window, True, pre.border != "zero", window=True)
+            link = make_link(pre.shape, post.shape, window, True, pre.border != "zero", window=True)
             # Layers of the same size are pooled: each post unit sees a window.
-            return Wiring(way.transposed.with_margin(False) if pre.shape == post.shape else way)
+            return Wiring(link.transposed.with_margin(False) if pre.shape == post.shape else link)
         except GeometryError as error:
             report("window" if "patch" in str(error) else "", str(error), found=found)
             return None
@@ -54,16 +54,16 @@ class Pool(Connection):
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
     ) -> Array:
         """Pool or spread."""
-        way = wiring.link
-        assert way is not None
+        link = wiring.link
+        assert link is not None
         # Beyond the edge of a zero border there is nothing, which is not the same as a 0.
         nothing = isinstance(border, str) and border == "zero"
         beyond: Border = float("-inf") if self.method == "max" and nothing else border
-        out = (self._spread if way.scatter else self._pooled)(kernels, activity, way.patches, beyond)
+        out = (self._spread if link.scatter else self._pooled)(kernels, activity, link.patches, beyond)
         if self.method == "average":
-            p = way.patches
+            p = link.patches
             reach = p.y.size * p.x.size
-            out = out / (reach / (p.y.stride * p.x.stride) if way.scatter else reach)
+            out = out / (reach / (p.y.stride * p.x.stride) if link.scatter else reach)
         return out
 
     def _pooled(self, kernels: ArrayKernels, fine: Array, p: Patches, border: Border) -> Array:

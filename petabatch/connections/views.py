@@ -27,28 +27,28 @@ class _View(Connection):
         if owner.pre not in layers or owner.post not in layers:
             return None  # reported for the owner
         try:
-            way = owner.link(layers)
+            link = owner.link(layers)
         except GeometryError:
             return None  # reported for the owner
-        way = way.transposed if isinstance(self, Transpose) else way
+        link = link.transposed if isinstance(self, Transpose) else link
         pre, post = layers[self.pre], layers[self.post]
-        if (pre.shape, post.shape) != way.shapes:
+        if (pre.shape, post.shape) != link.shapes:
             report(
                 "",
                 f"the layers' shapes do not fit the weights of {self.of}",
                 found=f"pre {list(pre.shape)}, post {list(post.shape)}",
-                expected=f"pre {list(way.shapes[0])}, post {list(way.shapes[1])}",
+                expected=f"pre {list(link.shapes[0])}, post {list(link.shapes[1])}",
             )
             return None
-        outside = way.scatter and pre.border != "zero"
-        if way.patches.shared:
-            way = way.with_margin(outside)
-        elif outside and way != way.with_margin(True):
+        outside = link.scatter and pre.border != "zero"
+        if link.patches.shared:
+            link = link.with_margin(outside)
+        elif outside and link != link.with_margin(True):
             report(
                 "pre", f"{self.of} has no weights for units beyond the edge of {self.pre}", found=pre.border
             )
             return None
-        return Wiring(way, self.of)
+        return Wiring(link, self.of)
 
     def deliver(
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None

@@ -20,17 +20,17 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from petabatch.engine.gpu.context import OnGpu, Whole
-from petabatch.engine.images import Images
+from petabatch.engine.gpu.context import GpuDevice, OnGpu
+from petabatch.engine.images import ImageReader
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.split import Split
 from petabatch.engine.state import State
-from petabatch.engine.steppers.dense import FusedLoop, Rows
+from petabatch.engine.steppers.dense import DenseStepper, Rows
 from petabatch.engine.updates import Updates
 from petabatch.logs import log
 from petabatch.network.plan import Plan
-from petabatch.parallel.blocking_io import Errands
+from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 
 _POLL = 0.005
@@ -51,7 +51,7 @@ class Engine:
         plan: Plan,
         comm: Comm,
         threads: int | None = None,
-        device: Whole | None = None,
+        device: GpuDevice | None = None,
         split: Split | None = None,
     ) -> None:
         """Allocate the state; with `split` of a part of the features, and `comm` are those with the same."""
@@ -63,10 +63,10 @@ class Engine:
         self.updates = Updates(plan, comm, self.state)
         self.recorder = Recorder(plan.recordings, hi - lo, np.zeros if device is None else device.staging)
         self.step = 0
-        self.errands = Errands()
-        self.new = True
+        self.blocking_io = BlockingIO()
+        self.warming_up = True
         """It is not known yet how long a block of steps takes, its update, and what is compiled for it."""
-        self.readers = {name: Images(plan.graph, name, self.errands) for name in plan.inputs}
+        self.readers = {name: ImageReader(plan.graph, name, self.blocking_io) for name in plan.inputs}
         self.threads = threads or network.run.threads or len(os.sched_getaffinity(0))
         self.gpu = OnGpu(device, self.state, self.readers, self.threads) if device is not None else None
         self.lanes = list(self._lanes())
@@ -124,7 +124,7 @@ class Engine:
                     pool.submit(self._update, stop).result()
                 self._record_shared(stop, stop)
                 self.recorder.reached = stop
-                self.new = False
+                self.warming_up = False
                 yield stop
 
     @property
@@ -189,7 +189,7 @@ class Engine:
     def _compile(self, pool: ThreadPoolExecutor) -> None:
         """Have the kernels ready before the first step; say so when they are not yet cached on disk."""
         fused = self.lanes[0].fused
-        if isinstance(fused, FusedLoop):
+        if isinstance(fused, DenseStepper):
             text = "compiling kernels, about ten seconds; only the first run on a machine does"
             notice = threading.Timer(_PATIENCE, log.info, [text])
             notice.start()
@@ -200,7 +200,7 @@ class Engine:
     def _rows(self) -> Iterator[None]:
         """Let several threads work on each slice while there are fewer slices than threads; same bits."""
         each = self.threads // len(self.lanes)
-        loops = [lane.fused for lane in self.lanes if isinstance(lane.fused, FusedLoop)]
+        loops = [lane.fused for lane in self.lanes if isinstance(lane.fused, DenseStepper)]
         with ThreadPoolExecutor(self.threads, "rows") as pool:
             for loop in loops:
                 loop.rows = Rows(pool, each) if each > 1 and loop.worth_sharing else None

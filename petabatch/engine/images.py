@@ -7,12 +7,12 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.layers import Input
 from petabatch.network.graph import Graph
-from petabatch.parallel.blocking_io import Errands
-from petabatch.spec.parts import Moment
+from petabatch.parallel.blocking_io import BlockingIO
+from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
 
-class Images:
+class ImageReader:
     """The images that an input layer shows, by global slice and item, `[ny, nx, nf]`.
 
     Where connections look beyond the edge of the layer and its border is the image, `around` gives the same
@@ -20,10 +20,10 @@ class Images:
     with the margin. (`useInputBCflag` of the original.)
     """
 
-    def __init__(self, graph: Graph, name: str, errands: Errands) -> None:
+    def __init__(self, graph: Graph, name: str, blocking_io: BlockingIO) -> None:
         layer, run = graph.network.layers[name], graph.network.run
         assert isinstance(layer, Input)
-        self.layer, self.name, self._errands = layer, name, errands
+        self.layer, self.name, self._errands = layer, name, blocking_io
         self.y, self.x = margins(graph, name) if layer.border == "image" else (0, 0)
         ny, nx, nf = layer.shape
         self.shape = (ny + 2 * self.y, nx + 2 * self.x, nf)
@@ -58,11 +58,11 @@ class Images:
         )
 
 
-class Surround:
+class ImageMargin:
     """The margins of the images that the slices of a lane are shown, read again when they are not at hand."""
 
-    def __init__(self, images: Images, now: Moment, dtype: str) -> None:
-        self._images, self._now, self._dtype = images, now, dtype
+    def __init__(self, images: ImageReader, ctx: StepContext, dtype: str) -> None:
+        self._images, self._now, self._dtype = images, ctx, dtype
         self._seen: dict[int, Array] = {}
 
     def at(self, step: int) -> Array:
@@ -80,11 +80,11 @@ def margins(graph: Graph, layer: str) -> tuple[int, int]:
     """Return how many rows and columns beyond its edges the connections from a layer see."""
     rows, columns = 0, 0
     for name, connection in graph.network.connections.items():
-        way = graph.wirings[name].link
-        if connection.pre == layer and way is not None:
+        link = graph.wirings[name].link
+        if connection.pre == layer and link is not None:
             y, x = (
-                axis.margin if way.scatter else max(axis.before, axis.after)
-                for axis in (way.patches.y, way.patches.x)
+                axis.margin if link.scatter else max(axis.before, axis.after)
+                for axis in (link.patches.y, link.patches.x)
             )
             rows, columns = max(rows, y), max(columns, x)
     return rows, columns

@@ -11,22 +11,22 @@ import numpy as np
 from petabatch.engine.gpu.arrays import Resident
 from petabatch.engine.gpu.context import OnGpu
 from petabatch.engine.gpu.graphs import Operation, Steps
-from petabatch.engine.images import Images, Surround
+from petabatch.engine.images import ImageMargin, ImageReader
 from petabatch.engine.observer import Observer
 from petabatch.engine.recorder import Recorder
-from petabatch.engine.signals import Wires
+from petabatch.engine.signals import Signals
 from petabatch.engine.split import Split
 from petabatch.engine.state import State, owned, refresh
-from petabatch.engine.steppers.dense import FusedLoop
-from petabatch.engine.steppers.lazy import LazyLoop, fuse
+from petabatch.engine.steppers.dense import DenseStepper
+from petabatch.engine.steppers.lazy import LazyStepper, fuse
 from petabatch.engine.weight_update import change, normalise
 from petabatch.errors import NonFiniteError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cpu.operators import CpuKernels
 from petabatch.layers import LCA
 from petabatch.network.plan import Plan
-from petabatch.network.until import Rest
-from petabatch.spec.parts import Moment
+from petabatch.network.until import EarlyStop
+from petabatch.spec.parts import StepContext
 from petabatch.variable import host
 
 
@@ -39,7 +39,7 @@ class Lane:
         state: State | Resident,
         lanes: slice,
         recorder: Recorder,
-        readers: Mapping[str, Images],
+        readers: Mapping[str, ImageReader],
         gpu: OnGpu | None = None,
         split: Split | None = None,
     ) -> None:
@@ -51,14 +51,14 @@ class Lane:
         self.arrays = state.lane(lanes)
         slices = range(state.lo + lanes.start, state.lo + lanes.stop)
         run = network.run
-        self.now = Moment(0, run.dt, slices, run.seed, state.xp, run.display)
-        surrounds = {
-            name: Surround(readers[name], self.now, run.precision)
+        self.ctx = StepContext(0, run.dt, slices, run.seed, state.xp, run.display)
+        margins = {
+            name: ImageMargin(readers[name], self.ctx, run.precision)
             for name, layer in plan.inputs.items()
             if layer.border == "image"
         }
-        self.wires = Wires(plan.graph, self.kernels, self.arrays, surrounds, split)
-        self.rings = self.wires.rings
+        self.signals = Signals(plan.graph, self.kernels, self.arrays, margins, split)
+        self.histories = self.signals.histories
         self.layer_state = {name: owned(self.arrays, f"layers/{name}") for name in network.layers}
         self.controllers = {
             name: layer.time_scale
@@ -66,15 +66,15 @@ class Lane:
             if isinstance(layer, LCA) and layer.time_scale is not None
         }
         assert run.until is None or len(slices) == 1  # each slice rests by itself
-        self.rest = None if run.until is None else Rest(run.until, run.display, self.arrays)
+        self.rest = None if run.until is None else EarlyStop(run.until, run.display, self.arrays)
         if split is not None:
             self.fused = None  # parts of the features meet in the middle of the loop
         else:
             self.fused = fuse(plan, self.arrays) if gpu is None else gpu.fuse(plan, self.arrays)
-        if isinstance(self.fused, FusedLoop) and self.fused.followed is not None:
+        if isinstance(self.fused, DenseStepper) and self.fused.followed is not None:
             self.controllers = {}
         outlet = None if gpu is None else gpu.outlet
-        self.observer = Observer(plan, self.wires, self.fused, recorder, lanes, split, outlet)
+        self.observer = Observer(plan, self.signals, self.fused, recorder, lanes, split, outlet)
         levels = [[self._layer(name) for name in level] for level in plan.graph.order if self.fused is None]
         self.operations = [operate for level in levels for operate in level]
         if gpu is not None and levels:
@@ -121,17 +121,19 @@ class Lane:
         """Return the operation that gathers a layer's input and updates it."""
         layer = self.plan.graph.network.layers[name]
         state = self.layer_state[name]
-        ring = self.rings[name]
-        drive = self.wires.drive(name)
+        history = self.histories[name]
+        drive = self.signals.drive(name)
 
-        def operate(now: Moment) -> None:
-            if not layer.due(now.step, now.display):
-                ring.stand(now.step)
+        def operate(ctx: StepContext) -> None:
+            if not layer.due(ctx.step, ctx.display):
+                history.stand(ctx.step)
                 return
-            arrived = drive(now.step)
-            if layer.resets(now.step, now.display):
-                layer.restart(state, self.wires.reset_potential(layer.reset_to, name, now.step))
-            layer.update(replace(now, layer=name), state, arrived, ring.at(now.step - 1), ring.at(now.step))
+            arrived = drive(ctx.step)
+            if layer.resets(ctx.step, ctx.display):
+                layer.restart(state, self.signals.reset_potential(layer.reset_to, name, ctx.step))
+            layer.update(
+                replace(ctx, layer=name), state, arrived, history.at(ctx.step - 1), history.at(ctx.step)
+            )
 
         return operate
 
@@ -142,11 +144,11 @@ class Lane:
             item = layer.item(step, display)
             if item is None:
                 continue
-            activity = self.rings[name].at(step)
+            activity = self.histories[name].at(step)
             if self.gpu is not None:
-                self.gpu.feed.fill(name, self.now.slices, item, activity)
+                self.gpu.feed.fill(name, self.ctx.slices, item, activity)
                 continue
-            for index, number in enumerate(self.now.slices):
+            for index, number in enumerate(self.ctx.slices):
                 activity[index] = self.kernels.xp.asarray(self.readers[name](number, item))
 
     def _steps(self, first: int, last: int) -> None:
@@ -159,17 +161,17 @@ class Lane:
             if self.fused is not None:
                 self._fused_steps(step - 1, step)
             else:
-                now = replace(self.now, step=step)
+                ctx = replace(self.ctx, step=step)
                 for operate in self.operations:
-                    operate(now)
+                    operate(ctx)
             self.reached = step
 
     def _stand(self, first: int, last: int) -> None:
         """Let steps first+1 .. last be like `first`."""
-        for ring in self.rings.values():
-            for step in range(first + 1, min(last, first + ring.length) + 1):
-                ring.stand(step)
-        if isinstance(self.fused, FusedLoop):
+        for history in self.histories.values():
+            for step in range(first + 1, min(last, first + history.length) + 1):
+                history.stand(step)
+        if isinstance(self.fused, DenseStepper):
             sums = np.tile(self.fused.sums(), (last - first, 1, 1))
             self.fused.watch.write(self.recorder, self.lanes, first, last, sums)
 
@@ -187,7 +189,7 @@ class Lane:
         """Let adaptive time scales see the energy of the step before, or -1 when an image is new."""
         for name, controller in self.controllers.items():
             if self._fresh(step):
-                energy = np.full(len(self.now.slices), -1.0)
+                energy = np.full(len(self.ctx.slices), -1.0)
             else:
                 energy = host(self.observer.measure(controller.energy, step - 1)["total"])
             controller.control(self.layer_state[name], energy)
@@ -195,32 +197,32 @@ class Lane:
     def _learn(self, step: int) -> None:
         """Compute what updates that are due need of each slice; make them where nothing crosses slices."""
         graph, changed = self.plan.graph, set()
-        due = [lesson for lesson in self.plan.lessons if lesson.due(step)]
-        for lesson in due:
-            self.wires.product(lesson.name, step, self.fused)
-        if due and isinstance(self.fused, LazyLoop):
+        due = [schedule for schedule in self.plan.weight_updates if schedule.due(step)]
+        for schedule in due:
+            self.signals.product(schedule.name, step, self.fused)
+        if due and isinstance(self.fused, LazyStepper):
             self.fused.settle()
-        for lesson in due:
-            if not lesson.reduced:
-                mine, slices = self.wires.learning[lesson.name], self.now.slices
-                change(graph, lesson.name, mine, mine, lesson.update(step), 1, slices, self.now.xp)
-                changed.add(lesson.name)
+        for schedule in due:
+            if not schedule.reduced:
+                mine, slices = self.signals.learning[schedule.name], self.ctx.slices
+                change(graph, schedule.name, mine, mine, schedule.update(step), 1, slices, self.ctx.xp)
+                changed.add(schedule.name)
         if changed:
-            for name in normalise(graph, self.arrays, self.now.xp, changed):
+            for name in normalise(graph, self.arrays, self.ctx.xp, changed):
                 refresh(graph, self.arrays, self.kernels, name)
             if self.fused is not None:
                 self.fused.load_weights()
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError when a layer holds a NaN or an infinity."""
-        for name, ring in self.rings.items():
-            activity = ring.at(step)
+        for name, history in self.histories.items():
+            activity = history.at(step)
             # Squares that sum up to a number are quicker to find than numbers that all are.
             if self.gpu is None and np.isfinite(np.vdot(activity, activity)):
                 continue
             if not bool(self.kernels.xp.isfinite(activity).all()):
                 index = next(i for i in range(len(activity)) if not np.isfinite(host(activity[i])).all())
                 raise NonFiniteError(
-                    f"layer {name} of slice {self.now.slices[index]} is no longer finite at step {step}; "
+                    f"layer {name} of slice {self.ctx.slices[index]} is no longer finite at step {step}; "
                     "the step may be too large for these weights (lower run.dt or raise tau)"
                 )

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 
 from petabatch.engine.gpu.download import Outlet
 from petabatch.engine.recorder import Recorder
-from petabatch.engine.signals import Wires
+from petabatch.engine.signals import Signals
 from petabatch.engine.split import Split
-from petabatch.engine.steppers.cuda import GpuLoop
-from petabatch.engine.steppers.dense import FusedLoop
-from petabatch.engine.steppers.lazy import LazyLoop
+from petabatch.engine.steppers.cuda import CudaStepper
+from petabatch.engine.steppers.dense import DenseStepper
+from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.network.plan import Plan
 from petabatch.network.until import QUANTITY, certificate
 from petabatch.variable import Array, host
@@ -22,8 +22,8 @@ class Observer:
     def __init__(
         self,
         plan: Plan,
-        wires: Wires,
-        fused: FusedLoop | GpuLoop | None,
+        signals: Signals,
+        fused: DenseStepper | CudaStepper | None,
         recorder: Recorder,
         lanes: slice,
         split: Split | None = None,
@@ -31,7 +31,7 @@ class Observer:
     ) -> None:
         """Write to `recorder`: by `outlet` what is on a GPU."""
         self.outlet = outlet
-        self.plan, self.wires, self.fused, self.split = plan, wires, fused, split
+        self.plan, self.signals, self.fused, self.split = plan, signals, fused, split
         self.recorder, self.lanes = recorder, lanes
 
     @property
@@ -41,7 +41,7 @@ class Observer:
 
     def show(self) -> None:
         """Bring the arrays up to date of which the loop needs less than others may want to see."""
-        if isinstance(self.fused, LazyLoop):
+        if isinstance(self.fused, LazyStepper):
             self.fused.show()
 
     def record(self, step: int) -> None:
@@ -58,7 +58,7 @@ class Observer:
                 row[...] = host(measured[name][quantity])
             else:
                 layer = kind == "layers"
-                values = self.variable(name, quantity, step) if layer else self.wires.arrays[recording.key]
+                values = self.variable(name, quantity, step) if layer else self.signals.arrays[recording.key]
                 if self.outlet is None:
                     row[...] = host(values).reshape(row.shape)
                 else:
@@ -69,7 +69,7 @@ class Observer:
         measure, view = self.plan.graph.network.probes[probe], _View(self, step)
         if self.split is not None:
             return self.split.measure(measure, view, self.lanes.stop - self.lanes.start)
-        return measure.measure(view, self.wires.kernels.xp)
+        return measure.measure(view, self.signals.kernels.xp)
 
     def gap(self, step: int) -> Array:
         """Return the relative duality gap that says whether a slice may rest, `[lanes]`."""
@@ -80,16 +80,16 @@ class Observer:
     def variable(self, layer: str, name: str, step: int) -> Array:
         """Return a variable of a layer; of the activity that of `step`."""
         if name == "A":
-            return self.wires.rings[layer].at(step)
+            return self.signals.histories[layer].at(step)
         self.show()
-        return self.wires.arrays[f"layers/{layer}/{name}"]
+        return self.signals.arrays[f"layers/{layer}/{name}"]
 
 
 class _View:
     """What a probe sees of a lane at the end of a step."""
 
     def __init__(self, observer: Observer, step: int) -> None:
-        self.through = observer.wires.through
+        self.through = observer.signals.through
         self._observer, self._step = observer, step
 
     def __call__(self, layer: str, variable: str) -> Array:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from petabatch.engine.images import Surround
+from petabatch.engine.images import ImageMargin
 from petabatch.engine.split import Split
 from petabatch.engine.state import owned
-from petabatch.engine.steppers.cuda import GpuLoop
-from petabatch.engine.steppers.dense import FusedLoop
+from petabatch.engine.steppers.cuda import CudaStepper
+from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network.graph import Edge, Graph
 from petabatch.variable import Array, Border
 
 
-class Ring:
+class History:
     """The last activities of a layer: step t stands in place t modulo the length."""
 
     def __init__(self, activity: Array) -> None:
@@ -35,7 +35,7 @@ class Ring:
             self.at(step)[...] = self.at(step - 1)
 
 
-class Wires:
+class Signals:
     """The connections of a lane, on its arrays."""
 
     def __init__(
@@ -43,19 +43,19 @@ class Wires:
         graph: Graph,
         kernels: ArrayKernels,
         arrays: Mapping[str, Array],
-        surrounds: Mapping[str, Surround],
+        margins: Mapping[str, ImageMargin],
         split: Split | None = None,
     ) -> None:
         """Wire `arrays`, a lane's views; `surrounds` are the images beyond the edges of its inputs."""
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
-        self.surrounds, self.split = surrounds, split
-        self.rings = {name: Ring(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
+        self.margins, self.split = margins, split
+        self.histories = {name: History(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
         self.learning = {name: owned(arrays, f"connections/{name}") for name in graph.plastic}
         """The arrays of connections that learn."""
 
     def drive(self, layer: str) -> Callable[[int], list[Array]]:
         """Return the function of the step that gives a layer's drive: its buffers `[lanes, ny, nx, nf]`."""
-        like, channels = self.rings[layer].at(0), self.graph.network.layers[layer].channels
+        like, channels = self.histories[layer].at(0), self.graph.network.layers[layer].channels
         buffers = 1 + max((buffer for buffer, _ in channels.values()), default=0)
         drive = [self.kernels.xp.zeros(like.shape, like.dtype) for _ in range(buffers)]
         incoming = [(edge, self._arrival(edge)) for edge in self.graph.edges[layer]]
@@ -76,36 +76,38 @@ class Wires:
             return None
         potential = self.arrays.get(f"layers/{source}/V")
         lookback = self.graph.reset_lookback(source, layer)
-        return self.rings[source].at(step - lookback) if potential is None else potential
+        return self.histories[source].at(step - lookback) if potential is None else potential
 
     def through(self, connection: str, activity: Array) -> Array:
         """Return what a connection would deliver of this activity, with its weights of now."""
         via, wiring = self.graph.network.connections[connection], self.graph.wirings[connection]
         patches = self._patches(wiring.weights)
         # This activity need not be an image's, so nothing is known beyond its edge.
-        border = "zero" if via.pre in self.surrounds else self.graph.border(via.pre)
+        border = "zero" if via.pre in self.margins else self.graph.border(via.pre)
         return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
 
-    def product(self, weights: str, step: int, fused: FusedLoop | GpuLoop | None) -> None:
+    def product(self, weights: str, step: int, fused: DenseStepper | CudaStepper | None) -> None:
         """Compute what a lesson of `weights` sums over slices, wherever these weights are used and learn.
 
         It stands in the connection's own arrays: its Hebbian product, what its rule counts, and how often
         features were active. `fused` is the loop that makes the steps, which may know the product.
         """
         mine = self.learning[weights]
-        for number, (name, against) in enumerate(self.graph.lessons[weights]):
+        for number, (name, against) in enumerate(self.graph.learning_pairs[weights]):
             for kind, values in self._terms(weights, name, against, mine, step, fused).items():
                 mine[kind][...] = values if number == 0 else mine[kind] + values
 
     def _arrival(self, edge: Edge) -> Callable[[int], Array]:
         """Return the function of the step that gives what an edge delivers."""
         connection, wiring = edge.connection, edge.wiring
-        ring, pre = self.rings[connection.pre], connection.pre
+        history, pre = self.histories[connection.pre], connection.pre
         patches = self._patches(wiring.weights)
 
         def arrival(step: int) -> Array:
             seen = step - edge.lookback
-            return connection.deliver(self.kernels, wiring, ring.at(seen), self._border(pre, seen), patches)
+            return connection.deliver(
+                self.kernels, wiring, history.at(seen), self._border(pre, seen), patches
+            )
 
         split = self.split
         if split is not None and split.joins(pre, connection.post):
@@ -114,7 +116,7 @@ class Wires:
 
     def _border(self, layer: str, step: int) -> Border:
         """Return what connections see beyond the edge of a layer, at the activity of `step`."""
-        around = self.surrounds.get(layer)
+        around = self.margins.get(layer)
         if around is None:
             return self.graph.border(layer)
         return around.at(step) if step >= 0 else "zero"
@@ -125,9 +127,9 @@ class Wires:
         derived = self.arrays.get(f"connections/{owner}/patches")
         if derived is not None:
             return derived
-        way = self.graph.wirings[owner].link
-        assert way is not None
-        return self.kernels.to_patches(self.arrays[f"connections/{owner}/weights"], way)
+        link = self.graph.wirings[owner].link
+        assert link is not None
+        return self.kernels.to_patches(self.arrays[f"connections/{owner}/weights"], link)
 
     def _terms(
         self,
@@ -136,26 +138,26 @@ class Wires:
         against: str,
         mine: Mapping[str, Array],
         step: int,
-        fused: FusedLoop | GpuLoop | None,
+        fused: DenseStepper | CudaStepper | None,
     ) -> dict[str, Array]:
         """Return what connection `name` adds to a lesson, the weights' own one or a clone of it."""
         graph, xp = self.graph, self.kernels.xp
-        connection, rule, way = (
+        connection, rule, link = (
             graph.network.connections[name],
             graph.plastic[weights].learn,
             graph.wirings[name].link,
         )
         assert rule is not None
-        assert way is not None
-        pre = self.rings[connection.pre].at(step - connection.delay)
-        post = self.rings[against].at(step)
+        assert link is not None
+        pre = self.histories[connection.pre].at(step - connection.delay)
+        post = self.histories[against].at(step)
         beyond = self._border(connection.pre, step - connection.delay)
 
         def product(a: Array, b: Array, beyond: Border) -> Array:
-            ends = (a, b) if way.scatter else (b, a)
-            borders: tuple[Border, Border] = (beyond, "zero") if way.scatter else ("zero", beyond)
-            full = self.kernels.outer(*ends, way.patches, *borders)
-            return self.kernels.from_patches(full, way, mine["weights"].shape[1:])
+            ends = (a, b) if link.scatter else (b, a)
+            borders: tuple[Border, Border] = (beyond, "zero") if link.scatter else ("zero", beyond)
+            full = self.kernels.outer(*ends, link.patches, *borders)
+            return self.kernels.from_patches(full, link, mine["weights"].shape[1:])
 
         found = {}
         if fused is not None and fused.learns(name, connection.pre, against, rule):

@@ -92,6 +92,6 @@ def refresh(
     """Recompute `patches` from `weights` where they are not the same memory seen differently."""
     for name in graph.weighted if only is None else (only,):
         key = f"connections/{name}/patches"
-        way = graph.wirings[name].link
-        if key in arrays and way is not None:
-            arrays[key][...] = kernels.to_patches(arrays[f"connections/{name}/weights"], way)
+        link = graph.wirings[name].link
+        if key in arrays and link is not None:
+            arrays[key][...] = kernels.to_patches(arrays[f"connections/{name}/weights"], link)

@@ -9,9 +9,9 @@ import numpy as np
 
 from petabatch.engine.state import State, owned
 from petabatch.engine.weight_update import SUMMED, change, normalise
-from petabatch.network.plan import Lesson, Plan
+from petabatch.network.plan import Plan, UpdateSchedule
 from petabatch.parallel.comm import Comm, Sums
-from petabatch.parallel.consistency import agree
+from petabatch.parallel.consistency import assert_identical
 from petabatch.parallel.reduce import ExactSum, fast_sums
 from petabatch.variable import Array
 
@@ -39,10 +39,10 @@ class Updates:
         self.products: Mapping[str, Array] = state.arrays
         """Where the lanes leave what is summed: the state's own arrays, or those on a GPU."""
         self.run = plan.graph.network.run
-        groups: dict[tuple[int, int], list[Lesson]] = {}
-        for lesson in plan.lessons:
-            if lesson.reduced:
-                groups.setdefault((lesson.period, lesson.offset), []).append(lesson)
+        groups: dict[tuple[int, int], list[UpdateSchedule]] = {}
+        for schedule in plan.weight_updates:
+            if schedule.reduced:
+                groups.setdefault((schedule.period, schedule.offset), []).append(schedule)
         self.groups = list(groups.values())
         self.sums: Sums = comm
         """What sums them over ranks."""
@@ -64,9 +64,9 @@ class Updates:
         for index, group in due.items():
             sums = self._sums(index, group, step)
             if sums is not None:
-                for lesson in group:
-                    self._change(lesson, step, sums)
-                    changed.add(lesson.name)
+                for schedule in group:
+                    self._change(schedule, step, sums)
+                    changed.add(schedule.name)
         if changed:
             normalise(self.plan.graph, self.state.arrays, np, changed)
         for group in due.values():
@@ -86,13 +86,13 @@ class Updates:
                 self.state.arrays[key][...] = values
         self.late.clear()
 
-    def _sums(self, index: int, group: Sequence[Lesson], step: int) -> Mapping[str, Array] | None:
+    def _sums(self, index: int, group: Sequence[UpdateSchedule], step: int) -> Mapping[str, Array] | None:
         """Return the sums to apply now; None when the first late ones are only being sent."""
         parts = {
-            _called(lesson.name, kind): self.products[key]
-            for lesson in group
+            _called(schedule.name, kind): self.products[key]
+            for schedule in group
             for kind in SUMMED
-            if (key := f"connections/{lesson.name}/{kind}") in self.products
+            if (key := f"connections/{schedule.name}/{kind}") in self.products
         }
         batch, first = self.run.batch, self.state.lo
         if self.run.reduce == "fast":
@@ -104,33 +104,35 @@ class Updates:
         self.late[index] = self.late_sum(copies, self.sums, batch, first)
         return before
 
-    def _late(self, index: int, group: Sequence[Lesson], parts: Mapping[str, Array]) -> Mapping[str, Array]:
+    def _late(
+        self, index: int, group: Sequence[UpdateSchedule], parts: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
         """Return the sums of the update before: just arrived, or as a checkpoint kept them."""
         if index in self.late:
             return self.late.pop(index).wait()
         return {
-            _called(lesson.name, kind): self.state.arrays[f"connections/{lesson.name}/late_{kind}"]
-            for lesson in group
+            _called(schedule.name, kind): self.state.arrays[f"connections/{schedule.name}/late_{kind}"]
+            for schedule in group
             for kind in SUMMED
-            if _called(lesson.name, kind) in parts
+            if _called(schedule.name, kind) in parts
         }
 
-    def _by_key(self, group: Sequence[Lesson], sums: Mapping[str, Array]) -> dict[str, Array]:
+    def _by_key(self, group: Sequence[UpdateSchedule], sums: Mapping[str, Array]) -> dict[str, Array]:
         return {
-            f"connections/{lesson.name}/late_{kind}": sums[_called(lesson.name, kind)]
-            for lesson in group
+            f"connections/{schedule.name}/late_{kind}": sums[_called(schedule.name, kind)]
+            for schedule in group
             for kind in SUMMED
-            if _called(lesson.name, kind) in sums
+            if _called(schedule.name, kind) in sums
         }
 
-    def _change(self, lesson: Lesson, step: int, sums: Mapping[str, Array]) -> None:
-        graph, mine = self.plan.graph, owned(self.state.arrays, f"connections/{lesson.name}")
-        own = {kind: sums[called] for kind in SUMMED if (called := _called(lesson.name, kind)) in sums}
-        change(graph, lesson.name, mine, own, lesson.update(step), self.run.batch, (0,), np)
+    def _change(self, schedule: UpdateSchedule, step: int, sums: Mapping[str, Array]) -> None:
+        graph, mine = self.plan.graph, owned(self.state.arrays, f"connections/{schedule.name}")
+        own = {kind: sums[called] for kind in SUMMED if (called := _called(schedule.name, kind)) in sums}
+        change(graph, schedule.name, mine, own, schedule.update(step), self.run.batch, (0,), np)
 
-    def _verify(self, group: Sequence[Lesson]) -> None:
-        names = [lesson.name for lesson in group]
-        agree(
+    def _verify(self, group: Sequence[UpdateSchedule]) -> None:
+        names = [schedule.name for schedule in group]
+        assert_identical(
             self.comm,
             {f"weights of connection {n}": self.state.arrays[f"connections/{n}/weights"] for n in names},
         )

@@ -106,13 +106,13 @@ class ArrayKernels:
         units = self.coarse(coarse, p, coarse_border)
         return self.xp.matmul(units.swapaxes(-1, -2), self.windows(fine, p, fine_border))
 
-    def to_patches(self, weights: Array, way: Link) -> Array:
+    def to_patches(self, weights: Array, link: Link) -> Array:
         """Return weights `[Lw, ky, kx, nf_pre, nyp, nxp, nf_post]` as coarse patches `[Lw, G, nf, K]`.
 
         A view where the pre layer is the coarse one; otherwise a copy, to be made anew when weights change.
         """
-        p = way.patches
-        if way.scatter:
+        p = link.patches
+        if link.scatter:
             return weights.reshape(len(weights), p.groups, p.features, p.length)
         (ky, iy), (kx, ix) = self._fine_index(p.y, p.shared), self._fine_index(p.x, p.shared)
         # Axes of the gather: unit y, unit x, row in patch, column in patch.
@@ -129,10 +129,10 @@ class ArrayKernels:
         picked = picked.transpose(4, 0, 1, 6, 2, 3, 5)
         return self.xp.ascontiguousarray(picked).reshape(len(weights), p.groups, p.features, p.length)
 
-    def from_patches(self, patches: Array, way: Link, shape: tuple[int, ...]) -> Array:
+    def from_patches(self, patches: Array, link: Link, shape: tuple[int, ...]) -> Array:
         """Return the inverse of `to_patches`: `[Lw, *shape]`, where weights that reach no unit are zero."""
-        p = way.patches
-        if way.scatter:
+        p = link.patches
+        if link.scatter:
             return patches.reshape(len(patches), *shape)
         (ky, iy), (kx, ix) = self._fine_index(p.y, p.shared), self._fine_index(p.x, p.shared)
         units = (1, 1) if p.shared else (p.y.coarse, p.x.coarse)

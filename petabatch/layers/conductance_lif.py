@@ -10,7 +10,7 @@ import numpy as np
 
 from petabatch.layers.noise import drawn
 from petabatch.spec.model import Finite, NonNegative, Positive
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array, Variable
 
 LARGEST_CONDUCTANCE = 10.0
@@ -77,16 +77,16 @@ class ConductanceLIF(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Integrate over one step and let neurons spike."""
-        xp, dt = now.xp, now.dt
+        xp, dt = ctx.xp, ctx.dt
         potential, threshold = state["V"], state["Vth"]
-        inputs = self._noisy(now, drive)
+        inputs = self._noisy(ctx, drive)
         before = [state[name] + given for name, given in zip(_CONDUCTANCES, inputs, strict=True)]
         limited = [xp.minimum(g, LARGEST_CONDUCTANCE) for g in before]
         after = [g * math.exp(-dt / tau) for g, tau in zip(limited, self.decay, strict=True)]
@@ -106,11 +106,11 @@ class ConductanceLIF(Layer):
         for name, value in zip(_CONDUCTANCES, after, strict=True):
             state[name][...] = value
 
-    def _noisy(self, now: Moment, drive: Sequence[Array]) -> Sequence[Array]:
+    def _noisy(self, ctx: StepContext, drive: Sequence[Array]) -> Sequence[Array]:
         """Return the input of each channel, with noise in a random part of the units."""
         if not any(self.noise):
             return drive
-        chance = [min(1.0, rate * now.dt / 1000) for rate in self.noise_rate]
+        chance = [min(1.0, rate * ctx.dt / 1000) for rate in self.noise_rate]
 
         def draw(rng: np.random.Generator) -> np.ndarray:
             hits, sizes = rng.random((2, 3, *self.shape))
@@ -118,7 +118,7 @@ class ConductanceLIF(Layer):
                 [a * u * (hit < p) for a, u, hit, p in zip(self.noise, sizes, hits, chance, strict=True)]
             )
 
-        noise = drawn(now, draw)
+        noise = drawn(ctx, draw)
         return [given + noise[:, number] for number, given in enumerate(drive)]
 
     def _pull(self, conductances: Sequence[Array]) -> tuple[Array, Array]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from petabatch.spec.model import Flag, NonNegative, Positive
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array, Variable
 
 GROWTH = 1.05
@@ -54,14 +54,14 @@ class FISTA(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Make one accelerated proximal step."""
-        xp, before = now.xp, state["step"]
+        xp, before = ctx.xp, state["step"]
         moved, turned = previous - state["A_before"], drive[0] - state["drive_before"]
         change, limit = before**2 * _dot(turned, turned), _dot(moved, moved)
         step = before * xp.where(change > limit, 0.5, GROWTH)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from petabatch.layers.lca import LCA
-from petabatch.spec.parts import Moment
+from petabatch.spec.parts import StepContext
 from petabatch.variable import Array, Variable
 
 
@@ -43,7 +43,7 @@ class HeavyBall(LCA):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
@@ -51,9 +51,9 @@ class HeavyBall(LCA):
     ) -> None:
         """Integrate the potential with its inertia and apply the transfer function."""
         potential, before = state["V"], state["V_before"]
-        e, rest = self.decays(now.dt, state, now.xp)
+        e, rest = self.decays(ctx.dt, state, ctx.xp)
         pull = drive[0] + previous if self.self_interact else drive[0]
         following = e * potential + rest * pull + self.beta * (potential - before)
         before[...] = potential
         potential[...] = following
-        self.curve(potential, activity, now.xp)
+        self.curve(potential, activity, ctx.xp)

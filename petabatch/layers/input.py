@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from petabatch.spec.model import OneOf
-from petabatch.spec.parts import DISPLAY, Layer, Moment, Source
+from petabatch.spec.parts import DISPLAY, Layer, Source, StepContext
 from petabatch.spec.schedule import Schedule, next_fire
 from petabatch.variable import Array
 
@@ -42,7 +42,7 @@ class Input(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,

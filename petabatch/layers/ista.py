@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.layers.lca import LCA
-from petabatch.spec.parts import Moment
+from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
 
@@ -28,7 +28,7 @@ class ISTA(LCA):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
@@ -36,6 +36,6 @@ class ISTA(LCA):
     ) -> None:
         """Step along the gradient and apply the transfer function."""
         potential = state["V"]
-        _, step = self.decays(now.dt, state, now.xp)
-        potential += step * (drive[0] - self.threshold * now.xp.sign(previous))
-        self.curve(potential, activity, now.xp)
+        _, step = self.decays(ctx.dt, state, ctx.xp)
+        potential += step * (drive[0] - self.threshold * ctx.xp.sign(previous))
+        self.curve(potential, activity, ctx.xp)

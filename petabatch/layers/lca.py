@@ -11,7 +11,7 @@ import numpy as np
 from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
-from petabatch.spec.parts import Moment
+from petabatch.spec.parts import StepContext
 from petabatch.variable import Array, Variable
 
 
@@ -61,7 +61,7 @@ class LCA(Thresholded):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
@@ -69,8 +69,8 @@ class LCA(Thresholded):
     ) -> None:
         """Integrate the potential and apply the transfer function."""
         potential = state["V"]
-        e, rest = self.decays(now.dt, state, now.xp)
+        e, rest = self.decays(ctx.dt, state, ctx.xp)
         pull = drive[0] + previous if self.self_interact else drive[0]
         potential *= e
         potential += rest * pull
-        self.curve(potential, activity, now.xp)
+        self.curve(potential, activity, ctx.xp)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from petabatch.spec.model import Positive
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
 
@@ -21,12 +21,12 @@ class LeakyIntegrator(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Forget a part and add the input."""
-        keep = previous.dtype.type(math.exp(-now.dt / self.tau))
+        keep = previous.dtype.type(math.exp(-ctx.dt / self.tau))
         activity[...] = keep * previous + drive[0]

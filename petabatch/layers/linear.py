@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from petabatch.spec.model import Finite
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
 
@@ -19,11 +19,11 @@ class Linear(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Publish the input."""
-        now.xp.multiply(drive[0], self.scale, out=activity)
+        ctx.xp.multiply(drive[0], self.scale, out=activity)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from petabatch.spec.model import Flag, Index
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
 
@@ -29,7 +29,7 @@ class Mask(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
@@ -37,7 +37,7 @@ class Mask(Layer):
     ) -> None:
         """Block what the mask does not let through."""
         if self.features is not None:
-            passes = now.xp.isin(now.xp.arange(self.shape[2]), now.xp.asarray(self.features))
+            passes = ctx.xp.isin(ctx.xp.arange(self.shape[2]), ctx.xp.asarray(self.features))
         else:
             passes = drive[1] != 0
         activity[...] = drive[0] * (passes != self.invert)

@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from petabatch.layers.lca import LCA
 from petabatch.spec.model import Finite
-from petabatch.spec.parts import Moment
+from petabatch.spec.parts import StepContext
 from petabatch.variable import Array, Variable
 
 
@@ -44,7 +44,7 @@ class MomentumLCA(LCA):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
@@ -52,10 +52,10 @@ class MomentumLCA(LCA):
     ) -> None:
         """Integrate the potential with the pull of two steps and apply the transfer function."""
         potential, before = state["V"], state["pull"]
-        e, rest = self.decays(now.dt, state, now.xp)
+        e, rest = self.decays(ctx.dt, state, ctx.xp)
         pull = rest * (drive[0] + previous if self.self_interact else drive[0])
         potential *= e
         potential += pull
         potential += self.rate * before
         before[...] = pull
-        self.curve(potential, activity, now.xp)
+        self.curve(potential, activity, ctx.xp)

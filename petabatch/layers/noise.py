@@ -10,7 +10,7 @@ from pydantic import Field
 
 from petabatch.random import stream
 from petabatch.spec.model import Finite, NonNegative
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
 
@@ -23,14 +23,14 @@ class GaussianNoise(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Add noise to the input."""
-        noise = drawn(now, lambda rng: rng.standard_normal(self.shape))
+        noise = drawn(ctx, lambda rng: rng.standard_normal(self.shape))
         activity[...] = drive[0] + self.mean + self.deviation * noise
 
 
@@ -43,17 +43,17 @@ class Dropout(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Silence units by chance."""
-        activity[...] = drive[0] * (drawn(now, lambda rng: rng.random(self.shape)) >= self.probability)
+        activity[...] = drive[0] * (drawn(ctx, lambda rng: rng.random(self.shape)) >= self.probability)
 
 
-def drawn(now: Moment, draw: Callable[[np.random.Generator], np.ndarray]) -> Array:
+def drawn(ctx: StepContext, draw: Callable[[np.random.Generator], np.ndarray]) -> Array:
     """Return what `draw` makes of the random numbers of each slice of the lane, stacked, for this step."""
-    slices = [draw(stream(now.seed, f"layers/{now.layer}", number, now.step)) for number in now.slices]
-    return now.xp.asarray(np.stack(slices))
+    slices = [draw(stream(ctx.seed, f"layers/{ctx.layer}", number, ctx.step)) for number in ctx.slices]
+    return ctx.xp.asarray(np.stack(slices))

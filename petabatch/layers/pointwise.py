@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
 
@@ -19,14 +19,14 @@ class Product(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Multiply the two inputs."""
-        now.xp.multiply(drive[0], drive[1], out=activity)
+        ctx.xp.multiply(drive[0], drive[1], out=activity)
 
 
 class Quotient(Layer):
@@ -40,7 +40,7 @@ class Quotient(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
@@ -48,7 +48,7 @@ class Quotient(Layer):
     ) -> None:
         """Divide the two inputs."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            now.xp.divide(drive[0], drive[1], out=activity)
+            ctx.xp.divide(drive[0], drive[1], out=activity)
 
 
 class Squared(Layer):
@@ -58,11 +58,11 @@ class Squared(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Square the input."""
-        now.xp.multiply(drive[0], drive[0], out=activity)
+        ctx.xp.multiply(drive[0], drive[0], out=activity)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from petabatch.layers.thresholded import Thresholded
 from petabatch.spec.model import Finite
-from petabatch.spec.parts import Moment
+from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
 
@@ -22,11 +22,11 @@ class Rectified(Thresholded):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Apply the transfer function to the input."""
-        self.curve(drive[0], activity, now.xp)
+        self.curve(drive[0], activity, ctx.xp)

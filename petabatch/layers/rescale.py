@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from petabatch.spec.model import Finite, Positive
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
 
@@ -29,7 +29,7 @@ class Rescale(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
@@ -37,7 +37,7 @@ class Rescale(Layer):
     ) -> None:
         """Normalise the input."""
         axes = (1, 2, 3) if self.over == "slice" else (3,)
-        activity[...] = getattr(self, f"_{self.method}")(drive[0], axes, now.xp)
+        activity[...] = getattr(self, f"_{self.method}")(drive[0], axes, ctx.xp)
 
     def _range(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
         low, high = x.min(axis=axes, keepdims=True), x.max(axis=axes, keepdims=True)

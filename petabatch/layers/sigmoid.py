@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from petabatch.spec.model import Finite, Flag, Positive
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
 
@@ -28,14 +28,14 @@ class Sigmoid(Layer):
 
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,
         activity: Array,
     ) -> None:
         """Apply the step to the input."""
-        xp = now.xp
+        xp = ctx.xp
         x = (drive[0] - self.center) / self.width
         # The logistic function by tanh, which does not overflow.
         step = 0.5 + 0.5 * xp.tanh(x / 2) if self.form == "logistic" else xp.clip(0.5 + x / 4, 0, 1)

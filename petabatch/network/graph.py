@@ -68,7 +68,7 @@ class Graph:
         return {name: c for name, c in self.weighted.items() if c.learn is not None}
 
     @cached_property
-    def lessons(self) -> dict[str, list[tuple[str, str]]]:
+    def learning_pairs(self) -> dict[str, list[tuple[str, str]]]:
         """By plastic connection, where its weights learn: itself and clones, each with its error layer."""
         found = {}
         for name, conv in self.plastic.items():
@@ -102,9 +102,9 @@ class Graph:
         for name, conv in self.weighted.items():
             weights = conv.weights(layers)
             found[f"connections/{name}/weights"] = weights
-            way = self.wirings[name].link
-            if way is not None and not way.scatter:
-                p = way.patches
+            link = self.wirings[name].link
+            if link is not None and not link.scatter:
+                p = link.patches
                 found[f"connections/{name}/patches"] = Variable(
                     "patches",
                     (p.groups, p.features, p.length),
@@ -114,7 +114,7 @@ class Graph:
                     checkpoint=False,
                 )
             if conv.learn is not None:
-                own = [*conv.learn.variables(weights), *self._lesson(name, conv, weights)]
+                own = [*conv.learn.variables(weights), *self._update_variables(name, conv, weights)]
                 found |= {f"connections/{name}/{variable.name}": variable for variable in own}
         return found
 
@@ -122,7 +122,7 @@ class Graph:
         """Return how many steps before the activity of `source` was made that `layer` is reset to."""
         return int(self.levels[source] >= self.levels[layer])
 
-    def _lesson(self, name: str, conv: Conv, weights: Variable) -> list[Variable]:
+    def _update_variables(self, name: str, conv: Conv, weights: Variable) -> list[Variable]:
         """Declare what the updates of a plastic connection need beside its rule's own state."""
         output = self.network.output.connections.get(name)
         usage = replace(

@@ -43,10 +43,10 @@ def lazy_loop(graph: Graph) -> Loop | None:
     loop = find_loop(graph, _can_sleep)
     if loop is None or not loop.shared:
         return None
-    code, way = graph.network.layers[loop.code], graph.wirings[loop.dictionary].link
+    code, link = graph.network.layers[loop.code], graph.wirings[loop.dictionary].link
     assert isinstance(code, LCA)
-    assert way is not None
-    pays = run.display * run.dt >= _LASTING * code.tau and way.patches.multiply_adds >= _LEAST
+    assert link is not None
+    pays = run.display * run.dt >= _LASTING * code.tau and link.patches.multiply_adds >= _LEAST
     return loop if run.dt <= code.tau and (pays or run.kernel == "lazy") else None
 
 
@@ -55,13 +55,13 @@ def variables(graph: Graph) -> dict[str, Variable]:
     loop = lazy_loop(graph)
     if loop is None:
         return {}
-    layers, dims, way = graph.network.layers, ("y", "x", "feature"), graph.wirings[loop.dictionary].link
-    assert way is not None
+    layers, dims, link = graph.network.layers, ("y", "x", "feature"), graph.wirings[loop.dictionary].link
+    assert link is not None
     return {
         f"{NAME}/filtered": Variable("filtered", layers[loop.error].shape, dims, "error, filtered over time"),
         f"{NAME}/history": Variable(
             "history",
-            (kept_units(way.patches),),
+            (kept_units(link.patches),),
             ("unit",),
             "what V has beside the drive of the filtered error",
         ),

@@ -61,15 +61,15 @@ def find_loop(graph: Graph, known: Callable[[Layer], bool] | None = None) -> Loo
     image = _image(graph, error, recon)
     ends = [layers[name] for name in (error, recon)]
     plain = all(type(layer) is Linear and layer.scale == 1 and layer.border == "zero" for layer in ends)
-    way = decode.wiring.link
+    link = decode.wiring.link
     owner = drive.wiring.weights
-    if image is None or owner is None or way is None or not plain:
+    if image is None or owner is None or link is None or not plain:
         return None
-    if not way.scatter or (drive.lookback, decode.lookback) != (0, 0):
+    if not link.scatter or (drive.lookback, decode.lookback) != (0, 0):
         return None
     if (drive.factor, decode.factor) != (1, 1):
         return None
-    return Loop(image.connection.pre, error, code, recon, owner, image.factor, way.patches.shared)
+    return Loop(image.connection.pre, error, code, recon, owner, image.factor, link.patches.shared)
 
 
 def _only(graph: Graph, post: str, kind: type) -> Edge | None:

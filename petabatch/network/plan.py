@@ -30,7 +30,7 @@ FLUSH_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True)
-class Lesson:
+class UpdateSchedule:
     """The weight updates of one plastic connection."""
 
     name: str
@@ -89,7 +89,7 @@ class Plan:
     """Everything the engine needs to know; a value that can be printed."""
 
     graph: Graph
-    lessons: tuple[Lesson, ...]
+    weight_updates: tuple[UpdateSchedule, ...]
     recordings: tuple[Recording, ...]
     length: int
     flush: int
@@ -107,7 +107,7 @@ class Plan:
     def next_sync(self, step: int) -> int:
         """Return the first step after `step` at whose end slices meet."""
         periods = [(self.flush, 0), (self.checkpoint, 0), (self.block, 0)]
-        periods += [(lesson.period, lesson.offset) for lesson in self.lessons if lesson.reduced]
+        periods += [(update.period, update.offset) for update in self.weight_updates if update.reduced]
         steps = [next_fire(period, step, offset) for period, offset in periods]
         steps += [stop for stop in self.stops if stop > step]
         return min(self.length, *(s for s in steps if s is not None))
@@ -124,8 +124,8 @@ class Plan:
             change = layer.next_change(step + 1, display)
             if change is not None:
                 stops.append(change - 1)
-        for lesson in self.lessons:
-            due = next_fire(lesson.period, step, lesson.offset)
+        for update in self.weight_updates:
+            due = next_fire(update.period, step, update.offset)
             if due is not None:
                 stops.append(due)
         for index, recording in enumerate(self.recordings):
@@ -141,8 +141,8 @@ def schedule(graph: Graph) -> Plan:
     """Derive the plan of a graph."""
     network = graph.network
     run, output = network.run, network.output
-    lessons = tuple(
-        Lesson(
+    weight_updates = tuple(
+        UpdateSchedule(
             name,
             conv.learn.every.steps(run.display),
             conv.learn.offset,
@@ -164,7 +164,7 @@ def schedule(graph: Graph) -> Plan:
         block *= max(1, most // run.display)  # slices that are done go on to their next image
     return Plan(
         graph,
-        lessons,
+        weight_updates,
         recordings,
         run.length,
         flush,

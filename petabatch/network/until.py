@@ -100,7 +100,7 @@ def next_look(until: Until, display: int, step: int) -> int:
     return step - made + min(made - made % until.every + until.every, display)
 
 
-class Rest:
+class EarlyStop:
     """Whether one slice rests; what it remembers are the arrays of `variables`, `[1]` each."""
 
     def __init__(self, until: Until, display: int, arrays: Mapping[str, Array]) -> None:

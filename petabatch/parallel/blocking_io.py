@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from numba.core import event
 
 
-class Errands:
+class BlockingIO:
     """Counts the threads of a rank that are away on such work: `with errands: ...`, on any of them, nested.
 
     A file system that stalls may stop all threads of Python, those too that tell others about it. So what is
@@ -17,7 +17,7 @@ class Errands:
     """
 
     def __init__(self) -> None:
-        self.away = 0
+        self.busy = 0
         self._tell: Callable[[], None] = _nothing
         self._lock = threading.Lock()
 
@@ -42,14 +42,14 @@ class Errands:
 
     def _count(self, more: int) -> None:
         with self._lock:
-            before, self.away = self.away, self.away + more
-            if not (before and self.away):
+            before, self.busy = self.busy, self.busy + more
+            if not (before and self.busy):
                 self._tell()
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]  # numba has no types
-    def __init__(self, errands: Errands) -> None:
-        self._errands = errands
+    def __init__(self, blocking_io: BlockingIO) -> None:
+        self._errands = blocking_io
 
     def on_start(self, event: event.Event) -> None:
         self._errands.__enter__()

@@ -15,7 +15,7 @@ class RanksDisagree(PetabatchError):
     """Ranks hold different bits of what is the same for all slices; names it, and the ranks."""
 
 
-def agree(comm: Comm, arrays: Mapping[str, np.ndarray]) -> None:
+def assert_identical(comm: Comm, arrays: Mapping[str, np.ndarray]) -> None:
     """Compare a hash of each array over all ranks; `arrays` maps what it is called in errors to the array.
 
     Collective. Raises RanksDisagree on all ranks together.
@@ -32,7 +32,7 @@ def agree(comm: Comm, arrays: Mapping[str, np.ndarray]) -> None:
         raise RanksDisagree("\n".join(problems))
 
 
-def agree_on(comm: Comm, facts: Mapping[str, str]) -> None:
+def assert_same_environment(comm: Comm, facts: Mapping[str, str]) -> None:
     """Compare what decides the bits of a run, as versions of libraries, by name, over all ranks.
 
     Collective. Raises ResourceError on all ranks together.

@@ -34,10 +34,10 @@ class Streams(Protocol):
     def mark(self) -> Any:
         """Return an event, as `cupy.cuda.Event`: all that the present stream was given until now."""
 
-    def beside(self) -> AbstractContextManager[None]:
+    def side_stream(self) -> AbstractContextManager[None]:
         """Work on a stream of its own, after what the present one was given until now."""
 
-    def aside(self) -> AbstractContextManager[None]:
+    def on_side_stream(self) -> AbstractContextManager[None]:
         """Work on the stream of `beside`, without a look at another."""
 
     def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -218,24 +218,24 @@ class _Back:
             self._arrived = True
 
 
-class SumBeside:
+class SideStreamSum:
     """An `ExactSum` of copies, made on a stream beside the one that makes the steps."""
 
     def __init__(
         self, device: Streams, copies: dict[str, Array], comm: Sums, slices: int, first: int
     ) -> None:
         self._device = device
-        with device.beside():
+        with device.side_stream():
             self._sum = ExactSum(copies, comm, slices, first)
 
     def test(self) -> bool:
         """Push the sums on without waiting, and say whether they are done."""
-        with self._device.aside():
+        with self._device.on_side_stream():
             return self._sum.test()
 
     def wait(self) -> dict[str, np.ndarray]:
         """Return each sum; see `ExactSum`."""
-        with self._device.aside():
+        with self._device.on_side_stream():
             return self._sum.wait()
 
 
@@ -250,7 +250,7 @@ def nccl() -> Any:
     return library
 
 
-def way() -> str:
+def route() -> str:
     """Return how GPUs of several ranks would sum, one line."""
     try:
         library = nccl()

@@ -23,7 +23,7 @@ from typing import Protocol
 
 import numpy as np
 
-from petabatch.parallel.blocking_io import Errands
+from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import fail
 
@@ -41,14 +41,14 @@ _WAITS, _AWAY, _NEW = 1, 2, 4
 class Worker(Protocol):
     """What is watched."""
 
-    errands: Errands
+    blocking_io: BlockingIO
 
     @property
     def progress(self) -> int:
         """A number from 0 that changes whenever a piece of work is done."""
 
     @property
-    def new(self) -> bool:
+    def warming_up(self) -> bool:
         """Say whether there is a kind of work that it has not done yet."""
 
 
@@ -64,7 +64,7 @@ def watched(comm: Comm, worker: Worker, limit: float) -> Iterator[None]:
         return
 
     def tell() -> None:
-        flags = _WAITS * comm.waiting | _AWAY * (worker.errands.away > 0) | _NEW * worker.new
+        flags = _WAITS * comm.waiting | _AWAY * (worker.blocking_io.busy > 0) | _NEW * worker.warming_up
         ring.tell(np.array([worker.progress, flags, os.getpid()], np.int64))
 
     over = threading.Event()
@@ -85,7 +85,7 @@ def watched(comm: Comm, worker: Worker, limit: float) -> Iterator[None]:
     dog = threading.Thread(target=watch, name="watchdog", daemon=True)
     dog.start()
     try:
-        with worker.errands.announced(tell):
+        with worker.blocking_io.announced(tell):
             yield
     finally:
         over.set()
@@ -125,7 +125,7 @@ class Seen:
         """Say whether it is given up."""
         if self._progress == _LEFT:
             return False
-        if self.silence > (self._limit if self.away else self._short):
+        if self.silence > (self._limit if self.busy else self._short):
             return True
         known = not self._flags & (_AWAY | _NEW)
         usual = min(self._limit, max(self._short, _TIMES * self._longest))
@@ -137,7 +137,7 @@ class Seen:
         return self._progress != _LEFT and self.silence > self._short
 
     @property
-    def away(self) -> bool:
+    def busy(self) -> bool:
         """Say whether it went on errands, by what it said last, and is not yet back."""
         return bool(self._flags & _AWAY)
 
@@ -158,7 +158,7 @@ def _stopped(process: int) -> bool:
 def _end(comm: Comm, seen: Seen) -> None:
     """End all ranks with a message about the next one."""
     rank = (comm.rank + 1) % comm.size
-    where = " in reading, writing or compiling" if seen.away else ""
+    where = " in reading, writing or compiling" if seen.busy else ""
     found = f"it answers, but its steps do not go on{where}" if seen.answers else _silent(where)
     fail(
         f"rank {rank} is stuck: no progress for {seen.quiet:.0f} s\n"

@@ -114,13 +114,13 @@ def _schedules(plan: Plan) -> Iterator[str]:
     if until is not None:
         probe = certificate(plan.graph.network)
         yield f"  rest       at a gap of {probe} up to {until.gap:g}, looked at every {until.every} steps"
-    for lesson in plan.lessons:
-        where = "sum over slices" if lesson.reduced else "at once, slice by slice"
-        yield f"  learn      {lesson.name} every {lesson.period} steps ({where})"
+    for update in plan.weight_updates:
+        where = "sum over slices" if update.reduced else "at once, slice by slice"
+        yield f"  learn      {update.name} every {update.period} steps ({where})"
     yield "sync events"
-    for lesson in plan.lessons:
-        if lesson.reduced:
-            yield f"  update     {lesson.name} every {lesson.period} steps"
+    for update in plan.weight_updates:
+        if update.reduced:
+            yield f"  update     {update.name} every {update.period} steps"
     yield f"  flush      every {plan.flush} steps"
     yield (
         f"  checkpoint every {plan.checkpoint} steps and at the end"

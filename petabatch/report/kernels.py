@@ -24,11 +24,11 @@ def kernels(graph: Graph) -> str:
         return "layer by layer"
     if run.device == "cpu":
         return f"{'lazy' if lazy_loop(graph) else 'dense'}, of the loop of {loop.code}"
-    way = graph.wirings[loop.dictionary].link
-    assert way is not None
+    link = graph.wirings[loop.dictionary].link
+    assert link is not None
     assert run.kernel == "auto" or run.kernel == "display" or run.kernel == "step"
     rule = numbers(graph.network.layers[loop.code]).rule
-    cut = source.display(way.patches, _ROOMY) if has_display(rule, run.kernel, run.tf32) else None
+    cut = source.display(link.patches, _ROOMY) if has_display(rule, run.kernel, run.tf32) else None
     if cut is None:
         return f"step{' with TF32' if run.tf32 else ''}, of the loop of {loop.code}"
     needs = f"where a block may have {cut.shared / 1024:.0f} KiB of shared memory"

@@ -134,10 +134,10 @@ class _Loop:
         if owner is None:
             return None
         derived = self.state.arrays.get(f"connections/{owner}/patches")
-        way = self.graph.wirings[owner].link
-        assert way is not None
+        link = self.graph.wirings[owner].link
+        assert link is not None
         weights = self.state.arrays[f"connections/{owner}/weights"]
-        return self.kernels.to_patches(weights, way) if derived is None else derived
+        return self.kernels.to_patches(weights, link) if derived is None else derived
 
 
 def _limit(name: str, layer: LCA, dt: float, largest: float) -> StepLimit:

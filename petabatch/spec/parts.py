@@ -30,7 +30,7 @@ NEVER = Every(0)
 
 
 @dataclass(frozen=True)
-class Moment:
+class StepContext:
     """What a step knows of itself: the number of the step being made, and who is in the lane."""
 
     step: int
@@ -105,7 +105,7 @@ class Layer(Part):
     @abstractmethod
     def update(
         self,
-        now: Moment,
+        ctx: StepContext,
         state: Mapping[str, Array],
         drive: Sequence[Array],
         previous: Array,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.engine.engine import Engine
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import Input, Linear
@@ -20,9 +20,9 @@ from support.networks import GivenImages, collect
 
 @pytest.mark.parametrize("every", ["display", "never", "2 steps"])
 def test_an_image_that_goes_on_as_its_mirror_is_seen_as_by_a_mirror_border(every: str) -> None:
-    seen = memory.run(network("image", MIRRORED, every)).recorded
-    mirror = memory.run(network("mirror", INSIDE, every)).recorded
-    zero = memory.run(network("zero", INSIDE, every)).recorded
+    seen = in_memory.run(network("image", MIRRORED, every)).recorded
+    mirror = in_memory.run(network("mirror", INSIDE, every)).recorded
+    zero = in_memory.run(network("zero", INSIDE, every)).recorded
     assert seen.keys() == mirror.keys()
     for path in seen:
         if path == "layers/large/A":  # before step 2 it sees the layer before the run, of zeros
@@ -36,18 +36,18 @@ def test_an_image_that_goes_on_as_its_mirror_is_seen_as_by_a_mirror_border(every
 def test_the_layer_shows_the_middle_of_what_a_larger_one_would_see(crop: str) -> None:
     """The margin is that of the largest patches: two rows and columns."""
     data = np.random.default_rng(1).normal(size=(3, 30, 30, 2)).astype(np.float32)
-    own = memory.run(network("image", data, crop=crop, normalize="standard"), [4, 12])
+    own = in_memory.run(network("image", data, crop=crop, normalize="standard"), [4, 12])
     source = ImageArray(data=data, crop=crop, normalize="standard")
     whole = Network(
         run=Run(batch=2, display=3, displays=4), layers={"image": Input(shape=(12, 16, 2), source=source)}
     )
-    larger = memory.run(whole, [4, 12]).states["layers/image/A"]
+    larger = in_memory.run(whole, [4, 12]).states["layers/image/A"]
     np.testing.assert_array_equal(own.states["layers/image/A"], larger[:, :, 2:10, 2:14])
 
 
 def test_a_resumed_run_sees_the_same_margins() -> None:
     net = network("image", MIRRORED)
-    recorded = memory.run(net).recorded
+    recorded = in_memory.run(net).recorded
     first = Engine(schedule(build(net)), Serial(), 1)
     first.start()
     next(step for step in first.run() if step == 6)
@@ -60,11 +60,11 @@ def test_a_resumed_run_sees_the_same_margins() -> None:
 
 def test_images_must_be_larger_than_the_layer_by_its_margin() -> None:
     with pytest.raises(InputError, match=r"(?s)smaller than the layer.*2 rows and 2 columns of the image"):
-        memory.run(network("image", INSIDE))
+        in_memory.run(network("image", INSIDE))
     net = network("image", MIRRORED)
     image = Input(shape=(8, 12, 2), border="image", source=GivenImages(data=INSIDE[:, None]))
     with pytest.raises(InputError, match="margin"):
-        memory.run(net.model_copy(update={"layers": {**net.layers, "image": image}}))
+        in_memory.run(net.model_copy(update={"layers": {**net.layers, "image": image}}))
 
 
 def test_only_images_have_something_beyond_their_edge() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.dense import FusedLoop
+from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -153,7 +153,7 @@ def test_threads_that_share_one_slice_change_no_bit() -> None:
         steps = engine.run()
         next(steps)
         loop = engine.lanes[0].fused
-        assert isinstance(loop, FusedLoop)
+        assert isinstance(loop, DenseStepper)
         assert (loop.rows is not None) == helps
         steps.close()
         assert loop.rows is None

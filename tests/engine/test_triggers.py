@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from petabatch import in_memory as memory
-from petabatch import openpv
+from petabatch import in_memory, openpv
 from petabatch.connections import Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
@@ -124,7 +123,7 @@ def test_a_layer_is_reset_to_the_potential_of_another_or_to_its_activity(
             "connections": {**network.connections, "one_to_spikes": Identity(pre="one", post="spikes")},
         }
     )
-    done = memory.run(network, [9, 10]).states
+    done = in_memory.run(network, [9, 10]).states
     start = done["layers/slow/V" if source == "slow" else "layers/spikes/A"][1]
     assert start.min() > 0.01
     # One step from there: V = e V + (1 - e)(drive + A of the step before).
@@ -175,7 +174,7 @@ def _drive(network: Network, error: np.ndarray) -> np.ndarray:
     """Return what the transposed dictionary makes of an error, `[lanes, ny, nx, nf]`."""
     engine = Engine(schedule(build(network)), Serial(), 1)
     engine.start()
-    return np.asarray(engine.lanes[0].wires.through("drive", error))
+    return np.asarray(engine.lanes[0].signals.through("drive", error))
 
 
 def test_only_a_network_that_updates_in_every_step_is_fused() -> None:
@@ -212,7 +211,7 @@ def test_a_probe_measures_on_its_schedule(offset: int, steps: list[int]) -> None
     network = lca_network(images(2), display=5, learn=False)
     each = Energy(error="error", code="V1", coefficient=0.4)
     some = each.model_copy(update={"every": network.output.layers["V1"].every, "offset": offset})
-    done = memory.run(network.model_copy(update={"probes": {"each": each, "some": some}}))
+    done = in_memory.run(network.model_copy(update={"probes": {"each": each, "some": some}}))
     assert done.steps["probes/some/total"].tolist() == steps
     np.testing.assert_array_equal(
         done.recorded["probes/some/total"], done.recorded["probes/each/total"][np.array(steps) - 1]
@@ -231,7 +230,7 @@ def test_masked_norms_count_only_where_the_mask_is_not_zero(features: int) -> No
     }
     shown = Input(shape=(12, 16, features), source=GivenImages(data=mask))
     layers = {**network.layers, "mask": shown}
-    done = memory.run(network.model_copy(update={"probes": probes, "layers": layers}), [10])
+    done = in_memory.run(network.model_copy(update={"probes": probes, "layers": layers}), [10])
     error, counts = (
         done.states["layers/error/A"][0].astype(float),
         np.broadcast_to(mask[:, 0] != 0, (2, 12, 16, 3)),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from petabatch.geometry import GeometryError, Link, link, weight_shape
+from petabatch.geometry import GeometryError, Link, make_link, weight_shape
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cpu.operators import CpuKernels
 from petabatch.variable import Border
@@ -28,7 +28,7 @@ def links(draw: st.DrawFn) -> tuple[Link, tuple[int, int, int], tuple[int, int, 
     if draw(st.booleans()):
         pre, post = post, pre
     try:
-        return link(pre, post, patch, draw(st.booleans())), pre, post, patch
+        return make_link(pre, post, patch, draw(st.booleans())), pre, post, patch
     except GeometryError:
         assume(False)
         raise
@@ -107,7 +107,7 @@ def test_both_perspectives_hold_the_same_weights(case: tuple, seed: int) -> None
 @pytest.mark.parametrize("border", ["zero", "mirror", 1.5])
 def test_units_beyond_the_edge_deliver_what_the_border_says(border: str | float) -> None:
     rng = np.random.default_rng(1)
-    way = link((4, 5, 2), (8, 10, 3), (6, 6), shared=True, margin=True)
+    way = make_link((4, 5, 2), (8, 10, 3), (6, 6), shared=True, margin=True)
     weights, activity = rng.normal(size=(1, *weight_shape(way))), rng.normal(size=(1, 4, 5, 2))
     out = KERNELS.synthesize(activity, KERNELS.to_patches(weights, way), way.patches, border)
     wide = ((0, 0), (4, 4), (4, 4), (0, 0))
@@ -116,7 +116,7 @@ def test_units_beyond_the_edge_deliver_what_the_border_says(border: str | float)
         if border == "mirror"
         else np.pad(activity, wide, constant_values=0 if border == "zero" else border)
     )
-    large = link((12, 13, 2), (24, 26, 3), (6, 6), shared=True)
+    large = make_link((12, 13, 2), (24, 26, 3), (6, 6), shared=True)
     expected = KERNELS.synthesize(grown, KERNELS.to_patches(weights, large), large.patches)
     np.testing.assert_allclose(out, expected[:, 8:16, 8:18], atol=1e-12)
 
@@ -131,7 +131,7 @@ def test_units_beyond_the_edge_deliver_what_the_border_says(border: str | float)
 )
 def test_impossible_geometry_is_refused(pre: tuple, post: tuple, patch: tuple, words: str) -> None:
     with pytest.raises(GeometryError, match=words):
-        link(pre, post, patch, shared=True)
+        make_link(pre, post, patch, shared=True)
 
 
 @settings(deadline=None)
@@ -171,7 +171,7 @@ def test_compiled_operators_agree_with_the_plain_ones(
 
 def test_the_reconstruction_of_a_slice_does_not_depend_on_the_slices_beside_it() -> None:
     rng = np.random.default_rng(0)
-    way = link((5, 4, 9), (10, 8, 3), (6, 6), True)
+    way = make_link((5, 4, 9), (10, 8, 3), (6, 6), True)
     codes = rng.standard_normal((3, 5, 4, 9)).astype("f4")
     codes *= rng.random(codes.shape) < np.array([0.05, 0.9, 0.3]).reshape(3, 1, 1, 1)
     patches = rng.standard_normal((1, 1, 9, way.patches.length)).astype("f4")

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.connections import Identity, Pool
 from petabatch.errors import NonFiniteError
 from petabatch.kernels.array import ArrayKernels
@@ -41,7 +41,7 @@ from petabatch.layers import (
 from petabatch.layers.transfer import Polyline, Transfer
 from petabatch.network.graph import build
 from petabatch.spec.network import Network, Run
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from support.networks import GivenImages, images, lca_network
 
 SHAPE = (4, 6, 3)
@@ -63,7 +63,7 @@ def passed(layer: Layer, steps: int = 1, y_channel: str = "inh", batch: int = 2,
             "y_to_out": Identity(pre="y", post="out", channel=y_channel),
         },
     )
-    return memory.run(network, range(1, steps + 1)).states["layers/out/A"]
+    return in_memory.run(network, range(1, steps + 1)).states["layers/out/A"]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_mask_lets_through_where_its_channel_is_not_zero() -> None:
             "y_to_out": Identity(pre="y", post="out", channel="mask"),
         },
     )
-    out = memory.run(masked, [1]).states["layers/out/A"][0]
+    out = in_memory.run(masked, [1]).states["layers/out/A"][0]
     np.testing.assert_array_equal(out, np.maximum(X[:1], 0))
 
 
@@ -149,7 +149,7 @@ def test_rescale_of_a_flat_input_stays_finite(method: Any) -> None:
         },
         connections={"x_to_out": Identity(pre="x", post="out")},
     )
-    out = memory.run(network, [1]).states["layers/out/A"]
+    out = in_memory.run(network, [1]).states["layers/out/A"]
     np.testing.assert_array_equal(out, -1 if method == "range" else 0)
 
 
@@ -178,8 +178,8 @@ def test_noise_of_conductances_has_its_rate_and_sizes() -> None:
     gains = []
     for step in range(1, 401):
         state = {v.name: np.full((2, *SHAPE), v.initial) for v in layer.variables()}
-        now = Moment(step, 0.5, range(2), 1, layer="x")
-        layer.update(now, state, [np.zeros((2, *SHAPE))] * 3, np.zeros((2, *SHAPE)), np.zeros((2, *SHAPE)))
+        ctx = StepContext(step, 0.5, range(2), 1, layer="x")
+        layer.update(ctx, state, [np.zeros((2, *SHAPE))] * 3, np.zeros((2, *SHAPE)), np.zeros((2, *SHAPE)))
         gains.append([state[name] for name in ("G_E", "G_I", "G_IB")])
     found = np.array(gains)
     assert not found[:, 0].any()
@@ -289,7 +289,7 @@ def rest(code: LCA, steps: int = 600) -> tuple[np.ndarray, np.ndarray, np.ndarra
     """Return V, A and the drive that belongs to A after many steps without learning."""
     network = lca_network(images(1, 1), display=steps, displays=1, learn=False)
     network = network.model_copy(update={"layers": {**network.layers, "V1": code}, "probes": {}})
-    done = memory.run(network, [steps])
+    done = in_memory.run(network, [steps])
     way = build(network).wirings["drive"]
     error = done.states["layers/image/A"][0] - done.states["layers/recon/A"][0]
     weights = done.states["connections/dictionary/weights"][0]
@@ -317,7 +317,7 @@ def test_ista_comes_to_the_energy_of_the_lca() -> None:
     for kind in (LCA, ISTA):
         code = kind(shape=(6, 8, 12), tau=20.0, threshold=0.4)
         changed = network.model_copy(update={"layers": {**network.layers, "V1": code}})
-        ends.append(memory.run(changed).recorded["probes/energy/total"][-1, 0])
+        ends.append(in_memory.run(changed).recorded["probes/energy/total"][-1, 0])
     assert ends[1] == pytest.approx(ends[0], rel=1e-3)
 
 
@@ -449,5 +449,5 @@ def through(kind: Any, x: np.ndarray, post: tuple[int, int], window: Any, method
         },
         connections={"pool": kind(pre="x", post="out", window=window, method=method)},
     )
-    found: np.ndarray = memory.run(network, [1]).states["layers/out/A"][0, 0]
+    found: np.ndarray = in_memory.run(network, [1]).states["layers/out/A"][0, 0]
     return found

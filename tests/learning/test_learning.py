@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory as memory
-from petabatch import openpv
+from petabatch import in_memory, openpv
 from petabatch.learning import Adam, Hebbian, Oja, RateDecay
 from petabatch.spec.weights import Learning
 from petabatch.variable import Variable
@@ -111,12 +110,12 @@ def test_adam_follows_its_paper() -> None:
     np.testing.assert_allclose(updated(rule), expected, rtol=1e-12)
 
 
-def learned(rule: Learning, normalize: bool = True, displays: int = 6) -> memory.Memory:
+def learned(rule: Learning, normalize: bool = True, displays: int = 6) -> in_memory.Result:
     network = lca_network(images(2, 1), displays=displays, momentum=0.0)
     changed = {"learn": rule} if normalize else {"learn": rule, "normalize": None}
     conv = network.connections["dictionary"].model_copy(update=changed)
     network = network.model_copy(update={"connections": {**network.connections, "dictionary": conv}})
-    return memory.run(network, [0, 20, 40])
+    return in_memory.run(network, [0, 20, 40])
 
 
 @pytest.mark.parametrize(
@@ -163,6 +162,6 @@ def test_updates_come_offset_steps_after_the_schedule(offset: int) -> None:
         "connections": {**network.connections, "dictionary": conv},
     }
     network = network.model_copy(update=changes)
-    weights = memory.run(network, range(41)).states["connections/dictionary/weights"]
+    weights = in_memory.run(network, range(41)).states["connections/dictionary/weights"]
     changed = [step for step in range(1, 41) if (weights[step] != weights[step - 1]).any()]
     assert changed == [step for step in range(1, 41) if (step - offset) % 20 == 0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.learning import Adam, Revive
@@ -24,7 +24,7 @@ from support.networks import collect, images, lca_network, simulate
 
 @pytest.mark.parametrize("reduce", ["exact", "fast"])
 def test_usage_counts_active_units_of_each_feature_over_positions_and_slices(reduce: Any) -> None:
-    done = memory.run(network(None, reduce=reduce), [20, 40, 60, 80])
+    done = in_memory.run(network(None, reduce=reduce), [20, 40, 60, 80])
     expected = (done.states["layers/V1/A"] != 0).sum(axis=(1, 2, 3))
     np.testing.assert_array_equal(done.recorded["connections/dictionary/usage"][1:], expected)
     assert not expected[:, DEAD].any()
@@ -32,14 +32,14 @@ def test_usage_counts_active_units_of_each_feature_over_positions_and_slices(red
 
 
 def test_usage_of_weights_for_each_slice_is_counted_in_each() -> None:
-    done = memory.run(network(None, mode="shared"), [20, 80])
+    done = in_memory.run(network(None, mode="shared"), [20, 80])
     expected = (done.states["layers/V1/A"] != 0).sum(axis=(2, 3))
     np.testing.assert_array_equal(done.recorded["connections/dictionary/usage"][[1, 4]], expected)
 
 
 @pytest.mark.parametrize("mode", ["extra_shared", "shared"])
 def test_dead_features_start_again_when_due_and_are_then_used(mode: str) -> None:
-    revived, left = (memory.run(network(r, mode=mode)) for r in (FRESH, None))
+    revived, left = (in_memory.run(network(r, mode=mode)) for r in (FRESH, None))
     weights, without = (d.recorded["connections/dictionary/weights"] for d in (revived, left))
     living = [f for f in range(12) if f not in DEAD]
     # Two updates without activity: nothing differs before the second, then the dead ones alone.
@@ -56,7 +56,7 @@ def test_features_start_again_with_no_memory_of_their_rule() -> None:
     net = network(FRESH, displays=2)
     conv = net.connections["dictionary"].model_copy(update={"learn": Adam(error="error", rate=0.02)})
     net = net.model_copy(update={"connections": {**net.connections, "dictionary": conv}})
-    state = memory.run(net, [40]).states
+    state = in_memory.run(net, [40]).states
     square = state["connections/dictionary/square"][0, 0, 0, 0]
     assert not square[DEAD].any()
     assert square.reshape(12, -1).any(axis=1).sum() == 9
@@ -99,8 +99,8 @@ def test_counting_usage_changes_no_bit() -> None:
     seen = network(None)
     plain = Output(connections={"dictionary": ConnectionOutput()})
     key = "connections/dictionary/weights"
-    unseen = memory.run(seen.model_copy(update={"output": plain})).recorded[key]
-    np.testing.assert_array_equal(memory.run(seen).recorded[key], unseen)
+    unseen = in_memory.run(seen.model_copy(update={"output": plain})).recorded[key]
+    np.testing.assert_array_equal(in_memory.run(seen).recorded[key], unseen)
 
 
 def test_decorrelation_is_descent_on_the_squared_products_of_pairs() -> None:
@@ -127,7 +127,7 @@ def test_decorrelated_dictionaries_have_smaller_products() -> None:
         net = lca_network(images(2, 1), features=24, displays=6)
         conv = net.connections["dictionary"].model_copy(update={"decorrelate": rate})
         net = net.model_copy(update={"connections": {**net.connections, "dictionary": conv}})
-        units = memory.run(net).recorded["connections/dictionary/weights"][-1].reshape(24, -1)
+        units = in_memory.run(net).recorded["connections/dictionary/weights"][-1].reshape(24, -1)
         return float(np.abs(units @ units.T - np.eye(24)).max())
 
     assert largest(0.1) < 0.7 * largest(0.0)

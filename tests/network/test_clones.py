@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.connections import Clone
 from petabatch.errors import ParamsError
 from petabatch.learning import Hebbian, Revive
@@ -61,8 +61,8 @@ def test_a_clone_with_an_error_teaches_as_a_second_slice_would(rule: Learning, m
     nets = [net(data, rule, **keys) for net in (twins, batch)]
     if mode == "extra_non_shared":
         nets = [without_revival(net) for net in nets]
-    together, slices = (memory.run(net).recorded for net in nets)
-    alone = memory.run(twins(data, rule, None, precision="float64")).recorded
+    together, slices = (in_memory.run(net).recorded for net in nets)
+    alone = in_memory.run(twins(data, rule, None, precision="float64")).recorded
     for path in ("connections/dictionary/weights", "connections/dictionary/usage"):
         np.testing.assert_allclose(together[path], slices[path], rtol=1e-9, atol=1e-11)
     usage = "connections/dictionary/usage"

@@ -14,7 +14,7 @@ import pytest
 
 from petabatch.errors import ResourceError
 from petabatch.parallel.comm import Serial, share, shares
-from petabatch.parallel.consistency import RanksDisagree, agree
+from petabatch.parallel.consistency import RanksDisagree, assert_identical
 from petabatch.parallel.launch import connect, launched_ranks
 from support.mpirun import mpirun
 
@@ -96,9 +96,9 @@ def test_bits_are_compared_by_hash() -> None:
             return [value, {name: "0" if name == "connection e" else one for name, one in value.items()}]
 
     weights = {"connection d": np.ones(3), "connection e": np.zeros((2, 2))[:, ::2]}
-    agree(Serial(), weights)
+    assert_identical(Serial(), weights)
     with pytest.raises(RanksDisagree, match="connection e: the ranks hold different bits") as error:
-        agree(SecondDiffers(), weights)
+        assert_identical(SecondDiffers(), weights)
     assert "connection d" not in str(error.value)
 
 

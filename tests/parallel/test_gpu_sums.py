@@ -14,9 +14,9 @@ from petabatch.engine.gpu import device as gpu
 from petabatch.errors import NonFiniteError
 from petabatch.network.graph import build
 from petabatch.network.plan import schedule
-from petabatch.parallel import gpu_sums as between
+from petabatch.parallel import gpu_sums
 from petabatch.parallel.comm import Serial, share
-from petabatch.parallel.gpu_sums import SumBeside
+from petabatch.parallel.gpu_sums import SideStreamSum
 from petabatch.parallel.reduce import ExactSum, fast_sums
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
 from support.gpu_runs import MISSING, network, window
@@ -56,10 +56,10 @@ def test_sums_between_gpus_have_the_bits_of_the_cpu(
         device = gpus(library)(comm)
         device.enter()
         parts, first = given(comm, 3, dtype)
-        sums = between.between(device, comm, True)
+        sums = gpu_sums.between(device, comm, True)
         if not late:
             return ExactSum(parts, sums, SLICES, first).wait()
-        pending = SumBeside(device, parts, sums, SLICES, first)
+        pending = SideStreamSum(device, parts, sums, SLICES, first)
         for _ in range(comm.rank):  # ranks push it on at different places
             pending.test()
         return pending.wait()
@@ -80,7 +80,7 @@ def test_fast_sums_between_gpus_agree_with_exact_ones(library: Nccl | None) -> N
         device = gpus(library)(comm)
         device.enter()
         parts, first = given(comm, 3, "f8")
-        return fast_sums(parts, between.between(device, comm, True), first)
+        return fast_sums(parts, gpu_sums.between(device, comm, True), first)
 
     expected = exact_sum(changes(SLICES, 3, 20, "f8"))
     for found in on_threads(3, work):
@@ -96,7 +96,7 @@ def test_all_ranks_hear_of_the_first_slice_that_is_not_finite(library: Nccl | No
         parts, first = given(comm, 3, "f4")
         if comm.rank == 1:
             parts["e"][1, 0, 0, 2] = np.nan
-        sums = between.between(device, comm, True)
+        sums = gpu_sums.between(device, comm, True)
         exact = ExactSum(parts, sums, SLICES, first) if how == "exact" else None
         with pytest.raises(NonFiniteError) as error:
             exact.wait() if exact is not None else fast_sums(parts, sums, first)
@@ -119,7 +119,7 @@ def test_the_way_sums_take_is_said_with_its_reason(
     gpu_of: Any, here: bool, expected: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def work(comm: Thread) -> str:
-        found = between.between(gpu_of(comm), comm, here or comm.rank != 1)
+        found = gpu_sums.between(gpu_of(comm), comm, here or comm.rank != 1)
         return type(found).__name__
 
     logging.getLogger("petabatch").propagate = True
@@ -135,36 +135,36 @@ def test_the_way_sums_take_is_said_with_its_reason(
 def test_ranks_with_different_versions_of_nccl_sum_through_the_hosts() -> None:
     libraries = [Nccl(22707), Nccl(23203)]
     assert (
-        on_threads(2, lambda comm: type(between.between(gpus(libraries[comm.rank])(comm), comm, True)))
-        == [between.Staged] * 2
+        on_threads(2, lambda comm: type(gpu_sums.between(gpus(libraries[comm.rank])(comm), comm, True)))
+        == [gpu_sums.Staged] * 2
     )
 
 
 def test_one_rank_has_nobody_to_sum_with() -> None:
     alone = Serial()
-    assert between.between(EmulatedGpu(), alone, True) is alone
+    assert gpu_sums.between(EmulatedGpu(), alone, True) is alone
 
 
 def test_what_is_there_is_said_for_info() -> None:
     pytest.importorskip("cupy")
-    assert "NCCL" in between.way()
+    assert "NCCL" in gpu_sums.route()
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(MISSING is not None, reason=f"no GPU here: {MISSING}")
 def test_a_real_nccl_of_one_rank_leaves_the_sums_as_they_are() -> None:
     try:
-        library = between.nccl()
+        library = gpu_sums.nccl()
     except ImportError as error:
         pytest.skip(f"no NCCL here: {error}")
     device = gpu.Gpu(0)
     device.enter()
     group = library.NcclCommunicator(1, library.get_unique_id(), 0)
-    sums = between.Nccl(device, Serial(), library, group)
+    sums = gpu_sums.Nccl(device, Serial(), library, group)
     values = changes(SLICES, 3, 20)
     for late in (False, True):
         parts = {"d": device.xp.asarray(values)}
-        made = SumBeside(device, parts, sums, SLICES, 0) if late else ExactSum(parts, sums, SLICES, 0)
+        made = SideStreamSum(device, parts, sums, SLICES, 0) if late else ExactSum(parts, sums, SLICES, 0)
         assert made.wait()["d"].tobytes() == exact_sum(values).tobytes()
     np.testing.assert_allclose(fast_sums(parts, sums, 0)["d"], exact_sum(values), rtol=1e-5, atol=1e-3)
 

@@ -142,7 +142,7 @@ def test_a_file_system_that_stalls_and_a_job_that_is_suspended_are_survived(smal
 
 @pytest.mark.parametrize("times", [1, 30])
 def test_how_long_a_rank_may_be_silent_or_make_no_progress_depends_on_what_it_does(times: int) -> None:
-    waits, away, new, works = 1, 2, 4, 0
+    waits, busy, new, works = 1, 2, 4, 0
     limit = 20.0 * times  # a twentieth is `times` seconds
 
     def given(flags: int, answers: bool, step: float) -> float:
@@ -165,7 +165,7 @@ def test_how_long_a_rank_may_be_silent_or_make_no_progress_depends_on_what_it_do
     assert given(works, True, 5.0 * times) == pytest.approx(limit, abs=0.2)
     assert given(new, True, 0.01) == pytest.approx(limit, abs=0.2)
     assert given(new, False, 0.01) == pytest.approx(times, abs=0.2)
-    assert given(away, True, 0.01) == pytest.approx(limit, abs=0.2)
-    assert given(away, False, 0.01) == pytest.approx(limit, abs=0.2)
+    assert given(busy, True, 0.01) == pytest.approx(limit, abs=0.2)
+    assert given(busy, False, 0.01) == pytest.approx(limit, abs=0.2)
     assert given(waits, True, 0.01) == float("inf")
     assert given(waits, False, 0.01) == pytest.approx(times, abs=0.2)

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory as memory
-from petabatch import openpv
+from petabatch import in_memory, openpv
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import LCA, LogTimeScale
 from petabatch.openpv.input import chosen, prepared
@@ -34,7 +33,7 @@ def code(**params: Any) -> LCA:
 @pytest.mark.parametrize("trigger", [0, 1, 2])
 def test_updates_fall_where_the_trigger_says(trigger: int) -> None:
     net = small(plastic=True, trigOffset=trigger, VThresh=0.1, AShift=0.1, tau=5.0)
-    weights = memory.run(net, range(19)).states["connections/V1ToRecon/weights"]
+    weights = in_memory.run(net, range(19)).states["connections/V1ToRecon/weights"]
     changed = [t for t in range(1, 19) if (weights[t] != weights[t - 1]).any()]
     assert changed == [t for t in range(1, 19) if (t - 1 + trigger) % 6 == 0]
 

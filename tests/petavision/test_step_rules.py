@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.connections import Clone, Conv, Identity, Transpose
 from petabatch.layers import (
     LCA,
@@ -141,7 +141,7 @@ def random_network(seed: int) -> tuple[Network, np.ndarray]:
 def test_random_networks_follow_the_originals_order_channels_and_delays(seed: int) -> None:
     network, data = random_network(seed)
     expected = simulated(network, data)
-    done = memory.run(network, range(STEPS + 1))
+    done = in_memory.run(network, range(STEPS + 1))
     for name in network.layers:
         theirs = np.stack(expected[name])
         np.testing.assert_allclose(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.layers import LCA, Constant, HeavyBall, Input
 from petabatch.probes import Cost, Energy, Quotient, Statistics, Sum
 from petabatch.spec.parts import Probe
@@ -21,7 +21,7 @@ def measured(probe: Probe, **layers: Any) -> tuple[dict[str, np.ndarray], dict[s
     """Return what the probe measures at step AT, and the activity of each layer then."""
     network = lca_network(images(2, 1), displays=1, learn=False)
     network = network.model_copy(update={"probes": {"p": probe}, "layers": {**network.layers, **layers}})
-    done = memory.run(network, [AT])
+    done = in_memory.run(network, [AT])
     found = {path.split("/")[2]: v[AT - 1] for path, v in done.recorded.items() if path.startswith("probes/")}
     activity = {key.split("/")[1]: v[0].astype(float) for key, v in done.states.items() if key.endswith("/A")}
     return found, activity
@@ -101,7 +101,7 @@ def test_a_layer_that_is_reset_starts_each_image_from_its_initial_potential(kind
     def potentials(reset: Any) -> np.ndarray:
         code = kind(shape=(6, 8, 12), tau=20.0, threshold=0.4, reset=reset)
         changed = network.model_copy(update={"layers": {**network.layers, "V1": code}})
-        return memory.run(changed, [1, 10, 11]).states["layers/V1/V"]
+        return in_memory.run(changed, [1, 10, 11]).states["layers/V1/V"]
 
     anew, on = potentials("display"), potentials("never")
     np.testing.assert_array_equal(anew[1], on[1])

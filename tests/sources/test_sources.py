@@ -196,8 +196,8 @@ def test_paths_are_looked_for_beside_the_params_file_first(
     monkeypatch.chdir(tmp_path)
     table = {"type": "images", "files": ["a.png", "b.png", "*.png"]}
     found = Images.model_validate(table, context={"folder": tmp_path / "params"}).files
-    beside = tmp_path / "params"
-    assert found == (str(beside / "a.png"), str(tmp_path / "b.png"), str(beside / "*.png"))
+    side_stream = tmp_path / "params"
+    assert found == (str(side_stream / "a.png"), str(tmp_path / "b.png"), str(side_stream / "*.png"))
     assert Images.model_validate(table).files == ("a.png", "b.png", "*.png")
 
 

@@ -127,13 +127,13 @@ class EmulatedGpu:
         current().wait_event(event)
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
+    def side_stream(self) -> Iterator[None]:
         self._side.wait_event(self.mark())
-        with self.aside():
+        with self.on_side_stream():
             yield
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def on_side_stream(self) -> Iterator[None]:
         with self._side:
             yield
 

@@ -13,7 +13,7 @@ from petabatch import geometry
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cpu import step as cpu
-from petabatch.kernels.cpu.controllers import Pace
+from petabatch.kernels.cpu.controllers import StepControl
 from petabatch.kernels.cpu.layout import Dictionary, Scratch, packed, scratch, shape
 from petabatch.kernels.cpu.rules import (
     ACCELERATED,
@@ -72,10 +72,10 @@ class Problem:
             self.rule, self.own, 0.7, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed
         )  # fmt: skip
 
-    def pace(self, now: np.ndarray) -> Pace:
+    def pace(self, now: np.ndarray) -> StepControl:
         growth, e = Growth(KNEE, 0.05, 0.06, 0.03, 0.025, 3.4, 0.01), np.float32(self.decay)
         weights = (0.5, self.curve.threshold, 0.0)
-        return Pace(e, 1 - e, self.adaptive, 1.0, 10.0, weights, growth, now[:1], now[1:2], now[2:])
+        return StepControl(e, 1 - e, self.adaptive, 1.0, 10.0, weights, growth, now[:1], now[1:2], now[2:])
 
     def arguments(self, state: list[np.ndarray], packed: Dictionary) -> tuple[Any, ...]:
         """Return what `advance` and `advance_rows` begin with."""
@@ -126,7 +126,7 @@ def geometries(draw: st.DrawFn, most: int = 40, modes: tuple[bool, ...] = (True,
     rows, columns = draw(st.integers(1, min(9, ny * down))), draw(st.integers(1, min(9, nx * across)))
     features, channels = draw(st.integers(1, most)), draw(st.integers(1, 4))
     fine = (ny * down, nx * across, channels)
-    return geometry.link((ny, nx, features), fine, (rows, columns), draw(st.sampled_from(modes))).patches
+    return geometry.make_link((ny, nx, features), fine, (rows, columns), draw(st.sampled_from(modes))).patches
 
 
 def problem(p: Patches, curve: Transfer, own: bool = True, seed: int = 0) -> Problem:
@@ -141,7 +141,7 @@ def plain(
     ny: int, nx: int, features: int, patch: int, stride: int, channels: int, shared: bool = True
 ) -> Patches:
     fine = (ny * stride, nx * stride, channels)
-    return geometry.link((ny, nx, features), fine, (patch, patch), shared).patches
+    return geometry.make_link((ny, nx, features), fine, (patch, patch), shared).patches
 
 
 many_tiles = plain(40, 60, 20, 6, 2, 1)

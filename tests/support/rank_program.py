@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from petabatch.parallel.comm import Comm, share
-from petabatch.parallel.consistency import agree
+from petabatch.parallel.consistency import assert_identical
 from petabatch.parallel.launch import connect
 from petabatch.parallel.reduce import ExactSum, fast_sums
 
@@ -45,7 +45,7 @@ def sums(comm: Comm) -> None:
         comm.barrier()
         comm.any(turn)
     overlapped = background.wait()
-    agree(comm, blocking | {f"{name}, overlapped": one for name, one in overlapped.items()})
+    assert_identical(comm, blocking | {f"{name}, overlapped": one for name, one in overlapped.items()})
     for name, one in fast_sums(parts, comm, first).items():
         np.testing.assert_allclose(one, blocking[name], rtol=0, atol=1e-5 * np.abs(one).max())
     if comm.rank == 0:
@@ -83,10 +83,10 @@ def collectives(comm: Comm) -> None:
 def flipped(comm: Comm) -> None:
     """Flip one bit of one connection's weights on rank 1."""
     weights = {name: np.ones((1, 3), np.float32) for name in ("connection d", "connection e")}
-    agree(comm, weights)
+    assert_identical(comm, weights)
     if comm.rank == 1:
         weights["connection e"].view(np.uint32)[0, 2] ^= 1
-    agree(comm, weights)
+    assert_identical(comm, weights)
 
 
 def not_finite(comm: Comm) -> None:

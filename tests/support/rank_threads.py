@@ -68,11 +68,11 @@ def _reduce(operation: np.ufunc) -> Callable[[list[Any]], None]:
 class Thread(Serial):
     """One of the ranks."""
 
-    def __init__(self, rank: int, size: int, world: Meetings, beside: Meetings) -> None:
+    def __init__(self, rank: int, size: int, world: Meetings, side_stream: Meetings) -> None:
         super().__init__()
         self.rank, self.size = rank, size
         self.hosts = ("here",) * size
-        self._world, self._beside = world, beside
+        self._world, self._beside = world, side_stream
         self._met = self._begun = 0
 
     def _meet(
@@ -116,9 +116,9 @@ class Thread(Serial):
 
 def on_threads(size: int, work: Callable[[Thread], Any]) -> list[Any]:
     """Return what each rank returns."""
-    world, beside = Meetings(size), Meetings(size)
+    world, side_stream = Meetings(size), Meetings(size)
     with ThreadPoolExecutor(size) as pool:
-        ranks = [pool.submit(work, Thread(rank, size, world, beside)) for rank in range(size)]
+        ranks = [pool.submit(work, Thread(rank, size, world, side_stream)) for rank in range(size)]
         return [rank.result() for rank in ranks]
 
 

@@ -23,7 +23,7 @@ def test_one_process_never_imports_mpi_nor_pictures() -> None:
         "from petabatch.spec.network import Run\n"
         "layers = {'a': Constant(shape=(1, 1, 1)), 'b': Linear(shape=(1, 1, 1))}\n"
         "wires = {'c': Identity(pre='a', post='b')}\n"
-        "memory.run(Network(run=Run(steps=2), layers=layers, connections=wires))\n"
+        "in_memory.run(Network(run=Run(steps=2), layers=layers, connections=wires))\n"
         "print(sorted({'mpi4py', 'cupy', 'matplotlib', 'skimage', 'xarray'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,7 +16,7 @@ import pytest
 import petabatch
 from petabatch import cli, simulation
 from petabatch.errors import InputError, ParamsError, RunDirectoryError, StoppedEarly
-from petabatch.session import Session
+from petabatch.session import RunSession
 from petabatch.storage import inputs
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.provenance import other_software
@@ -71,7 +71,7 @@ def weights(folder: Path) -> np.ndarray:
 @pytest.fixture
 def pausing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return a function from whose call on every run stops at its next flush, to be resumed."""
-    return lambda: monkeypatch.setattr(Session, "_out_of_time", lambda self: True)
+    return lambda: monkeypatch.setattr(RunSession, "_out_of_time", lambda self: True)
 
 
 def in_pieces(file: Path, out: Path, *overrides: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.connections import Conv
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import Linear
@@ -338,7 +338,7 @@ def test_connections_normalised_together_are_as_one_array(mode: str) -> None:
         name: c.model_copy(update={"mode": mode}) if isinstance(c, Conv) else c
         for name, c in net.connections.items()
     }
-    done = memory.run(net.model_copy(update={"connections": connections}), [0, 20])
+    done = in_memory.run(net.model_copy(update={"connections": connections}), [0, 20])
     for step in range(2):
         down, up = (
             done.states[f"connections/{name}/weights"][step].reshape(-1, 12, size)
@@ -353,7 +353,7 @@ def test_connections_normalised_together_are_as_one_array(mode: str) -> None:
 
 def test_normalising_only_at_the_start_or_only_at_updates() -> None:
     def lengths(**keys: Any) -> np.ndarray:
-        done = memory.run(grouped((), **keys), [0, 20])
+        done = in_memory.run(grouped((), **keys), [0, 20])
         return np.linalg.norm(done.states["connections/dictionary/weights"].reshape(2, 12, -1), axis=2)
 
     start, later = lengths(at_updates=False)

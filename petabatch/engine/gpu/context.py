@@ -14,15 +14,15 @@ from petabatch.engine.gpu.download import Copies, Outlet
 from petabatch.engine.gpu.graphs import Branches
 from petabatch.engine.gpu.prefetch import Feed, Staging
 from petabatch.engine.state import State
-from petabatch.engine.steppers.cuda import GpuLoop, fuse_on
+from petabatch.engine.steppers.cuda import CudaStepper, fuse_on
 from petabatch.engine.updates import Updates
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan
-from petabatch.parallel.gpu_sums import Streams, SumBeside, between
+from petabatch.parallel.gpu_sums import SideStreamSum, Streams, between
 from petabatch.variable import Array
 
 
-class Whole(Device, Memory, Staging, Streams, Copies, Branches, Protocol):
+class GpuDevice(Device, Memory, Staging, Streams, Copies, Branches, Protocol):
     """A GPU as the engine sees it."""
 
     name: str
@@ -36,7 +36,7 @@ class OnGpu:
 
     def __init__(
         self,
-        device: Whole,
+        device: GpuDevice,
         state: State,
         readers: Mapping[str, Callable[[int, int], np.ndarray]],
         threads: int,
@@ -47,7 +47,7 @@ class OnGpu:
         self.feed = Feed(device, readers, threads)
         self.outlet = Outlet(device)
 
-    def fuse(self, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop | None:
+    def fuse(self, plan: Plan, arrays: Mapping[str, Array]) -> CudaStepper | None:
         """Return the kernels that make the steps of a lane, or None where its layers run one by one."""
         return fuse_on(self.device, plan, arrays)
 
@@ -57,7 +57,7 @@ class OnGpu:
         if updates.groups:
             updates.sums = between(self.device, updates.comm, self.resident.stays)
             if self.resident.stays:
-                updates.late_sum = partial(SumBeside, self.device)
+                updates.late_sum = partial(SideStreamSum, self.device)
 
     @contextmanager
     def holding(self, lanes: slice) -> Iterator[None]:

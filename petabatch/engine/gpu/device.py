@@ -14,7 +14,7 @@ import numpy as np
 from petabatch.errors import ResourceError
 from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log
-from petabatch.parallel import gpu_sums as between
+from petabatch.parallel import gpu_sums
 from petabatch.parallel.comm import Comm
 from petabatch.spec.network import Run
 from petabatch.variable import Array
@@ -54,7 +54,7 @@ def report() -> str:
             f"{about['multiProcessorCount']} multiprocessors, compute capability "
             f"{about['major']}.{about['minor']}, {_uuid(about)}"
         )
-    lines.append(f"sums of ranks      {between.way()}")
+    lines.append(f"sums of ranks      {gpu_sums.route()}")
     return "\n".join(lines)
 
 
@@ -152,21 +152,21 @@ class Gpu:
         self.xp.cuda.get_current_stream().wait_event(event)
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
+    def side_stream(self) -> Iterator[None]:
         """Work on a stream of its own, after what the present one was given until now."""
         self._side.wait_event(self.mark())
-        with self.aside():
+        with self.on_side_stream():
             yield
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def on_side_stream(self) -> Iterator[None]:
         """Work on the stream of `beside`, without a look at another: one may be captured meanwhile."""
         with self._device, self._side:
             yield
 
     def nccl(self) -> Any:
         """Return the library NCCL; raises ImportError that says how it is installed."""
-        return between.nccl()
+        return gpu_sums.nccl()
 
     def compile(self, code: str) -> Callable[[str], Any]:
         """Compile a source text; CuPy keeps the result on disk."""

@@ -14,9 +14,9 @@ from petabatch import layers as types
 from petabatch.layers.conductance_lif import ConductanceLIF
 from petabatch.layers.mask import Mask
 from petabatch.network.graph import Graph
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 
-Operation = Callable[[Moment], None]
+Operation = Callable[[StepContext], None]
 """What makes a layer's step."""
 
 _LONGEST = 64
@@ -58,39 +58,39 @@ class Steps:
         )
         self._stretches: dict[Hashable, Callable[[], None] | None] = {}
 
-    def __call__(self, now: Moment) -> None:
+    def __call__(self, ctx: StepContext) -> None:
         """Make one step."""
         if not 0 < self._period <= _LONGEST:
-            self._make(now)
+            self._make(ctx)
             return
-        kind = self._kind(now)
+        kind = self._kind(ctx)
         if kind not in self._stretches:  # once plainly, so that nothing is loaded while it is captured
             self._stretches[kind] = None
-            self._make(now)
+            self._make(ctx)
             return
         again = self._stretches[kind]
         if again is None:
-            again = self._stretches[kind] = self._device.capture(lambda: self._make(now))
+            again = self._stretches[kind] = self._device.capture(lambda: self._make(ctx))
         again()
 
-    def _kind(self, now: Moment) -> Hashable:
+    def _kind(self, ctx: StepContext) -> Hashable:
         """Return what the launches of a step depend on: places in histories, and what updates or is reset."""
         changing = [layer for layer in self._graph.network.layers.values() if not layer.steady]
         due = tuple(
-            (layer.due(now.step, now.display), layer.resets(now.step, now.display)) for layer in changing
+            (layer.due(ctx.step, ctx.display), layer.resets(ctx.step, ctx.display)) for layer in changing
         )
-        return now.step % self._period, due
+        return ctx.step % self._period, due
 
-    def _make(self, now: Moment) -> None:
+    def _make(self, ctx: StepContext) -> None:
         for first, *others in self._levels:
             begin = self._device.mark() if others else None
             ends = []
             for operate, stream in zip(others, self._streams, strict=False):
                 with stream:
                     self._device.follow(begin)
-                    operate(now)
+                    operate(ctx)
                     ends.append(self._device.mark())
-            first(now)
+            first(ctx)
             for end in ends:
                 self._device.follow(end)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from petabatch.kernels.cpu.controllers import Pace
+from petabatch.kernels.cpu.controllers import StepControl
 from petabatch.kernels.cpu.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell, Units, cell
 from petabatch.kernels.timescale import BASE, Growth
 from petabatch.layers import FISTA, ISTA, LCA, HeavyBall, MomentumLCA
@@ -54,7 +54,7 @@ def units(layer: Layer, state: Mapping[str, Array]) -> Units:
     return Units(state["A"].reshape(-1), potential.reshape(-1), state[before].reshape(-1) if before else none)
 
 
-def pace(layer: Layer, dt: float, state: Mapping[str, Array], followed: Weights | None) -> Pace:
+def pace(layer: Layer, dt: float, state: Mapping[str, Array], followed: Weights | None) -> StepControl:
     """Return how fast the slice moves; `followed` says what the energy is that its time scale follows.
 
     Without it, a time scale is taken as it is: the caller lets it follow what it does, step by step.
@@ -62,14 +62,14 @@ def pace(layer: Layer, dt: float, state: Mapping[str, Array], followed: Weights 
     none, growth, zero = np.zeros(1), Growth(BASE, 0.0, 0.0, 0.0, 0.0), np.float32(0)
     if isinstance(layer, FISTA):
         free = (0.0, 0.0, 0.0)
-        return Pace(zero, zero, False, dt, 1.0, free, growth, state["step"], state["age"], none)
+        return StepControl(zero, zero, False, dt, 1.0, free, growth, state["step"], state["age"], none)
     assert isinstance(layer, LCA)
     scale = layer.time_scale
     if scale is not None and followed is not None:
         now, ceiling, seen = (state[name] for name in ("time_scale", "time_scale_max", "energy_before"))
-        return Pace(zero, zero, True, dt, layer.tau, followed, scale.numbers, now, ceiling, seen)
+        return StepControl(zero, zero, True, dt, layer.tau, followed, scale.numbers, now, ceiling, seen)
     now = dt * float(state["time_scale"][0]) if scale is not None else dt
     e, rest = layer.decay(now, np.dtype(np.float32))
-    return Pace(
+    return StepControl(
         np.float32(e), np.float32(rest), False, dt, layer.tau, (0.0, 0.0, 0.0), growth, none, none, none
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.bind import numbers, units
-from petabatch.engine.steppers.probe_sums import Watch
+from petabatch.engine.steppers.probe_sums import LoopProbes
 from petabatch.errors import ResourceError
 from petabatch.kernels.cuda.device import Device
 from petabatch.kernels.cuda.loop import LoopKernels
@@ -19,13 +19,13 @@ from petabatch.spec.weights import Learning
 from petabatch.variable import Array, host
 
 
-class GpuLoop:
-    """The loop's steps for the slices of a lane; stands in for `fused.FusedLoop`."""
+class CudaStepper:
+    """The loop's steps for the slices of a lane; stands in for `fused.DenseStepper`."""
 
     def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array], device: Device) -> None:
         graph, network = plan.graph, plan.graph.network
-        layer, way = network.layers[loop.code], graph.wirings[loop.dictionary].link
-        assert way is not None
+        layer, link = network.layers[loop.code], graph.wirings[loop.dictionary].link
+        assert link is not None
         kernel = network.run.kernel
         assert kernel == "auto" or kernel == "display" or kernel == "step"
         self.layer, self.dt = layer, network.run.dt
@@ -36,16 +36,16 @@ class GpuLoop:
             self._units = self._units._replace(before=self._units.V)
         lanes = len(self.state["A"])
         self.kernels = LoopKernels(
-            device, way.patches, numbers(layer), loop.image_factor, lanes, kernel, network.run.tf32
+            device, link.patches, numbers(layer), loop.image_factor, lanes, kernel, network.run.tf32
         )  # fmt: skip
-        self.watch = Watch(plan, loop, way.patches.positions * way.patches.features)
+        self.watch = LoopProbes(plan, loop, link.patches.positions * link.patches.features)
         if self.kernels.display is None:
             self.watch.recordings.clear()
         names = (loop.image, loop.recon, loop.error)
         self._image, self._recon, self._error = (arrays[f"layers/{name}/A"] for name in names)
         self._activity = arrays[f"layers/{loop.code}/A"]
         weights = arrays[f"connections/{loop.dictionary}/weights"]
-        self._weights = weights.reshape(len(weights), way.patches.features, way.patches.length)
+        self._weights = weights.reshape(len(weights), link.patches.features, link.patches.length)
         if isinstance(layer, FISTA):
             self._rates = self.state["step"], self.state["age"]
         else:
@@ -77,7 +77,7 @@ class GpuLoop:
         self.kernels.gradient(self._activity, self._error, product, counts)
 
 
-def fuse_on(device: Device, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop | None:
+def fuse_on(device: Device, plan: Plan, arrays: Mapping[str, Array]) -> CudaStepper | None:
     """Return the loop of a lane on a GPU, or None where layers run one by one.
 
     Raises ResourceError when `run.kernel` names a kernel that this network cannot have.
@@ -86,7 +86,7 @@ def fuse_on(device: Device, plan: Plan, arrays: Mapping[str, Array]) -> GpuLoop 
     loop = find_loop(graph) if run.precision == "float32" else None
     if loop is not None and loop.shared and run.kernel != "array":
         try:
-            return GpuLoop(plan, loop, arrays, device)
+            return CudaStepper(plan, loop, arrays, device)
         except ResourceError:
             if run.kernel != "auto":
                 raise

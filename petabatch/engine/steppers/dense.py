@@ -12,7 +12,7 @@ import numpy as np
 
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.bind import TIME_SCALES, numbers, pace, units
-from petabatch.engine.steppers.probe_sums import Watch
+from petabatch.engine.steppers.probe_sums import LoopProbes
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout as cpu_layout
 from petabatch.kernels.cpu import step as cpu
@@ -24,12 +24,12 @@ from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
-_spaces = threading.local()
+_workspaces = threading.local()
 _SHARED_STEP = 50_000_000
 """Multiply-adds of a step, a millisecond or so, from which several threads share the rows of a slice."""
 
 
-class Space:
+class Workspace:
     """What a thread needs to work on slices of one geometry: scratch, and the weights in reading order."""
 
     def __init__(self, p: Patches, accelerated: bool) -> None:
@@ -63,20 +63,20 @@ class Rows:
     threads: int
 
 
-class FusedLoop:
+class DenseStepper:
     """The loop's steps for one slice; `run` replaces the layers' own updates."""
 
     def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array]) -> None:
         network = plan.graph.network
-        layer, way = network.layers[loop.code], plan.graph.wirings[loop.dictionary].link
-        assert way is not None
-        self.patches, self.layer, self.dt = way.patches, layer, network.run.dt
+        layer, link = network.layers[loop.code], plan.graph.wirings[loop.dictionary].link
+        assert link is not None
+        self.patches, self.layer, self.dt = link.patches, layer, network.run.dt
         self.cell = numbers(layer)
         self.state = owned(arrays, f"layers/{loop.code}")
         self.units = units(layer, self.state)
         self.factor = np.float32(loop.image_factor)
         self.code, self.residual = loop.code, loop.error
-        self.watch = Watch(plan, loop, self.units.A.size)
+        self.watch = LoopProbes(plan, loop, self.units.A.size)
         scale = layer.time_scale if isinstance(layer, LCA) else None
         self.followed = None
         if scale is not None and type(scale) in TIME_SCALES:
@@ -99,14 +99,14 @@ class FusedLoop:
 
     def load_weights(self) -> None:
         """Put the weights in reading order; to be called by each thread when they may have changed."""
-        space = self._space()
+        workspace = self._workspace()
         if not self.patches.shared:
             return
         # Comparing is a hundred times faster than packing, and most often another slice has packed the same.
-        if not cpu_layout.same(self.weights.reshape(-1), space.packed.reshape(-1)):
-            cpu_layout.pack(self.weights[0], self.patches, space.dictionary)
-            space.packed[...] = self.weights
-            space.packings += 1
+        if not cpu_layout.same(self.weights.reshape(-1), workspace.packed.reshape(-1)):
+            cpu_layout.pack(self.weights[0], self.patches, workspace.dictionary)
+            workspace.packed[...] = self.weights
+            workspace.packings += 1
 
     def run(self, first: int, last: int, fresh: bool) -> Array:
         """Make steps first+1 .. last; `fresh` says that the image is new in the first of them.
@@ -114,24 +114,24 @@ class FusedLoop:
         Returns sum error^2, sum |A| and the number of active units of the steps that `watch` looks at,
         float64 `[steps, 1, 3]`.
         """
-        space, steps, watched = self._space(), last - first, self.watch.due(first, last)
+        workspace, steps, watched = self._workspace(), last - first, self.watch.due(first, last)
         sums = np.zeros((steps, 3))
-        weights = space.dictionary if self.patches.shared else cpu_layout.own_patches(self.weights)
+        weights = workspace.dictionary if self.patches.shared else cpu_layout.own_patches(self.weights)
         state = (self.image, self.factor, self.recon, self.error, self.units, weights, self.cell)
         pace_now = pace(self.layer, self.dt, self.state, self.followed)
         if self.rows is None:
-            cpu.advance(*state, pace_now, fresh, space.shape, space.scratch, steps, watched, sums)
+            cpu.advance(*state, pace_now, fresh, workspace.shape, workspace.scratch, steps, watched, sums)
         else:
-            works = space.scratches(self.rows.threads)
+            works = workspace.scratches(self.rows.threads)
             advance_rows(
-                self.rows.pool, *state, pace_now, fresh, space.shape, works, steps, watched, sums
+                self.rows.pool, *state, pace_now, fresh, workspace.shape, works, steps, watched, sums
             )  # fmt: skip
         return sums[:, None]
 
     def sums(self) -> Array:
         """Return the sums of the step before, `[3]`, as `run` would have."""
-        space = self._space()
-        return np.array(cpu.sums_of_state(self.error, self.units.A, space.shape, space.scratch))
+        workspace = self._workspace()
+        return np.array(cpu.sums_of_state(self.error, self.units.A, workspace.shape, workspace.scratch))
 
     def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:
         """Say whether `gradient` gives the product of this connection's rule."""
@@ -140,24 +140,24 @@ class FusedLoop:
 
     def gradient(self, product: Array, counts: Array | None) -> None:
         """Write the Hebbian product of code and error, and the counts of active units behind each weight."""
-        space = self._space()
+        workspace = self._workspace()
         product = product.reshape(self.weights.shape[1:])
         counts = None if counts is None else counts.reshape(len(product), -1)
         dictionary_gradient(
-            self.units.A, self.error, space.shape, space.scratch, space.products, product, counts
+            self.units.A, self.error, workspace.shape, workspace.scratch, workspace.products, product, counts
         )  # fmt: skip
 
-    def _space(self) -> Space:
+    def _workspace(self) -> Workspace:
         """Return this thread's own space for this geometry."""
-        spaces: dict[tuple[Patches, bool], Space] = _spaces.__dict__.setdefault("by_patches", {})
+        spaces: dict[tuple[Patches, bool], Workspace] = _workspaces.__dict__.setdefault("by_patches", {})
         key = (self.patches, isinstance(self.layer, FISTA))
         if key not in spaces:
-            spaces[key] = Space(*key)
+            spaces[key] = Workspace(*key)
         return spaces[key]
 
 
-def fuse_dense(plan: Plan, arrays: Mapping[str, Array]) -> FusedLoop | None:
+def fuse_dense(plan: Plan, arrays: Mapping[str, Array]) -> DenseStepper | None:
     """Return the loop that computes all units in every step, or None where the network has none."""
     run = plan.graph.network.run
     loop = find_loop(plan.graph) if run.kernel != "array" and run.precision == "float32" else None
-    return FusedLoop(plan, loop, arrays) if loop is not None else None
+    return DenseStepper(plan, loop, arrays) if loop is not None else None

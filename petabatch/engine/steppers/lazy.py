@@ -8,39 +8,39 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from petabatch.engine.steppers.bind import pace
-from petabatch.engine.steppers.dense import FusedLoop, fuse_dense
+from petabatch.engine.steppers.dense import DenseStepper, fuse_dense
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.convolution import crop, paste
 from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
 from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
 from petabatch.kernels.cpu.lazy import state as cpu_lazy_state
 from petabatch.kernels.cpu.lazy import step as cpu_lazy
-from petabatch.kernels.cpu.lazy.threads import Crew, advance_lazily_in_rows, aim_in_rows
+from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows, aim_in_rows
 from petabatch.network.lazy import AWAKE, MOST_ACTIVE, NAME, lazy_loop
 from petabatch.network.loop import Loop
 from petabatch.network.plan import Plan
 from petabatch.variable import Array
 
-_spaces = threading.local()
+_workspaces = threading.local()
 
 
-class Space:
-    """What a thread needs beside the space of `FusedLoop`."""
+class LazyWorkspace:
+    """What a thread needs beside the space of `DenseStepper`."""
 
     def __init__(self, p: Patches, groups: Array) -> None:
         self.features = cpu_lazy_layout.features(p, groups)
         self.filled = 0
         """Which packing of the weights `features` holds."""
-        self.benches: list[cpu_lazy_layout.Bench] = []
+        self.benches: list[cpu_lazy_layout.LazyScratch] = []
 
-    def bench(self, p: Patches, threads: int) -> list[cpu_lazy_layout.Bench]:
+    def bench(self, p: Patches, threads: int) -> list[cpu_lazy_layout.LazyScratch]:
         """Return scratch for this thread and others that help it; made once."""
         while len(self.benches) < threads:
             self.benches.append(cpu_lazy_layout.bench(p))
         return self.benches[:threads]
 
 
-class LazyLoop(FusedLoop):
+class LazyStepper(DenseStepper):
     """The loop's steps for one slice. V is out of date after `run`, until `show`."""
 
     def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array]) -> None:
@@ -50,7 +50,7 @@ class LazyLoop(FusedLoop):
         self.sleep = cpu_lazy_layout.sleep(self.patches, arrays[f"{NAME}/history"].reshape(-1))
         speed = pace(self.layer, self.dt, self.state, None)
         self.e, self.rest = speed.e, speed.rest
-        self.fading = cpu_lazy_layout.fading(self.e, self.rest)
+        self.decay_table = cpu_lazy_layout.decay_table(self.e, self.rest)
         self.most = MOST_ACTIVE if plan.graph.network.run.kernel == "auto" else 1.0
         self.display = plan.graph.network.run.display
         self._known = False
@@ -66,7 +66,7 @@ class LazyLoop(FusedLoop):
     def load_weights(self) -> None:
         """Put the weights in reading order; to be called by each thread when they may have changed."""
         super().load_weights()
-        mine, packings = self._lazy_space(), self._space().packings
+        mine, packings = self._lazy_workspace(), self._workspace().packings
         if mine.filled != packings:
             cpu_lazy_layout.fill(self.weights[0], self.patches, mine.features)
             mine.filled = packings
@@ -77,21 +77,21 @@ class LazyLoop(FusedLoop):
             self._choose()
         if not self.sleeps:
             return super().run(first, last, fresh)
-        space, mine, steps = self._space(), self._lazy_space(), last - first
+        workspace, mine, steps = self._workspace(), self._lazy_workspace(), last - first
         watched, sums = self.watch.due(first, last), np.zeros((steps, 3))
-        crew, beyond = self._crew(), -last % self.display
+        team, beyond = self._crew(), -last % self.display
         if steps > 0:
-            self._begin(fresh, crew)
+            self._begin(fresh, team)
         state = (self.image, self.factor, self.recon, self.error, self.units, self.sleep, mine.features)
-        numbers = (self.cell, self.e, self.rest, self.fading, int(self.age[0]), space.shape)
-        if crew is None:
-            scratch = (space.scratch, mine.bench(self.patches, 1)[0])
+        numbers = (self.cell, self.e, self.rest, self.decay_table, int(self.age[0]), workspace.shape)
+        if team is None:
+            scratch = (workspace.scratch, mine.bench(self.patches, 1)[0])
             age, _ = cpu_lazy.advance_lazily(*state, *numbers, *scratch, steps, beyond, watched, sums)
         else:
-            age = advance_lazily_in_rows(crew, *state, *numbers, steps, beyond, watched, sums)
+            age = advance_lazily_in_rows(team, *state, *numbers, steps, beyond, watched, sums)
         if steps > 0:
             self.age[...] = age
-            crop(self.sleep.filtered, space.shape, self.filtered)
+            crop(self.sleep.filtered, workspace.shape, self.filtered)
             self._behind = True
         else:
             self._compile()
@@ -128,77 +128,93 @@ class LazyLoop(FusedLoop):
         elif not self.sleeps:
             self.age[...] = 0
 
-    def _begin(self, fresh: bool, crew: Crew | None) -> None:
+    def _begin(self, fresh: bool, team: ThreadTeam | None) -> None:
         """Set the state that the steps go on from, if it is not there, and aim."""
         anew = self.age[0] == 0
         if anew:
             self.filtered[...] = 0
         if anew or not self._known:
-            paste(self.filtered, self._space().shape, self.sleep.filtered)
+            paste(self.filtered, self._workspace().shape, self.sleep.filtered)
         if not self._known:
-            self._take_over(crew, anew)
+            self._take_over(team, anew)
         if anew or fresh or not self._known:
-            self._aim(crew)
+            self._aim(team)
             self.sleep.in_vain[0], self._known = 0, True
 
-    def _take_over(self, crew: Crew | None, anew: bool) -> None:
-        state = (anew, self.units, self.sleep, self._space().shape)
-        self._each_tile(crew, lambda tile, _: cpu_lazy_state.take_over(tile, *state))
+    def _take_over(self, team: ThreadTeam | None, anew: bool) -> None:
+        state = (anew, self.units, self.sleep, self._workspace().shape)
+        self._each_tile(team, lambda tile, _: cpu_lazy_state.take_over(tile, *state))
 
-    def _aim(self, crew: Crew | None) -> None:
-        space, mine = self._space(), self._lazy_space()
-        ends = (self.image, self.factor, self.recon, self.cell.signed, self.sleep, mine.features, space.shape)
-        if crew is None:
-            cpu_lazy_motion.aim(*ends, space.scratch, mine.bench(self.patches, 1)[0])
+    def _aim(self, team: ThreadTeam | None) -> None:
+        workspace, mine = self._workspace(), self._lazy_workspace()
+        ends = (
+            self.image,
+            self.factor,
+            self.recon,
+            self.cell.signed,
+            self.sleep,
+            mine.features,
+            workspace.shape,
+        )
+        if team is None:
+            cpu_lazy_motion.aim(*ends, workspace.scratch, mine.bench(self.patches, 1)[0])
         else:
-            aim_in_rows(crew, *ends)
+            aim_in_rows(team, *ends)
 
-    def _crew(self) -> Crew | None:
+    def _crew(self) -> ThreadTeam | None:
         """Return the threads that share this slice, if any do."""
         if self.rows is None:
             return None
-        works, benches = self._space().scratches(self.rows.threads), self._lazy_space()
-        return Crew(self.rows.pool, works, benches.bench(self.patches, self.rows.threads))
+        works, benches = self._workspace().scratches(self.rows.threads), self._lazy_workspace()
+        return ThreadTeam(self.rows.pool, works, benches.bench(self.patches, self.rows.threads))
 
-    def _each_tile(self, crew: Crew | None, work: Callable[[int, int], object]) -> None:
+    def _each_tile(self, team: ThreadTeam | None, work: Callable[[int, int], object]) -> None:
         """Have `work` done for each tile, given its number and that of the thread."""
-        if crew is not None:
-            crew.each_tile(work)
+        if team is not None:
+            team.each_tile(work)
             return
-        for tile in range(len(self._space().scratch.strips)):
+        for tile in range(len(self._workspace().scratch.strips)):
             work(tile, 0)
 
     def _compile(self) -> None:
         """Have the kernels compiled that `show` and `_begin` call, on nothing."""
-        space, mine = self._space(), self._lazy_space()
-        nothing, nowhere = space.shape._replace(ny=0, height=0), space.scratch.strips[:0]
+        workspace, mine = self._workspace(), self._lazy_workspace()
+        nothing, nowhere = workspace.shape._replace(ny=0, height=0), workspace.scratch.strips[:0]
         nobody = self.sleep._replace(lead=np.zeros(1, "f4"), path=np.zeros(0, "f4"), alarm=np.zeros(0, "f4"))
-        own = (nothing, space.scratch._replace(strips=nowhere), mine.bench(self.patches, 1)[0])
+        own = (nothing, workspace.scratch._replace(strips=nowhere), mine.bench(self.patches, 1)[0])
         paste(self.filtered, nothing, nobody.filtered)
         cpu_lazy_state.take_over(0, False, self.units, nobody, nothing)
         ends = (self.image, self.factor, self.recon, self.cell.signed, nobody, mine.features)
         cpu_lazy_motion.aim(*ends, *own)
-        cpu_lazy_state.potentials(0, 0, False, self.units, nobody, mine.features, self.fading, *own)
+        cpu_lazy_state.potentials(0, 0, False, self.units, nobody, mine.features, self.decay_table, *own)
 
     def _write_potentials(self, anew: bool = False) -> None:
-        space, mine, crew = self._space(), self._lazy_space(), self._crew()
-        works = [space.scratch] if crew is None else crew.works
-        benches = mine.bench(self.patches, 1) if crew is None else crew.benches
-        state = (int(self.age[0]), anew, self.units, self.sleep, mine.features, self.fading, space.shape)
+        workspace, mine, team = self._workspace(), self._lazy_workspace(), self._crew()
+        works = [workspace.scratch] if team is None else team.works
+        benches = mine.bench(self.patches, 1) if team is None else team.benches
+        state = (
+            int(self.age[0]),
+            anew,
+            self.units,
+            self.sleep,
+            mine.features,
+            self.decay_table,
+            workspace.shape,
+        )
         self._each_tile(
-            crew, lambda tile, thread: cpu_lazy_state.potentials(tile, *state, works[thread], benches[thread])
+            team, lambda tile, thread: cpu_lazy_state.potentials(tile, *state, works[thread], benches[thread])
         )
         self._behind = False
 
-    def _lazy_space(self) -> Space:
+    def _lazy_workspace(self) -> LazyWorkspace:
         """Return this thread's own space for this geometry."""
-        spaces: dict[Patches, Space] = _spaces.__dict__.setdefault("by_patches", {})
+        spaces: dict[Patches, LazyWorkspace] = _workspaces.__dict__.setdefault("by_patches", {})
         if self.patches not in spaces:
-            spaces[self.patches] = Space(self.patches, self._space().dictionary.groups)
+            spaces[self.patches] = LazyWorkspace(self.patches, self._workspace().dictionary.groups)
         return spaces[self.patches]
 
 
-def fuse(plan: Plan, arrays: Mapping[str, Array]) -> FusedLoop | None:
+def fuse(plan: Plan, arrays: Mapping[str, Array]) -> DenseStepper | None:
     """Return the fused loop of a lane of one slice, or None where the network has none."""
     loop = lazy_loop(plan.graph)
-    return fuse_dense(plan, arrays) if loop is None else LazyLoop(plan, loop, arrays)
+    return fuse_dense(plan, arrays) if loop is None else LazyStepper(plan, loop, arrays)

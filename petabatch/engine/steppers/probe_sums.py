@@ -39,7 +39,7 @@ def of_sums(probe: Probe, loop: Loop, units: int) -> Mapping[str, Weights] | Non
     return None
 
 
-class Watch:
+class LoopProbes:
     """The recordings of a network that its compiled loop makes."""
 
     def __init__(self, plan: Plan, loop: Loop, units: int) -> None:

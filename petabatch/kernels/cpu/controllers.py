@@ -23,7 +23,7 @@ BREAK = 4.0
 follow = njit(nogil=True, error_model="numpy", cache=True)(timescale.follow)
 
 
-class Pace(NamedTuple):
+class StepControl(NamedTuple):
     """How fast the units of a slice move."""
 
     e: np.float32
@@ -44,7 +44,7 @@ class Pace(NamedTuple):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def energy(p: Pace, sums: tuple[float, float, float]) -> float:
+def energy(p: StepControl, sums: tuple[float, float, float]) -> float:
     """Return what the time scale follows, from the sums of a step."""
     return p.weights[0] * sums[0] + p.weights[1] * sums[1] + p.weights[2] * sums[2]
 
@@ -59,7 +59,7 @@ def total(tallies: Any, column: int) -> float:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def rates(c: Cell, p: Pace, seen: float, tallies: Any) -> tuple[Any, Any]:
+def rates(c: Cell, p: StepControl, seen: float, tallies: Any) -> tuple[Any, Any]:
     """Return (e, rest) of the coming step, of ACCELERATED (momentum, step), after energy `seen`."""
     if c.rule == ACCELERATED:
         momentum, step = _accelerated(p, total(tallies, MOVES), total(tallies, TURNS))
@@ -76,7 +76,7 @@ def rates(c: Cell, p: Pace, seen: float, tallies: Any) -> tuple[Any, Any]:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _accelerated(p: Pace, moves: float, turns: float) -> tuple[Any, Any]:
+def _accelerated(p: StepControl, moves: float, turns: float) -> tuple[Any, Any]:
     """See `layers/fista.py`."""
     before, age, change = p.now[0], p.ceiling[0], p.now[0] ** 2 * turns
     step = before * (0.5 if change > moves else GREW)
@@ -88,7 +88,7 @@ def _accelerated(p: Pace, moves: float, turns: float) -> tuple[Any, Any]:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def restart(c: Cell, p: Pace, tallies: Any) -> None:
+def restart(c: Cell, p: StepControl, tallies: Any) -> None:
     """Let the momentum of ACCELERATED start anew where it pointed uphill."""
     if c.rule == ACCELERATED and total(tallies, UPHILL) > 0:
         p.ceiling[0] = 1.0

@@ -23,7 +23,7 @@ from petabatch.kernels.cpu.controllers import (
     SUM,
     TURNS,
     UPHILL,
-    Pace,
+    StepControl,
     energy,
     rates,
     restart,
@@ -133,8 +133,8 @@ def sums_of_step(s: Shape, work: Scratch) -> tuple[float, float, float]:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def advance(
-    image: Any, factor: Any, recon: Any, error: Any, units: Units, weights: Dictionary, c: Cell, p: Pace,
-    fresh: bool, s: Shape, work: Scratch, steps: int, watched: Any, sums: Any,
+    image: Any, factor: Any, recon: Any, error: Any, units: Units, weights: Dictionary, c: Cell,
+    p: StepControl, fresh: bool, s: Shape, work: Scratch, steps: int, watched: Any, sums: Any,
 ) -> None:  # fmt: skip
     """Make `steps` steps of one slice.
 

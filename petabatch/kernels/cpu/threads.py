@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu.controllers import Pace, energy, rates, restart
+from petabatch.kernels.cpu.controllers import StepControl, energy, rates, restart
 from petabatch.kernels.cpu.convolution import crop, join_strips, residual
 from petabatch.kernels.cpu.layout import Dictionary, Scratch, Shape
 from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units
@@ -24,7 +24,8 @@ from petabatch.variable import Array
 
 def advance_rows(
     pool: Executor, image: Array, factor: Any, recon: Array, error: Array, units: Units, weights: Dictionary,
-    c: Cell, p: Pace, fresh: bool, s: Shape, works: list[Scratch], steps: int, watched: Array, sums: Array,
+    c: Cell, p: StepControl, fresh: bool, s: Shape, works: list[Scratch], steps: int, watched: Array,
+    sums: Array,
 ) -> None:  # fmt: skip
     """Do as `cpu.advance` does, on one thread of `pool` for each of `works`."""
     # The drive and the active units are each thread's own; the rest of the scratch space is everybody's.

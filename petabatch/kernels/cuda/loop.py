@@ -11,7 +11,7 @@ from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units
 from petabatch.kernels.cuda import source
-from petabatch.kernels.cuda import tiling as cut
+from petabatch.kernels.cuda import tiling as tiling
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.cuda.device import Device, Kernel, load
 from petabatch.variable import Array
@@ -48,7 +48,7 @@ class LoopKernels:
         self.device, self.patches, self.lanes = device, p, lanes
         limits = device.limits
         self.display = source.display(p, limits) if has_display(cell.rule, choice, tf32) else None
-        self.step = cut.step(p, limits, lanes, tf32) if self.display is None else None
+        self.step = tiling.step(p, limits, lanes, tf32) if self.display is None else None
         if (choice == "display" and self.display is None) or (self.display is None and self.step is None):
             raise ResourceError(
                 f"the {'step' if choice == 'auto' else choice} kernel does not fit this network on this GPU\n"
@@ -146,26 +146,26 @@ class LoopKernels:
         self._product(grid, (512,), args, shared_mem=4 * 32 * 17)
 
     def _one(self, image: Array, recon: Array, error: Array, units: Units, rates: Rates) -> None:
-        cut, lanes, block = self.step, self.lanes, (256,)
-        assert cut is not None
+        tiling, lanes, block = self.step, self.lanes, (256,)
+        assert tiling is not None
         A, V, before = units
-        self._residual((cut.residual, lanes), block, (image, recon, error, self._padded))
+        self._residual((tiling.residual, lanes), block, (image, recon, error, self._padded))
         self._update(
-            (*cut.update, lanes),
+            (*tiling.update, lanes),
             block,
             (
                 *(self._padded, V, A, before if self._rest is None else self._rest.drive),
                 *(self._panels, self._jump(self._panels), *rates),
             ),
-            shared_mem=cut.update_shared,
+            shared_mem=tiling.update_shared,
         )
         if self._rest is not None:
             self._rest.run(units, rates)
         self._reconstruct(
-            (cut.reconstruct, lanes),
+            (tiling.reconstruct, lanes),
             block,
             (A, recon, self._weights, self._jump(self._weights)),
-            shared_mem=cut.reconstruct_shared,
+            shared_mem=tiling.reconstruct_shared,
         )
 
     def _jump(self, weights: Array) -> np.int32:

@@ -9,7 +9,7 @@ import pytest
 
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.bind import numbers
-from petabatch.engine.steppers.cuda import GpuLoop
+from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.errors import ResourceError
 from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cuda import source
@@ -20,7 +20,7 @@ from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.report.kernels import kernels
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Moment
+from petabatch.spec.parts import StepContext
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
 from support.loops import plain
 from support.sparse_coding import CODES, SCALES, network
@@ -31,7 +31,7 @@ emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 def saved(wanted: Network, device: Any = None) -> dict[str, np.ndarray]:
     """Return all arrays at the end of a run, which on a GPU must have been made by its kernels."""
     engine = Engine(schedule(build(wanted)), Serial(), 1, device)
-    assert device is None or isinstance(engine.lanes[0].fused, GpuLoop)
+    assert device is None or isinstance(engine.lanes[0].fused, CudaStepper)
     engine.start()
     for _ in engine.run():
         pass
@@ -95,7 +95,7 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")
         rest.drive[...] = drive.reshape(lanes, -1)
         rest.run(Units(mine["A"], mine["A_before"], mine["drive_before"]), (mine["step"], mine["age"]))
-        layer.update(Moment(step, 1.0, range(lanes), 0, np, 9), state, [drive], A.copy(), A)
+        layer.update(StepContext(step, 1.0, range(lanes), 0, np, 9), state, [drive], A.copy(), A)
         for name, values in {**state, "A": A}.items():
             np.testing.assert_allclose(mine[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
 

@@ -12,7 +12,7 @@ from petabatch.engine.gpu.graphs import Steps
 from petabatch.layers import LCA, GaussianNoise, Input, LeakyIntegrator, Linear, Mask, Product, Rectified
 from petabatch.network.graph import build
 from petabatch.spec.network import LayerOutput, Network, Output, Run
-from petabatch.spec.parts import Layer, Moment
+from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.schedule import Every
 from support.gpu_emulation import EmulatedGpu
 from support.gpu_runs import assert_near, simulate
@@ -80,17 +80,17 @@ def test_layers_of_a_level_are_side_by_side_and_levels_one_after_the_other() -> 
     done: dict[str, tuple[int, dict[int, int]]] = {}
 
     def operation(name: str) -> Any:
-        def operate(now: Moment) -> None:
+        def operate(ctx: StepContext) -> None:
             stream: Stream = current()
             done[name] = stream.ptr, stream.touch()
 
         return operate
 
     steps = Steps(device, graph, [[operation(name) for name in level] for level in graph.order])
-    moment = Moment(1, 1.0, range(3), 1, np, 5)
+    moment = StepContext(1, 1.0, range(3), 1, np, 5)
     for step in range(1, 40):
         before = dict(done)
-        steps(Moment(step, moment.dt, moment.slices, moment.seed, moment.xp, moment.display))
+        steps(StepContext(step, moment.dt, moment.slices, moment.seed, moment.xp, moment.display))
         order = [(name, number) for number, level in enumerate(graph.order) for name in level]
         assert {number for _, number in order} == {0, 1, 2, 3}
         for name, level in order:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.dense import FusedLoop
+from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.layers import (
     BaseTimeScale,
 )
@@ -30,7 +30,7 @@ def arrays_of(one: Network, threads: int = 1) -> dict[str, np.ndarray]:
     return simulate(one, threads)[0].state.saved()
 
 
-def fused(one: Network) -> FusedLoop | None:
+def fused(one: Network) -> DenseStepper | None:
     return Engine(schedule(build(one)), Serial(), 1).lanes[0].fused
 
 
@@ -50,13 +50,13 @@ def test_a_compiled_layer_agrees_with_its_own_update(code: str, features: int, m
 def test_energy_of_every_step_changes_no_bit_and_stops_no_loop(
     code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls, run = [], FusedLoop.run
+    calls, run = [], DenseStepper.run
 
-    def counted(self: FusedLoop, first: int, last: int, fresh: bool) -> np.ndarray:
+    def counted(self: DenseStepper, first: int, last: int, fresh: bool) -> np.ndarray:
         calls.append(last - first)
         return run(self, first, last, fresh)
 
-    monkeypatch.setattr(FusedLoop, "run", counted)
+    monkeypatch.setattr(DenseStepper, "run", counted)
     seen = arrays_of(network(code, Every(1), slices=1))
     assert [steps for steps in calls if steps] == [20, 20, 20]
     assert_same(seen, arrays_of(network(code, slices=1)))

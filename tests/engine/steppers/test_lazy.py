@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.lazy import LazyLoop
+from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.errors import ParamsError
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.layout import shape
@@ -22,7 +22,7 @@ from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
 from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
 from petabatch.kernels.cpu.lazy import state as cpu_lazy_state
 from petabatch.kernels.cpu.lazy import step as cpu_lazy
-from petabatch.kernels.cpu.lazy.threads import Crew, advance_lazily_in_rows
+from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows
 from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cpu.simd import operations, pair_operations
 from petabatch.layers import LCA
@@ -69,7 +69,7 @@ class Lazy:
         self.features = cpu_lazy_layout.features(p, case.packed().groups)
         cpu_lazy_layout.fill(case.weights, p, self.features)
         self.e = np.float32(case.decay)
-        self.t = cpu_lazy_layout.fading(self.e, 1 - self.e)
+        self.t = cpu_lazy_layout.decay_table(self.e, 1 - self.e)
         history = np.zeros(cpu_lazy_layout.kept_units(p), "f4")
         self.sleep, self.age, self.computed = cpu_lazy_layout.sleep(p, history), 0, 0
         self.take_over()
@@ -287,8 +287,8 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(threads: in
     benches = [together.bench, *(cpu_lazy_layout.bench(many_tiles) for _ in range(threads - 1))]
     sums = np.zeros((9, 3))
     with ThreadPoolExecutor(threads) as pool:
-        crew = Crew(pool, works, benches)
-        together.age = advance_lazily_in_rows(crew, *together.arguments(), 9, 0, np.ones(9, bool), sums)
+        team = ThreadTeam(pool, works, benches)
+        together.age = advance_lazily_in_rows(team, *together.arguments(), 9, 0, np.ones(9, bool), sums)
     np.testing.assert_array_equal(alone.run(9, watched=True), sums)
     assert_same_bits(together.state(), alone.state())
 
@@ -355,7 +355,7 @@ def lazily(data: np.ndarray, **keys: Any) -> Network:
 def test_a_lazy_run_agrees_with_the_reference(mode: str) -> None:
     data = images(3)
     engine, found = simulate(lazily(data, mode=mode))
-    assert isinstance(engine.lanes[0].fused, LazyLoop)
+    assert isinstance(engine.lanes[0].fused, LazyStepper)
     expected = simulate(lca_network(data, mode=mode, kernel="array"))[1]
     assert found.keys() == expected.keys()
     for path, values in expected.items():

@@ -172,7 +172,7 @@ def test_a_nan_in_the_image_reaches_the_activity() -> None:
     np.testing.assert_array_equal(np.isnan(A), np.isnan(V))
 
 
-whole_pieces = geometry.link((5, 6, 7), (10, 12, 4), (8, 4), True).patches
+whole_pieces = geometry.make_link((5, 6, 7), (10, 12, 4), (8, 4), True).patches
 
 
 @some

@@ -26,7 +26,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu.layout import PIECE, Scratch, Shape
-from petabatch.kernels.cpu.lazy.layout import BLOCK, FEATURES, Bench, Features, Sleep, first_row
+from petabatch.kernels.cpu.lazy.layout import BLOCK, FEATURES, Features, LazyScratch, LazyState, first_row
 from petabatch.kernels.cpu.rules import FAST, Cell
 from petabatch.kernels.cpu.simd import operations, pair_operations
 
@@ -44,7 +44,7 @@ product_add, sum_of, _ = pair_operations(PIECE)
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def filter_rows(
     image: Any, factor: Any, recon: Any, begin: int, end: int, e: Any, rest: Any, ahead: Any, s: Shape,
-    error: Any, state: Sleep, change: Any,
+    error: Any, state: LazyState, change: Any,
 ) -> None:  # fmt: skip
     """Write rows begin .. end of the error image and bring F up to date with them; c grows by `ahead`."""
     for y in range(begin, end):
@@ -174,7 +174,7 @@ def room_to_sleep(u: Any, product: Any, norm: Any, path: Any, length: int, c: Ce
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def set_direction(
-    image: Any, factor: Any, recon: Any, state: Sleep, s: Shape, work: Scratch, own: Bench
+    image: Any, factor: Any, recon: Any, state: LazyState, s: Shape, work: Scratch, own: LazyScratch
 ) -> None:
     """Let D be the way from F to the error, and wake everybody; slopes are then to be set on all tiles."""
     for y in range(s.height):
@@ -193,7 +193,7 @@ def set_direction(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def set_slopes(
-    tile: int, signed: bool, state: Sleep, weights: Features, s: Shape, work: Scratch, own: Bench
+    tile: int, signed: bool, state: LazyState, weights: Features, s: Shape, work: Scratch, own: LazyScratch
 ) -> None:
     """Write the slopes of all units of a tile; of units with thresholds on both sides their size."""
     start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
@@ -212,8 +212,8 @@ def set_slopes(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def aim(
-    image: Any, factor: Any, recon: Any, signed: bool, state: Sleep, weights: Features, s: Shape,
-    work: Scratch, own: Bench,
+    image: Any, factor: Any, recon: Any, signed: bool, state: LazyState, weights: Features, s: Shape,
+    work: Scratch, own: LazyScratch,
 ) -> None:  # fmt: skip
     """Choose D and wake everybody; changes nothing that results depend on."""
     set_direction(image, factor, recon, state, s, work, own)

@@ -32,7 +32,7 @@ class Features(NamedTuple):
     """For the reconstruction, as in `Dictionary`."""
 
 
-class Sleep(NamedTuple):
+class LazyState(NamedTuple):
     """What a slice needs beside its layers' state.
 
     What is kept for each unit lies as it is read, feature by feature: `[chunks * nf * chunk]`, where
@@ -59,7 +59,7 @@ class Sleep(NamedTuple):
     """What slope c + path reaches when a unit is to be computed again."""
 
 
-class Due(NamedTuple):
+class DueUnits(NamedTuple):
     """Units of a chunk that are computed together, and what is known of each."""
 
     place: Array
@@ -76,7 +76,7 @@ class Due(NamedTuple):
     """First slope c + path, then the alarm."""
 
 
-class Bench(NamedTuple):
+class LazyScratch(NamedTuple):
     """Scratch of one thread beside `Scratch`; `change` is shared by threads that share a slice."""
 
     change: Array
@@ -87,22 +87,22 @@ class Bench(NamedTuple):
     """Products of LINE features with all patches of a chunk."""
     marks: Array
     """Bits that say which units of a chunk are active, uint64 `[chunk, words]`."""
-    due: Due
+    due: DueUnits
     """Units that are computed together."""
 
 
-class Fading(NamedTuple):
+class DecayTable(NamedTuple):
     """Powers of e by age, float32 `[ages]`."""
 
     fade: Array
     gain: Array
 
 
-def fading(e: np.float32, rest: np.float32) -> Fading:
+def decay_table(e: np.float32, rest: np.float32) -> DecayTable:
     """Return the powers of e down to about e^-10, where H is rescaled."""
     ages = max(1, int(-10 / np.log(float(e))))
     powers = float(e) ** np.arange(ages + 1)
-    return Fading(powers.astype(np.float32), (float(rest) / powers).astype(np.float32))
+    return DecayTable(powers.astype(np.float32), (float(rest) / powers).astype(np.float32))
 
 
 def features(p: Patches, groups: Array) -> Features:
@@ -124,10 +124,10 @@ def kept_units(p: Patches) -> int:
     return -(-s.ny // s.tile) * -(-(s.tile * s.nx) // s.chunk) * s.features * s.chunk
 
 
-def sleep(p: Patches, history: Array) -> Sleep:
+def sleep(p: Patches, history: Array) -> LazyState:
     """Return the state of a slice in which nobody sleeps, with `history` of `kept_units`."""
     padded, units = p.y.padded * shape(p).pitch + PIECE, history.shape
-    return Sleep(
+    return LazyState(
         filtered=np.zeros(padded, np.float32),
         history=history,
         code=np.zeros(units, np.float32),
@@ -146,10 +146,10 @@ def first_row(tile: int, place: int, s: Shape) -> Any:
     return (tile * -(-(s.tile * s.nx) // s.chunk) + place // s.chunk) * s.features
 
 
-def bench(p: Patches) -> Bench:
+def bench(p: Patches) -> LazyScratch:
     """Return the scratch of one thread."""
     s = shape(p)
-    return Bench(
+    return LazyScratch(
         np.zeros(p.y.padded * s.pitch, np.float32),
         np.zeros(s.pitch, np.float32),
         np.zeros((LINE, s.chunk + BLOCK), np.float32),
@@ -158,8 +158,8 @@ def bench(p: Patches) -> Bench:
     )
 
 
-def due(chunk: int) -> Due:
+def due(chunk: int) -> DueUnits:
     """Return room for TOGETHER units and those of one more feature."""
     room = TOGETHER + chunk + BLOCK
     places, numbers = (np.zeros((n, room), kind) for n, kind in ((3, np.uint64), (6, np.float32)))
-    return Due(*places, *numbers)
+    return DueUnits(*places, *numbers)

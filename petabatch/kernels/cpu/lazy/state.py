@@ -6,15 +6,23 @@ from numba import njit
 
 from petabatch.kernels.cpu.layout import Scratch, Shape
 from petabatch.kernels.cpu.lazy.bound import all_products
-from petabatch.kernels.cpu.lazy.layout import FEATURES, LINE, Bench, Fading, Features, Sleep, first_row
+from petabatch.kernels.cpu.lazy.layout import (
+    FEATURES,
+    LINE,
+    DecayTable,
+    Features,
+    LazyScratch,
+    LazyState,
+    first_row,
+)
 from petabatch.kernels.cpu.lazy.units import potential
 from petabatch.kernels.cpu.rules import Units
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def potentials(
-    tile: int, age: int, anew: bool, units: Units, state: Sleep, weights: Features, t: Fading, s: Shape,
-    work: Scratch, own: Bench,
+    tile: int, age: int, anew: bool, units: Units, state: LazyState, weights: Features, t: DecayTable,
+    s: Shape, work: Scratch, own: LazyScratch,
 ) -> None:  # fmt: skip
     """Write V of all units of a tile, with the bits it had in the step; if told to, begin anew from it."""
     start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
@@ -38,7 +46,7 @@ def potentials(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def take_over(tile: int, anew: bool, units: Units, state: Sleep, s: Shape) -> None:
+def take_over(tile: int, anew: bool, units: Units, state: LazyState, s: Shape) -> None:
     """Read the activity of a tile, and begin from its potentials if told to."""
     begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
     nf = s.features
@@ -53,7 +61,7 @@ def take_over(tile: int, anew: bool, units: Units, state: Sleep, s: Shape) -> No
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def hand_over(tile: int, units: Units, state: Sleep, s: Shape) -> None:
+def hand_over(tile: int, units: Units, state: LazyState, s: Shape) -> None:
     """Write the activity of a tile."""
     begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
     nf = s.features

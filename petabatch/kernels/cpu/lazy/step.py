@@ -26,7 +26,14 @@ from petabatch.kernels.cpu.controllers import ACTIVE, SUM, sum_squares, total
 from petabatch.kernels.cpu.convolution import join_strips, synthesize
 from petabatch.kernels.cpu.layout import Scratch, Shape
 from petabatch.kernels.cpu.lazy.bound import aim, filter_rows, products, walk, worth_aiming
-from petabatch.kernels.cpu.lazy.layout import TOGETHER, Bench, Fading, Features, Sleep, first_row
+from petabatch.kernels.cpu.lazy.layout import (
+    TOGETHER,
+    DecayTable,
+    Features,
+    LazyScratch,
+    LazyState,
+    first_row,
+)
 from petabatch.kernels.cpu.lazy.state import hand_over
 from petabatch.kernels.cpu.lazy.units import list_due, list_marked, update_due
 from petabatch.kernels.cpu.rules import Cell, Units
@@ -36,8 +43,8 @@ _ZERO = np.float32(0)
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def wake_tile(
-    tile: int, age: int, rescale: bool, look: bool, state: Sleep, weights: Features, c: Cell, t: Fading,
-    s: Shape, work: Scratch, own: Bench,
+    tile: int, age: int, rescale: bool, look: bool, state: LazyState, weights: Features, c: Cell,
+    t: DecayTable, s: Shape, work: Scratch, own: LazyScratch,
 ) -> tuple[int, int]:  # fmt: skip
     """Compute the units of a tile that are due, write its strip, return how many were due and are active.
 
@@ -87,9 +94,9 @@ def look_back(error: Any, tallies: Any, sums: Any) -> None:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def advance_lazily(
-    image: Any, factor: Any, recon: Any, error: Any, units: Units, state: Sleep, weights: Features, c: Cell,
-    e: Any, rest: Any, t: Fading, age: int, s: Shape, work: Scratch, own: Bench, steps: int, beyond: int,
-    watched: Any, sums: Any,
+    image: Any, factor: Any, recon: Any, error: Any, units: Units, state: LazyState, weights: Features,
+    c: Cell, e: Any, rest: Any, t: DecayTable, age: int, s: Shape, work: Scratch, own: LazyScratch,
+    steps: int, beyond: int, watched: Any, sums: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """Make `steps` steps of one slice, which goes on for `beyond` more; arguments as in `cpu.advance`.
 

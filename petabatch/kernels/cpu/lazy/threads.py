@@ -10,17 +10,17 @@ from typing import Any
 from petabatch.kernels.cpu.convolution import join_strips
 from petabatch.kernels.cpu.layout import Scratch, Shape
 from petabatch.kernels.cpu.lazy.bound import filter_rows, set_direction, set_slopes, worth_aiming
-from petabatch.kernels.cpu.lazy.layout import Bench, Fading, Features, Sleep
+from petabatch.kernels.cpu.lazy.layout import DecayTable, Features, LazyScratch, LazyState
 from petabatch.kernels.cpu.lazy.state import hand_over
 from petabatch.kernels.cpu.lazy.step import look_back, wake_tile
 from petabatch.kernels.cpu.rules import Cell, Units
 from petabatch.variable import Array
 
 
-class Crew:
+class ThreadTeam:
     """Threads that work on one slice together, each with scratch of its own beside what they share."""
 
-    def __init__(self, pool: Executor, works: list[Scratch], benches: list[Bench]) -> None:
+    def __init__(self, pool: Executor, works: list[Scratch], benches: list[LazyScratch]) -> None:
         self.pool, self.threads, self.common = pool, len(works), works[0]
         self.works = [
             works[0]._replace(active=work.active, values=work.values, ends=work.ends) for work in works
@@ -52,38 +52,38 @@ class Crew:
 
 
 def aim_in_rows(
-    crew: Crew, image: Array, factor: Any, recon: Array, signed: bool, state: Sleep, weights: Features,
-    s: Shape,
+    team: ThreadTeam, image: Array, factor: Any, recon: Array, signed: bool, state: LazyState,
+    weights: Features, s: Shape,
 ) -> None:  # fmt: skip
     """Do as `cpu_lazy_motion.aim` does, on all threads of a crew."""
-    set_direction(image, factor, recon, state, s, crew.common, crew.benches[0])
+    set_direction(image, factor, recon, state, s, team.common, team.benches[0])
 
     def slopes(tile: int, thread: int) -> None:
-        set_slopes(tile, signed, state, weights, s, crew.works[thread], crew.benches[thread])
+        set_slopes(tile, signed, state, weights, s, team.works[thread], team.benches[thread])
 
-    crew.each_tile(slopes)
+    team.each_tile(slopes)
 
 
 def advance_lazily_in_rows(
-    crew: Crew, image: Array, factor: Any, recon: Array, error: Array, units: Units, state: Sleep,
-    weights: Features, c: Cell, e: Any, rest: Any, t: Fading, age: int, s: Shape, steps: int, beyond: int,
+    team: ThreadTeam, image: Array, factor: Any, recon: Array, error: Array, units: Units, state: LazyState,
+    weights: Features, c: Cell, e: Any, rest: Any, t: DecayTable, age: int, s: Shape, steps: int, beyond: int,
     watched: Array, sums: Array,
 ) -> int:  # fmt: skip
     """Do as `cpu_lazy.advance_lazily` does, on all threads of a crew; return the age."""
 
     def filter_error(ahead: Any, thread: int) -> None:
-        rows = crew.rows(thread, s)
-        filter_rows(image, factor, recon, *rows, e, rest, ahead, s, error, state, crew.benches[0].change)
+        rows = team.rows(thread, s)
+        filter_rows(image, factor, recon, *rows, e, rest, ahead, s, error, state, team.benches[0].change)
 
     def wake(step: int, rescale: bool, tiles: Iterator[int], thread: int) -> int:
-        silent, look, own = 0, bool(watched[step]), (s, crew.works[thread], crew.benches[thread])
+        silent, look, own = 0, bool(watched[step]), (s, team.works[thread], team.benches[thread])
         for tile in tiles:
             due, active = wake_tile(tile, age, rescale, look, state, weights, c, t, *own)
             silent += due - active
         return silent
 
     def join(thread: int) -> None:
-        join_strips(crew.common.strips, *crew.rows(thread, s), s, recon)
+        join_strips(team.common.strips, *team.rows(thread, s), s, recon)
 
     def join_and_filter(ahead: Any, thread: int) -> None:
         # A thread's rows of the error need no other rows of the reconstruction.
@@ -97,19 +97,19 @@ def advance_lazily_in_rows(
 
     for step in range(steps):
         if step == 0:
-            crew.together(partial(filter_error, lead_on()))
+            team.together(partial(filter_error, lead_on()))
         rescale = age == t.fade.size - 1
         age = 1 if rescale else age + 1
-        silent, left = crew.together(partial(wake, step, rescale, crew.tiles())), steps - step - 1
+        silent, left = team.together(partial(wake, step, rescale, team.tiles())), steps - step - 1
         state.in_vain[0] += silent
         if watched[step]:
-            look_back(error, crew.common.tallies, sums[step])
+            look_back(error, team.common.tallies, sums[step])
         if worth_aiming(state.in_vain[0], silent, left + beyond, units.A.size):
-            crew.together(join)
-            aim_in_rows(crew, image, factor, recon, c.signed, state, weights, s)
-            crew.together(partial(filter_error, lead_on()))
+            team.together(join)
+            aim_in_rows(team, image, factor, recon, c.signed, state, weights, s)
+            team.together(partial(filter_error, lead_on()))
             state.in_vain[0] = -units.A.size
         else:
-            crew.together(partial(join_and_filter, lead_on()) if left else join)
-    crew.each_tile(lambda tile, thread: hand_over(tile, units, state, s))
+            team.together(partial(join_and_filter, lead_on()) if left else join)
+    team.each_tile(lambda tile, thread: hand_over(tile, units, state, s))
     return age

@@ -9,7 +9,14 @@ from numba import njit
 from petabatch.kernels.cpu.convolution import join_strips, synthesize
 from petabatch.kernels.cpu.layout import Scratch, Shape
 from petabatch.kernels.cpu.lazy.bound import filter_rows, products, walk
-from petabatch.kernels.cpu.lazy.layout import TOGETHER, Bench, Fading, Features, Sleep, first_row
+from petabatch.kernels.cpu.lazy.layout import (
+    TOGETHER,
+    DecayTable,
+    Features,
+    LazyScratch,
+    LazyState,
+    first_row,
+)
 from petabatch.kernels.cpu.lazy.units import list_due, list_marked, update_due
 from petabatch.kernels.cpu.rules import Cell
 
@@ -19,8 +26,8 @@ NOTHING, ERROR, ALARMS, DRIVE, UPDATE, RECONSTRUCTION = range(6)
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def part_of_step(
-    last: int, image: Any, factor: Any, recon: Any, error: Any, state: Sleep, weights: Features, c: Cell,
-    e: Any, rest: Any, t: Fading, age: int, s: Shape, work: Scratch, own: Bench,
+    last: int, image: Any, factor: Any, recon: Any, error: Any, state: LazyState, weights: Features, c: Cell,
+    e: Any, rest: Any, t: DecayTable, age: int, s: Shape, work: Scratch, own: LazyScratch,
 ) -> None:  # fmt: skip
     """Make a step as far as `last`, on a state that is not to be used for more."""
     if last < ERROR:

@@ -9,7 +9,7 @@ from numba import njit
 
 from petabatch.kernels.cpu.layout import WORD, Scratch, Shape
 from petabatch.kernels.cpu.lazy.bound import room_to_sleep
-from petabatch.kernels.cpu.lazy.layout import Due, Fading, Features, Sleep
+from petabatch.kernels.cpu.lazy.layout import DecayTable, DueUnits, Features, LazyState
 from petabatch.kernels.cpu.rules import Cell, transfer
 from petabatch.kernels.cpu.simd import lowest_bit, pair_operations
 
@@ -20,7 +20,9 @@ _, _, reached = pair_operations(WORD)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def list_due(n: int, f: int, count: int, base: int, row: int, state: Sleep, s: Shape, due: Due) -> int:
+def list_due(
+    n: int, f: int, count: int, base: int, row: int, state: LazyState, s: Shape, due: DueUnits
+) -> int:
     """List the units of a feature whose alarm is reached, from entry `n` on; return the entry after.
 
     The chunk has `count` positions from `base` on, `row` is its first row.
@@ -46,8 +48,8 @@ def potential(product: Any, history: Any, fade: Any) -> Any:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def update_due(
-    count: int, first: int, age: int, state: Sleep, weights: Features, c: Cell, t: Fading, due: Due,
-    marks: Any,
+    count: int, first: int, age: int, state: LazyState, weights: Features, c: Cell, t: DecayTable,
+    due: DueUnits, marks: Any,
 ) -> None:  # fmt: skip
     """Update `count` units of which products are known, set alarms, and mark who is active.
 
