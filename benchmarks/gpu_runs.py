@@ -22,7 +22,7 @@ from petabatch import (
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu.device import choose
 from petabatch.errors import StoppedEarly
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.results import open as open_results

@@ -23,7 +23,7 @@ import numpy as np
 from petabatch.connections import Conv
 from petabatch.engine.engine import Engine
 from petabatch.layers import FISTA, LCA, HeavyBall, Input, KneeTimeScale
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.network.sparse_coding import sparse_coding
 from petabatch.parallel.comm import Serial

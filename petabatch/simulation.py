@@ -14,7 +14,7 @@ from petabatch.engine.gpu.device import choose
 from petabatch.engine.split import Split
 from petabatch.errors import ParamsError, RunDirectoryError
 from petabatch.logs import log, silence, to_file
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint

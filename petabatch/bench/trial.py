@@ -11,7 +11,7 @@ import numpy as np
 
 from petabatch.engine.engine import Engine
 from petabatch.geometry import Patches
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.loop import Loop, find_loop
 from petabatch.network.plan import Plan, multiply_adds, schedule
 from petabatch.parallel.comm import Serial

@@ -9,7 +9,7 @@ from petabatch.geometry import GeometryError, Link, make_link, weight_shape
 from petabatch.kernels.array import ArrayKernels
 from petabatch.learning.revive import Revive
 from petabatch.spec.model import Count, NonNegative, OneOf
-from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.spec.parts import Connection, Layer, Operation, WeightOwner, Wiring
 from petabatch.spec.weights import Initial, Learning, Normalize
 from petabatch.variable import Array, Border, Variable
 
@@ -39,6 +39,16 @@ class Conv(Connection):
     revive: Revive | None = None
     """`{ after = 50 }`: features that were not active in so many updates start again, as `init` says, or
     with another: `{ after = 50, init = { ... } }`. For shared weights, one-to-many or one-to-one."""
+
+    @property
+    def operation(self) -> Operation:
+        """Forward through the weights."""
+        return "forward"
+
+    @property
+    def owner(self) -> WeightOwner:
+        """Itself."""
+        return self
 
     def link(self, layers: Mapping[str, Layer]) -> Link:
         """Return the link between the two layers; raises GeometryError when they do not go together."""

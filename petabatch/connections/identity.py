@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from petabatch.kernels.array import ArrayKernels
-from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 from petabatch.variable import Array, Border
 
 
@@ -14,6 +14,11 @@ class Identity(Connection):
     """Delivers the pre layer's activity as it is, times `strength` (the original's Ident and Rescale)."""
 
     type: Literal["identity"] = "identity"
+
+    @property
+    def operation(self) -> Operation:
+        """A copy."""
+        return "copy"
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]

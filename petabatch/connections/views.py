@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from petabatch.connections.conv import Conv, carry
+from petabatch.connections.conv import carry
 from petabatch.geometry import GeometryError
 from petabatch.kernels.array import ArrayKernels
-from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 from petabatch.variable import Array, Border
 
 
@@ -16,13 +16,22 @@ class _View(Connection):
     of: str
     """The connection that owns the weights."""
 
+    @property
+    def borrows(self) -> str:
+        return self.of
+
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:
-        owner = connections.get(self.of)
-        if not isinstance(owner, Conv):
-            owners = sorted(name for name, c in connections.items() if isinstance(c, Conv))
-            report("of", "this is not a connection with weights of its own", found=self.of, choices=owners)
+        owners = {name: c.owner for name, c in connections.items() if c.owner is not None}
+        owner = owners.get(self.of)
+        if owner is None:
+            report(
+                "of",
+                "this is not a connection with weights of its own",
+                found=self.of,
+                choices=sorted(owners),
+            )
             return None
         if owner.pre not in layers or owner.post not in layers:
             return None  # reported for the owner
@@ -30,7 +39,7 @@ class _View(Connection):
             link = owner.link(layers)
         except GeometryError:
             return None  # reported for the owner
-        link = link.transposed if isinstance(self, Transpose) else link
+        link = link.transposed if self.operation == "transposed" else link
         pre, post = layers[self.pre], layers[self.post]
         if (pre.shape, post.shape) != link.shapes:
             report(
@@ -67,11 +76,20 @@ class Clone(_View):
     error: str | None = None
     """Layer multiplied with the pre layer, shaped like the post layer."""
 
+    @property
+    def operation(self) -> Operation:
+        """Forward through the weights."""
+        return "forward"
+
+    @property
+    def learns_against(self) -> str | None:
+        """The layer named by `error`."""
+        return self.error
+
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:
         """Check the geometry, and that there is something to learn."""
-        owner = connections.get(self.of)
         if self.error is not None:
             if self.error not in layers:
                 report("error", "there is no layer of this name", found=self.error, choices=sorted(layers))
@@ -82,7 +100,8 @@ class Clone(_View):
                     found=f"{self.error} {list(layers[self.error].shape)}",
                     expected=f"{self.post} {list(layers[self.post].shape)}",
                 )
-            if isinstance(owner, Conv) and owner.learn is None:
+            owner = connections[self.of].owner if self.of in connections else None
+            if owner is not None and owner.learn is None:
                 report("error", f"the weights of {self.of} do not learn", expected=f"`learn` in {self.of}")
         return super().wire(layers, connections, report)
 
@@ -91,3 +110,8 @@ class Transpose(_View):
     """Carries activity through the weights of connection `of` from its post side to its pre side."""
 
     type: Literal["transpose"] = "transpose"
+
+    @property
+    def operation(self) -> Operation:
+        """The other way through the weights."""
+        return "transposed"

@@ -1,12 +1,16 @@
-"""What lies around the part of an image that a layer shows: the border of layers with `border = "image"`."""
+"""Images: their readers, what a lane shows of them, and the margins beyond a layer's edge."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from petabatch.engine.backend import Backend
+from petabatch.engine.history import History
 from petabatch.errors import InputError
-from petabatch.layers import Input
 from petabatch.network.graph import Graph
+from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
@@ -21,9 +25,9 @@ class ImageReader:
     """
 
     def __init__(self, graph: Graph, name: str, blocking_io: BlockingIO) -> None:
-        layer, run = graph.network.layers[name], graph.network.run
-        assert isinstance(layer, Input)
-        self.layer, self.name, self._errands = layer, name, blocking_io
+        layer, run = graph.network.layers[name].images, graph.network.run
+        assert layer is not None
+        self.layer, self.name, self._blocking_io = layer, name, blocking_io
         self.y, self.x = margins(graph, name) if layer.border == "image" else (0, 0)
         ny, nx, nf = layer.shape
         self.shape = (ny + 2 * self.y, nx + 2 * self.x, nf)
@@ -39,7 +43,7 @@ class ImageReader:
 
     def around(self, number: int, item: int) -> np.ndarray:
         """Return it with its margin; raises InputError when the source cannot give one."""
-        with self._errands:
+        with self._blocking_io:
             image = self._read(number, item)
         if (self.y or self.x) and image.shape != self.shape:
             raise InputError(
@@ -74,6 +78,35 @@ class ImageMargin:
             images = [self._images.around(number, item) for number in self._now.slices]
             self._seen[item] = self._now.xp.asarray(np.stack(images), self._dtype)
         return self._seen[item]
+
+
+def image_margins(plan: Plan, readers: Mapping[str, ImageReader], ctx: StepContext) -> dict[str, ImageMargin]:
+    """Return the margins of the layers whose border is their image, for the slices of a lane."""
+    precision = plan.graph.network.run.precision
+    return {
+        name: ImageMargin(readers[name], ctx, precision)
+        for name, layer in plan.inputs.items()
+        if layer.border == "image"
+    }
+
+
+class LaneImages:
+    """The images that the slices of a lane are shown."""
+
+    def __init__(self, plan: Plan, histories: Mapping[str, History], slices: range, backend: Backend) -> None:
+        self._inputs, self._display = plan.inputs, plan.graph.network.run.display
+        self._histories, self._slices, self._backend = histories, slices, backend
+
+    def new_at(self, step: int) -> bool:
+        """Say whether an image is new at `step`."""
+        return any(layer.item(step, self._display) is not None for layer in self._inputs.values())
+
+    def show(self, step: int) -> None:
+        """Have the images read that are new at `step`."""
+        for name, layer in self._inputs.items():
+            item = layer.item(step, self._display)
+            if item is not None:
+                self._backend.show(name, self._slices, item, self._histories[name].at(step))
 
 
 def margins(graph: Graph, layer: str) -> tuple[int, int]:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from petabatch.engine.gpu.download import Outlet
+from petabatch.engine.backend import Backend
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
-from petabatch.engine.split import Split
-from petabatch.engine.steppers.cuda import CudaStepper
-from petabatch.engine.steppers.dense import DenseStepper
-from petabatch.engine.steppers.lazy import LazyStepper
+from petabatch.engine.steppers import Stepper
 from petabatch.network.plan import Plan
 from petabatch.network.until import QUANTITY, certificate
 from petabatch.variable import Array, host
@@ -23,26 +20,18 @@ class Observer:
         self,
         plan: Plan,
         signals: Signals,
-        fused: DenseStepper | CudaStepper | None,
+        stepper: Stepper,
         recorder: Recorder,
         lanes: slice,
-        split: Split | None = None,
-        outlet: Outlet | None = None,
+        backend: Backend,
     ) -> None:
-        """Write to `recorder`: by `outlet` what is on a GPU."""
-        self.outlet = outlet
-        self.plan, self.signals, self.fused, self.split = plan, signals, fused, split
-        self.recorder, self.lanes = recorder, lanes
+        self.plan, self.signals, self.stepper = plan, signals, stepper
+        self.recorder, self.lanes, self._backend = recorder, lanes, backend
 
     @property
     def watched(self) -> Collection[int]:
-        """The recordings that the fused loop makes by itself."""
-        return self.fused.watch.recordings if self.fused is not None else ()
-
-    def show(self) -> None:
-        """Bring the arrays up to date of which the loop needs less than others may want to see."""
-        if isinstance(self.fused, LazyStepper):
-            self.fused.show()
+        """The recordings that the stepper makes by itself."""
+        return self.stepper.probes.recordings
 
     def record(self, step: int) -> None:
         """Write what is due at the end of `step` to the recorder."""
@@ -59,17 +48,13 @@ class Observer:
             else:
                 layer = kind == "layers"
                 values = self.variable(name, quantity, step) if layer else self.signals.arrays[recording.key]
-                if self.outlet is None:
-                    row[...] = host(values).reshape(row.shape)
-                else:
-                    self.recorder.arriving.append(self.outlet.send(index, values, row))
+                self._backend.record(index, values, row, self.recorder.arriving)
 
     def measure(self, probe: str, step: int) -> Mapping[str, Array]:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""
         measure, view = self.plan.graph.network.probes[probe], _View(self, step)
-        if self.split is not None:
-            return self.split.measure(measure, view, self.lanes.stop - self.lanes.start)
-        return measure.measure(view, self.signals.kernels.xp)
+        slices = self.lanes.stop - self.lanes.start
+        return self.signals.features.measure(measure, view, slices, self.signals.kernels.xp)
 
     def gap(self, step: int) -> Array:
         """Return the relative duality gap that says whether a slice may rest, `[lanes]`."""
@@ -81,7 +66,7 @@ class Observer:
         """Return a variable of a layer; of the activity that of `step`."""
         if name == "A":
             return self.signals.histories[layer].at(step)
-        self.show()
+        self.stepper.materialise()
         return self.signals.arrays[f"layers/{layer}/{name}"]
 
 

@@ -8,31 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from petabatch.engine.features import Features
+from petabatch.engine.history import History
 from petabatch.engine.images import ImageMargin
-from petabatch.engine.split import Split
 from petabatch.engine.state import owned
-from petabatch.engine.steppers.cuda import CudaStepper
-from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network.graph import Edge, Graph
+from petabatch.spec.weights import Learning
 from petabatch.variable import Array, Border
 
-
-class History:
-    """The last activities of a layer: step t stands in place t modulo the length."""
-
-    def __init__(self, activity: Array) -> None:
-        self.length = activity.shape[1]
-        self._places = [activity[:, place] for place in range(self.length)]
-
-    def at(self, step: int) -> Array:
-        """Return the activity of `step`, `[lanes, ny, nx, nf]`."""
-        return self._places[step % self.length]
-
-    def stand(self, step: int) -> None:
-        """Let the activity of `step` be that of the step before."""
-        if self.length > 1:
-            self.at(step)[...] = self.at(step - 1)
+KnownProduct = Callable[[str, str, str, Learning, Array, "Array | None"], bool]
+"""`Stepper.products`: connection, pre layer, layer learned against, rule, and where the results go."""
 
 
 class Signals:
@@ -44,11 +30,11 @@ class Signals:
         kernels: ArrayKernels,
         arrays: Mapping[str, Array],
         margins: Mapping[str, ImageMargin],
-        split: Split | None = None,
+        features: Features,
     ) -> None:
         """Wire `arrays`, a lane's views; `surrounds` are the images beyond the edges of its inputs."""
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
-        self.margins, self.split = margins, split
+        self.margins, self.features = margins, features
         self.histories = {name: History(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
         self.learning = {name: owned(arrays, f"connections/{name}") for name in graph.plastic}
         """The arrays of connections that learn."""
@@ -86,15 +72,15 @@ class Signals:
         border = "zero" if via.pre in self.margins else self.graph.border(via.pre)
         return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
 
-    def product(self, weights: str, step: int, fused: DenseStepper | CudaStepper | None) -> None:
+    def product(self, weights: str, step: int, known: KnownProduct) -> None:
         """Compute what a lesson of `weights` sums over slices, wherever these weights are used and learn.
 
         It stands in the connection's own arrays: its Hebbian product, what its rule counts, and how often
-        features were active. `fused` is the loop that makes the steps, which may know the product.
+        features were active. `known` writes what the stepper knows already, and says whether it did.
         """
         mine = self.learning[weights]
         for number, (name, against) in enumerate(self.graph.learning_pairs[weights]):
-            for kind, values in self._terms(weights, name, against, mine, step, fused).items():
+            for kind, values in self._terms(weights, name, against, mine, step, known).items():
                 mine[kind][...] = values if number == 0 else mine[kind] + values
 
     def _arrival(self, edge: Edge) -> Callable[[int], Array]:
@@ -109,9 +95,8 @@ class Signals:
                 self.kernels, wiring, history.at(seen), self._border(pre, seen), patches
             )
 
-        split = self.split
-        if split is not None and split.joins(pre, connection.post):
-            return lambda step: split.add(arrival(step))
+        if self.features.joins(pre, connection.post):
+            return lambda step: self.features.add(arrival(step))
         return arrival
 
     def _border(self, layer: str, step: int) -> Border:
@@ -138,7 +123,7 @@ class Signals:
         against: str,
         mine: Mapping[str, Array],
         step: int,
-        fused: DenseStepper | CudaStepper | None,
+        known: KnownProduct,
     ) -> dict[str, Array]:
         """Return what connection `name` adds to a lesson, the weights' own one or a clone of it."""
         graph, xp = self.graph, self.kernels.xp
@@ -160,9 +145,7 @@ class Signals:
             return self.kernels.from_patches(full, link, mine["weights"].shape[1:])
 
         found = {}
-        if fused is not None and fused.learns(name, connection.pre, against, rule):
-            fused.gradient(mine["product"], mine.get("counts"))
-        else:
+        if not known(name, connection.pre, against, rule, mine["product"], mine.get("counts")):
             found["product"] = product(pre, post, beyond)
             if rule.counted:
                 # Units beyond the edge count as those of the layer do.

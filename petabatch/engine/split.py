@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.connections import Conv
 from petabatch.engine.recorder import Record
+from petabatch.network.build import build
 from petabatch.network.features import split_layers
-from petabatch.network.graph import build
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
-from petabatch.probes import L0
 from petabatch.spec.network import Network, Parallel
 from petabatch.spec.parts import Probe, Reading
 from petabatch.spec.weights import Initial
@@ -29,16 +27,19 @@ from petabatch.variable import Array
 class Split:
     """The part of rank `group.rank` of the features of a plan, among the ranks that have the same slices."""
 
+    together = True
+
     def __init__(self, whole: Plan, group: Comm) -> None:
         self.group = group
         self.layers = split_layers(whole.graph.network)
         self.whole_plan = whole
+        self.writes = group.rank == 0
         part = schedule(build(_part(whole.graph.network, self.layers, group)))
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps.
         self.plan = replace(part, flush=whole.flush, block=whole.block)
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
         self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
-        before, after = whole.graph.variables, self.plan.graph.variables
+        before, after = whole.variables, self.plan.variables
         self._axes = {key: _axis(before[key].shape, after[key].shape) for key in before}
 
     def joins(self, pre: str, post: str) -> bool:
@@ -49,15 +50,13 @@ class Split:
         """Return the sum of the parts of all ranks of the group; collective."""
         return self.group.sum_in_order(np.ascontiguousarray(part))
 
-    def measure(self, probe: Probe, read: Reading, slices: int) -> Mapping[str, Array]:
+    def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return this rank's share of what a probe measures: the shares of a group add up to it."""
         mine = not self.layers.isdisjoint(probe.layers())
         if self.group.rank > 0 and not mine:
             return {quantity: np.zeros(slices) for quantity in probe.quantities()}
-        found = probe.measure(read if self.group.rank == 0 else _Others(read, self.layers), np)
-        if mine and isinstance(probe, L0):
-            return {**found, "fraction": found["fraction"] / self.group.size}
-        return found
+        found = probe.measure(read if self.group.rank == 0 else _Others(read, self.layers), xp)
+        return probe.split_share(found, self.group.size) if mine else found
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return this rank's features of the arrays of a checkpoint, each with its leading axis."""
@@ -129,8 +128,8 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
         layers[name] = layer.model_copy(update={"shape": shape}) if name in split else layer
     connections = {}
     for name, connection in network.connections.items():
-        if isinstance(connection, Conv) and connection.pre in split:
-            init = _Portion(type="", whole=connection.init, part=group.rank, parts=group.size)
+        if connection.owner is not None and connection.pre in split:
+            init = _Portion(type="", whole=connection.owner.init, part=group.rank, parts=group.size)
             connection = connection.model_copy(update={"init": init})
         connections[name] = connection
     return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})

@@ -1,12 +1,12 @@
-"""The arrays of a rank: allocated from their declarations, filled for step 0, seen lane by lane."""
+"""The state of a rank: arrays allocated from their declarations, filled for step 0, seen lane by lane."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
+from petabatch.engine.arrays import FixedArrays
 from petabatch.engine.weight_update import normalise
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy
@@ -18,17 +18,16 @@ from petabatch.variable import Array, Variable
 class State:
     """Every array of slices lo <= slice < hi, by key; the leading axis is the local batch, or 1."""
 
-    def __init__(self, graph: Graph, lo: int, hi: int, xp: Any = np) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, variables: Mapping[str, Variable], lo: int, hi: int) -> None:
+        self.graph, self.variables = graph, variables
         self.lo, self.hi = lo, hi
-        self.xp = xp
-        self.variables: Mapping[str, Variable] = graph.variables
         precision = graph.network.run.precision
-        self.arrays: dict[str, Array] = {}
-        for key, variable in self.variables.items():
+        arrays = {}
+        for key, variable in variables.items():
             lead = hi - lo if variable.per == "slice" else 1
             dtype = precision if variable.dtype == "float" else variable.dtype
-            self.arrays[key] = xp.full((lead, *variable.shape), variable.initial, dtype)
+            arrays[key] = np.full((lead, *variable.shape), variable.initial, dtype)
+        self.arrays = FixedArrays(arrays)
 
     def lane(self, lanes: slice) -> dict[str, Array]:
         """Return views on the given local slices; arrays of the whole network are seen whole."""
@@ -47,33 +46,31 @@ class State:
         for name, conv in self.graph.weighted.items():
             weights = self.arrays[f"connections/{name}/weights"]
             # The same start in every slice, so that slices differ by what they see alone.
-            weights[...] = self.xp.asarray(
-                conv.init.weights(weights.shape[1:], stream(network.run.seed, f"weights/{name}"))
-            )
-        normalise(self.graph, self.arrays, self.xp)
+            weights[...] = conv.init.weights(weights.shape[1:], stream(network.run.seed, f"weights/{name}"))
+        normalise(self.graph, self.arrays, np)
         self.refresh()
         for name, layer in network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]
             layer.prepare(self.owned(f"layers/{name}"), activity)
             if name in readers:
                 for index in range(self.hi - self.lo):
-                    activity[index] = self.xp.asarray(readers[name](self.lo + index, 0))
+                    activity[index] = readers[name](self.lo + index, 0)
 
     def refresh(self) -> None:
         """Bring weights seen from the post layer up to date."""
-        refresh(self.graph, self.arrays, ArrayKernels(self.xp))
+        refresh(self.graph, self.arrays, ArrayKernels(np))
 
     def saved(self) -> dict[str, Array]:
         """Return the arrays a checkpoint holds."""
         return {key: array for key, array in self.arrays.items() if self.variables[key].checkpoint}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the arrays of a checkpoint."""
+        """Take over the arrays of a checkpoint; raises ValueError when one has another shape or dtype."""
         saved = self.saved()
-        if not lazy.goes_on(saved, arrays):
-            saved = {key: array for key, array in saved.items() if key not in lazy.KEYS}
-        for key, array in saved.items():
-            array[...] = self.xp.asarray(arrays[key])
+        restarts = () if lazy.continues(saved, arrays) else lazy.KEYS
+        for key in saved:
+            if key not in restarts:
+                self.arrays[key] = arrays[key]
         self.refresh()
 
 

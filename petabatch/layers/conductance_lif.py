@@ -39,6 +39,7 @@ class ConductanceLIF(Layer):
         "inh": (1, 1.0),
         "inh_b": (2, 1.0),
     }
+    graph_safe: ClassVar[bool] = True
     type: Literal["conductance_lif"] = "conductance_lif"
     method: Literal["arma", "heun"] = "arma"
     tau: Positive = 20.0
@@ -62,6 +63,11 @@ class ConductanceLIF(Layer):
     noiseAmpI, noiseAmpIB)."""
     noise_rate: tuple[NonNegative, NonNegative, NonNegative] = (250.0, 250.0, 250.0)
     """Random inputs to each unit in 1000 units of time, so in Hz with dt in ms (noiseFreqE, ...)."""
+
+    @property
+    def host_numbers(self) -> bool:
+        """Noise is drawn by the host."""
+        return any(self.noise)
 
     def variables(self) -> Sequence[Variable]:
         """Declare potential, threshold and the three conductances."""

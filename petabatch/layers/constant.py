@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import Layer, StepContext
@@ -13,9 +13,15 @@ from petabatch.variable import Array
 class Constant(Layer):
     """A = value everywhere, from step 0 on."""
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["constant"] = "constant"
     value: Finite = 0.0
     """The activity."""
+
+    @property
+    def static(self) -> bool:
+        """Its activity never changes."""
+        return True
 
     def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
         """Set the value once."""

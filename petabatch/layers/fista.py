@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Flag, NonNegative, Positive
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array, Variable
@@ -33,6 +34,7 @@ class FISTA(Layer):
     take larger steps than all could.
     """
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["fista"] = "fista"
     step: Positive = 0.01
     """The first step k of the run; at k above 1 / L, L the largest eigenvalue of dictionary^T dictionary, the
@@ -41,6 +43,19 @@ class FISTA(Layer):
     """Lambda, the price of activity."""
     signed: Flag = False
     """Allow negative activity."""
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the accelerated proximal step."""
+        return CompiledRule(
+            "accelerated",
+            lambda dt, precision: (0.0, 0.0),
+            self.threshold,
+            self.threshold,
+            signed=self.signed,
+            potential="A_before",
+            previous="drive_before",
+            adaptive=("step", "age"),
+        )
 
     def variables(self) -> Sequence[Variable]:
         """Declare the code and drive of the step before; for each slice the step and the momentum's age."""

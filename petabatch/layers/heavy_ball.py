@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from petabatch.layers.lca import LCA
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array, Variable
 
@@ -21,9 +22,14 @@ class HeavyBall(LCA):
     k < 2 (1 + beta) / L, L the largest eigenvalue of dictionary^T dictionary.
     """
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["heavy_ball"] = "heavy_ball"  # type: ignore[assignment]
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Inertia: the fraction of the last change of the potential that is made again."""
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the LCA's with the inertia of the potential."""
+        return self.rule("heavy_ball", float(self.self_interact), self.beta, "V_before")
 
     def variables(self) -> Sequence[Variable]:
         """Declare the potential of the step before beside the LCA's own state."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from petabatch.spec.model import OneOf
-from petabatch.spec.parts import DISPLAY, Layer, Source, StepContext
+from petabatch.spec.parts import DISPLAY, ImageLayer, Layer, Source, StepContext
 from petabatch.spec.schedule import Schedule, next_fire
 from petabatch.variable import Array
 
@@ -17,11 +17,22 @@ class Input(Layer):
     (`InputLayerUpdateController.cpp:42-47` of the original.) The engine reads items as they fall due.
     """
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["input"] = "input"
     source: Annotated[Source, OneOf(Source)]
     """Where the images come from."""
     every: Schedule = DISPLAY
     """How long one item is shown; `never` shows the first one for the whole run."""
+
+    @property
+    def static(self) -> bool:
+        """The engine reads its images."""
+        return True
+
+    @property
+    def images(self) -> ImageLayer:
+        """Itself."""
+        return self
 
     def item(self, step: int, display: int) -> int | None:
         """Return the number of the item to be read before `step`, None when the last one stays."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from petabatch.layers.lca import LCA
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
@@ -18,9 +19,14 @@ class ISTA(LCA):
     The sign makes potentials chatter around the threshold; `fista` is the proximal method that converges.
     """
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["ista"] = "ista"  # type: ignore[assignment]
     self_interact: Literal[True] = True
     """The rule has no choice here."""
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return V = V + gain (drive - threshold sign(A))."""
+        return self.rule("gradient", -self.threshold)
 
     def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:
         """Return (1, dt / tau): nothing leaks."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
+from petabatch.layers.transfer import Polyline
+from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array, Variable
@@ -23,6 +25,7 @@ class LCA(Thresholded):
     `HyPerLCAInternalStateBuffer.kpp:48-60` of the original).
     """
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["lca"] = "lca"
     tau: Positive = 100.0
     """Time constant, in the unit of `run.dt`."""
@@ -34,6 +37,39 @@ class LCA(Thresholded):
     """Membrane potential at step 0."""
     time_scale: Annotated[TimeScale, OneOf(TimeScale)] | None = None
     """Adapt the step of each slice to how its energy falls; `run.dt` is multiplied by the time scale."""
+
+    @property
+    def controller(self) -> TimeScale | None:
+        """The controller of `time_scale`."""
+        return self.time_scale
+
+    @property
+    def splittable(self) -> bool:
+        """Units meet in the reconstruction alone."""
+        return True
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return V = e V + gain (drive + A)."""
+        return self.rule("leaky", float(self.self_interact))
+
+    def rule(
+        self, name: str, self_interaction: float, inertia: float = 0.0, previous: str | None = None
+    ) -> CompiledRule:
+        """Return a compiled rule with the decay, transfer function and time scale of this layer."""
+        curve, scale = self.curve, self.time_scale
+        if isinstance(curve, Polyline):
+            raise NotSuitable("its transfer function has vertices")
+        return CompiledRule(
+            name,
+            self.decay,
+            **vars(curve),
+            self_interaction=self_interaction,
+            inertia=inertia,
+            previous=previous,
+            tau=self.tau,
+            scale=scale.numbers if scale is not None else None,
+            energy=scale.energy if scale is not None else None,
+        )
 
     def variables(self) -> Sequence[Variable]:
         """Declare the membrane potential, and the state of the time-scale controller."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from petabatch.spec.model import Positive
 from petabatch.spec.parts import Layer, StepContext
@@ -15,6 +15,7 @@ class LeakyIntegrator(Layer):
     """A = exp(-dt / tau) A + input (`LeakyIntegratorBuffer.cpp:47-57`): a constant input g rests at about
     g tau / dt."""
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["leaky_integrator"] = "leaky_integrator"
     tau: Positive = 100.0
     """Time constant of forgetting, in the unit of `run.dt` (integrationTime)."""

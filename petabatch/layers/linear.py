@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import Layer, StepContext
@@ -13,9 +13,15 @@ from petabatch.variable import Array
 class Linear(Layer):
     """A = scale * (excitatory - inhibitory input) (`ErrScaleInternalStateBuffer.cpp` of the original)."""
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["linear"] = "linear"
     scale: Finite = 1.0
     """Factor on the summed input."""
+
+    @property
+    def sums_input(self) -> bool:
+        """It is the sum unless it is scaled."""
+        return self.scale == 1
 
     def update(
         self,

@@ -21,11 +21,17 @@ class Mask(Layer):
         "inh": (0, -1.0),
         "mask": (1, 1.0),
     }
+    graph_safe: ClassVar[bool] = True
     type: Literal["mask"] = "mask"
     features: tuple[Index, ...] | None = None
     """Instead of the channel: the features let through."""
     invert: Flag = False
     """Let through what would be blocked, and the other way round."""
+
+    @property
+    def host_numbers(self) -> bool:
+        """Features are named by the host."""
+        return self.features is not None
 
     def update(
         self,

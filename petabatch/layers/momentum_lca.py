@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import model_validator
 
 from petabatch.layers.lca import LCA
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array, Variable
@@ -23,6 +24,7 @@ class MomentumLCA(LCA):
     It warns when it is built.
     """
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["momentum_lca"] = "momentum_lca"  # type: ignore[assignment]
     rate: Finite = 0.0
     """Part of the last step's pull that is added again (LCAMomentumRate)."""
@@ -36,6 +38,10 @@ class MomentumLCA(LCA):
                 stacklevel=2,
             )
         return self
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the LCA's with the pull of two steps."""
+        return self.rule("momentum", float(self.self_interact), self.rate, "pull")
 
     def variables(self) -> Sequence[Variable]:
         """Declare the pull of the step before beside the LCA's own state."""

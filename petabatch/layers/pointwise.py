@@ -15,6 +15,7 @@ class Product(Layer):
     """A = excitatory times inhibitory input (`PtwiseProductGSynAccumulator`)."""
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
+    graph_safe: ClassVar[bool] = True
     type: Literal["product"] = "product"
 
     def update(
@@ -36,6 +37,7 @@ class Quotient(Layer):
     """
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
+    graph_safe: ClassVar[bool] = True
     type: Literal["quotient"] = "quotient"
 
     def update(
@@ -54,6 +56,7 @@ class Quotient(Layer):
 class Squared(Layer):
     """A = input squared (`SquaredGSynAccumulator`)."""
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["squared"] = "squared"
 
     def update(

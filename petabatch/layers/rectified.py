@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from petabatch.layers.thresholded import Thresholded
 from petabatch.spec.model import Finite
@@ -14,6 +14,7 @@ from petabatch.variable import Array
 class Rectified(Thresholded):
     """A = T(excitatory - inhibitory input): by default max(input, 0) (the original's ANNLayer)."""
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["rectified"] = "rectified"
     threshold: Finite = 0.0
     """Inputs below it give `minimum`."""

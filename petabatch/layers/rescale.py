@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from petabatch.spec.model import Finite, Positive
 from petabatch.spec.parts import Layer, StepContext
@@ -19,6 +19,7 @@ class Rescale(Layer):
     `over` says what is normalised together: all of a slice, or the features of each position.
     """
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["rescale"] = "rescale"
     method: Literal["range", "standard", "length", "softmax"]
     over: Literal["slice", "features"] = "slice"

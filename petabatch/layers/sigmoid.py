@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from petabatch.spec.model import Finite, Flag, Positive
 from petabatch.spec.parts import Layer, StepContext
@@ -16,6 +16,7 @@ class Sigmoid(Layer):
     (The original's SigmoidLayer with its two potentials as `center` and `width`.)
     """
 
+    graph_safe: ClassVar[bool] = True
     type: Literal["sigmoid"] = "sigmoid"
     center: Finite = 0.0
     """Input at which A = 1/2."""

@@ -31,6 +31,11 @@ class Adam(Averaging):
     """Part of v that is kept at an update."""
     epsilon: Positive = 1e-8
 
+    @property
+    def featurewise(self) -> bool:
+        """Each feature learns from its own products."""
+        return True
+
     def variables(self, weights: Variable) -> Sequence[Variable]:
         """Declare the two averages."""
         return (

@@ -30,6 +30,11 @@ class Hebbian(Averaging):
     clip: Positive | None = None
     """Largest change of one weight in one update."""
 
+    @property
+    def featurewise(self) -> bool:
+        """Each feature learns from its own products."""
+        return True
+
     def variables(self, weights: Variable) -> Sequence[Variable]:
         """Declare the change of the update before, if there is momentum, and the change that waits."""
         momentum = replace(weights, name="momentum", description="change of the update before")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from petabatch.connections import Conv
 from petabatch.errors import Problem, did_you_mean
 from petabatch.geometry import GeometryError
-from petabatch.layers import LCA, Input
 from petabatch.spec.network import Network
+from petabatch.spec.parts import WeightOwner
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -34,20 +33,17 @@ def check_borders(network: Network, problems: list[Problem]) -> None:
             expected='"zero", "mirror" or a value; "image" for a layer of type input',
         )
         for name, layer in network.layers.items()
-        if layer.border == "image" and not isinstance(layer, Input)
+        if layer.border == "image" and layer.images is None
     ]
 
 
 def check_learning(network: Network, problems: list[Problem]) -> None:
     """The layer a rule learns against exists and has the shape of the post layer."""
     for name, connection in network.connections.items():
-        if (
-            not isinstance(connection, Conv)
-            or connection.learn is None
-            or connection.post not in network.layers
-        ):
+        rule = connection.owner.learn if connection.owner is not None else None
+        if rule is None or connection.post not in network.layers:
             continue
-        against = connection.learn.against
+        against = rule.against
         if against is None:
             continue
         if against not in network.layers:
@@ -65,7 +61,7 @@ def check_learning(network: Network, problems: list[Problem]) -> None:
 
 def check_normalisers(network: Network, problems: list[Problem]) -> None:
     """Connections that are normalised together exist, fit, and have one normaliser."""
-    weighted = {name: c for name, c in network.connections.items() if isinstance(c, Conv)}
+    weighted = {name: c.owner for name, c in network.connections.items() if c.owner is not None}
     seen: set[str] = set()
     for name, owner in weighted.items():
         for other in owner.normalize.together if owner.normalize is not None else ():
@@ -90,7 +86,7 @@ def check_normalisers(network: Network, problems: list[Problem]) -> None:
                 )
 
 
-def _kernels(network: Network, conv: Conv) -> str:
+def _kernels(network: Network, conv: WeightOwner) -> str:
     """Return in words what two connections must have in common to be normalised together."""
     try:
         weights = conv.weights(network.layers)
@@ -135,20 +131,20 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
             if variable not in known
         ]
     for name, layer in network.layers.items():
-        if isinstance(layer, LCA) and layer.time_scale is not None:
+        if layer.controller is not None:
             energies = [n for n, probe in network.probes.items() if "total" in probe.quantities()]
-            if layer.time_scale.energy not in energies:
+            if layer.controller.energy not in energies:
                 key = f"layers.{name}.time_scale.energy"
-                problems.append(unknown(key, "energy probe", layer.time_scale.energy, energies))
-    weighted = [name for name, c in network.connections.items() if isinstance(c, Conv)]
+                problems.append(unknown(key, "energy probe", layer.controller.energy, energies))
+    weighted = {name: c.owner for name, c in network.connections.items() if c.owner is not None}
     problems += [
         unknown(f"output.connections.{name}", "connection with weights", name, weighted)
         for name in network.output.connections
         if name not in weighted
     ]
     for name, wanted in network.output.connections.items():
-        connection = network.connections.get(name)
-        if "usage" in wanted.variables and isinstance(connection, Conv) and connection.learn is None:
+        owner = weighted.get(name)
+        if "usage" in wanted.variables and owner is not None and owner.learn is None:
             key = f"output.connections.{name}.variables"
             problems.append(Problem(key, "these weights do not learn", "usage", "a connection with `learn`"))
 

@@ -8,14 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from petabatch.connections import Clone, Conv, Transpose
 from petabatch.errors import Problem
-from petabatch.layers import LCA
-from petabatch.learning import Adam, Hebbian
-from petabatch.probes import L0, L1, L2, Energy
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Probe
-from petabatch.weights.scaling import Unitwise
 
 Refuse = Callable[[str, str], None]
 """Called with a key and why it stands in the way."""
@@ -25,7 +20,7 @@ def split_layers(network: Network) -> frozenset[str]:
     """Return the layers whose features are spread over ranks: those of type `lca`, if any are."""
     if network.parallel.features == 1:
         return frozenset()
-    return frozenset(name for name, layer in network.layers.items() if type(layer) is LCA)
+    return frozenset(name for name, layer in network.layers.items() if layer.splittable)
 
 
 def check_features(network: Network, problems: list[Problem]) -> None:
@@ -57,7 +52,7 @@ def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]
     for name, layer in network.layers.items():
         if name in split and layer.shape[2] % ways:
             yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be split into {ways} equal parts"
-        if isinstance(layer, LCA) and name in split and layer.time_scale is not None:
+        if name in split and layer.controller is not None:
             yield f"layers.{name}.time_scale", "adaptive time scales need the energy of all features"
         if layer.reset_to is not None and ({name, layer.reset_to} & split):
             yield f"layers.{name}.reset_to", "layers whose features are split do not start from one another"
@@ -67,30 +62,31 @@ def _connection(network: Network, connection: Connection, split: frozenset[str])
     ends = (connection.pre in split, connection.post in split)
     if ends == (True, True):
         yield "", "it joins all features of one split layer to all of another"
-    elif ends == (True, False) and type(connection) not in (Conv, Clone):
+    elif ends == (True, False) and connection.operation != "forward":
         yield "", "only conv and clone, which sum over features, can lead out of a split layer"
-    elif ends == (False, True) and type(connection) is not Transpose:
+    elif ends == (False, True) and connection.operation != "transposed":
         yield "", "only the transpose of a connection that leads out of it can lead into a split layer"
-    if isinstance(connection, (Clone, Transpose)):
-        owner = network.connections.get(connection.of)
-        if getattr(connection, "error", None) in split:
+    if connection.borrows is not None:
+        owner = network.connections.get(connection.borrows)
+        if connection.learns_against in split:
             yield ".error", "it multiplies with all features of a split layer"
         if owner is not None and (owner.pre in split) != (ends[0] or ends[1]):
             yield ".of", "its weights belong to features that are split otherwise"
-    if not isinstance(connection, Conv):
+    weighted = connection.owner
+    if weighted is None:
         return
-    if connection.learn is not None and connection.learn.against in split:
-        yield ".learn", f"it multiplies with all features of {connection.learn.against}"
+    if weighted.learn is not None and weighted.learn.against in split:
+        yield ".learn", f"it multiplies with all features of {weighted.learn.against}"
     if not ends[0]:
         return
-    if connection.learn is not None and type(connection.learn) not in (Hebbian, Adam):
+    if weighted.learn is not None and not weighted.learn.featurewise:
         yield ".learn", "of the learning rules, hebbian and adam treat each feature by itself"
-    if connection.decorrelate:
+    if weighted.decorrelate:
         yield ".decorrelate", "decorrelation joins all features"
-    if connection.revive is not None:
+    if weighted.revive is not None:
         yield ".revive", "features that start anew need the random numbers of all"
-    rule = connection.normalize
-    if rule is not None and (not isinstance(rule, Unitwise) or rule.by != "pre" or rule.together):
+    rule = weighted.normalize
+    if rule is not None and (not rule.featurewise or rule.together):
         yield ".normalize", "only normalisers of one connection by pre feature treat each feature by itself"
 
 
@@ -99,7 +95,7 @@ def _probe(network: Network, probe: Probe, split: frozenset[str]) -> Iterator[st
     if any({connection.pre, connection.post} & split for connection in through):
         yield "it measures through connections whose features are split"
     elif not split.isdisjoint(probe.layers()):
-        if type(probe) not in (Energy, L0, L1, L2):
+        if not probe.splittable:
             yield "of the probes, energy, l0, l1 and l2 can be summed over features that are split"
         elif probe.masks():
             yield "probes of split features have no mask"

@@ -6,26 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from petabatch.connections import Clone, Conv
-from petabatch.errors import ParamsError, Problem
-from petabatch.layers import Input
-from petabatch.network.checks import (
-    check_borders,
-    check_learning,
-    check_names,
-    check_normalisers,
-    check_observers,
-    check_resets,
-    reporter,
-    unknown,
-)
-from petabatch.network.features import check_features
-from petabatch.network.lazy import check_kernel
-from petabatch.network.lazy import variables as lazy_variables
-from petabatch.network.levels import delivers, find_levels
-from petabatch.network.until import check_until, variables
+from petabatch.network.until import variables
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, Wiring
+from petabatch.spec.parts import Connection, WeightOwner, Wiring
 from petabatch.variable import Border, Variable
 
 
@@ -63,7 +46,7 @@ class Graph:
         return [[name for name in self.network.layers if self.levels[name] == number] for number in numbers]
 
     @cached_property
-    def plastic(self) -> dict[str, Conv]:
+    def plastic(self) -> dict[str, WeightOwner]:
         """Connections that learn."""
         return {name: c for name, c in self.weighted.items() if c.learn is not None}
 
@@ -72,24 +55,27 @@ class Graph:
         """By plastic connection, where its weights learn: itself and clones, each with its error layer."""
         found = {}
         for name, conv in self.plastic.items():
-            clones = {n: c for n, c in self.network.connections.items() if isinstance(c, Clone)}
             assert conv.learn is not None
             found[name] = [
                 (name, conv.learn.against or conv.post),
-                *((n, clone.error) for n, clone in clones.items() if clone.of == name and clone.error),
+                *(
+                    (other, clone.learns_against)
+                    for other, clone in self.network.connections.items()
+                    if clone.borrows == name and clone.learns_against is not None
+                ),
             ]
         return found
 
     @cached_property
-    def weighted(self) -> dict[str, Conv]:
+    def weighted(self) -> dict[str, WeightOwner]:
         """Connections with weights of their own."""
-        return {name: c for name, c in self.network.connections.items() if isinstance(c, Conv)}
+        return {name: c.owner for name, c in self.network.connections.items() if c.owner is not None}
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
-        """Every array of the simulation, by its key, as `layers/V1/V`: the only list there is."""
+        """Every array of the network, by its key, as `layers/V1/V`; a plan adds those of its stepper."""
         layers = self.network.layers
-        found: dict[str, Variable] = variables(self.network) | lazy_variables(self)
+        found: dict[str, Variable] = variables(self.network)
         for name, layer in layers.items():
             found[f"layers/{name}/A"] = Variable(
                 "A",
@@ -122,7 +108,7 @@ class Graph:
         """Return how many steps before the activity of `source` was made that `layer` is reset to."""
         return int(self.levels[source] >= self.levels[layer])
 
-    def _update_variables(self, name: str, conv: Conv, weights: Variable) -> list[Variable]:
+    def _update_variables(self, name: str, conv: WeightOwner, weights: Variable) -> list[Variable]:
         """Declare what the updates of a plastic connection need beside its rule's own state."""
         output = self.network.output.connections.get(name)
         usage = replace(
@@ -149,91 +135,3 @@ class Graph:
     def border(self, layer: str) -> Border:
         """Return the border rule of a layer."""
         return self.network.layers[layer].border
-
-
-def build(network: Network) -> Graph:
-    """Check a network and derive its graph.
-
-    Raises ParamsError with every problem found: dangling names, geometry, channels, cycles.
-    """
-    problems: list[Problem] = []
-    check_names(network, problems)
-    wirings = _wire(network, problems)
-    check_borders(network, problems)
-    check_learning(network, problems)
-    check_normalisers(network, problems)
-    check_observers(network, problems)
-    check_resets(network, problems)
-    check_until(network, problems)
-    check_features(network, problems)
-    levels = find_levels(network, problems)
-    if problems:
-        raise ParamsError(problems)
-    edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
-    graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
-    problems = check_kernel(graph)
-    if problems:
-        raise ParamsError(problems)
-    return graph
-
-
-def _wire(network: Network, problems: list[Problem]) -> dict[str, Wiring]:
-    wirings: dict[str, Wiring] = {}
-    for name, connection in network.connections.items():
-        place = f"connections.{name}"
-        dangling = [end for end in ("pre", "post") if getattr(connection, end) not in network.layers]
-        problems += [
-            unknown(f"{place}.{end}", "layer", getattr(connection, end), network.layers) for end in dangling
-        ]
-        if dangling:
-            continue
-        channels = network.layers[connection.post].channels
-        if connection.channel not in (*channels, "none"):
-            problems.append(unknown(f"{place}.channel", "channel", connection.channel, (*channels, "none")))
-        wiring = connection.wire(network.layers, network.connections, reporter(place, problems))
-        if wiring is not None:
-            wirings[name] = wiring
-    return wirings
-
-
-def _edges(
-    network: Network, post: str, wirings: Mapping[str, Wiring], levels: Mapping[str, int]
-) -> tuple[Edge, ...]:
-    found = []
-    for name, connection in network.connections.items():
-        if connection.post != post or not delivers(connection):
-            continue
-        buffer, sign = network.layers[post].channels[connection.channel]
-        before = connection.feedback or levels[connection.pre] >= levels[post]
-        found.append(
-            Edge(
-                name,
-                connection,
-                wirings[name],
-                connection.delay + before,
-                buffer,
-                sign * connection.strength,
-            )
-        )
-    return tuple(found)
-
-
-def _depths(
-    network: Network, edges: Mapping[str, tuple[Edge, ...]], levels: Mapping[str, int]
-) -> dict[str, int]:
-    """Return how many steps of activity each layer must keep so that every edge finds its own."""
-    depth = dict.fromkeys(network.layers, 1)
-    for post, incoming in edges.items():
-        for edge in incoming:
-            pre = edge.connection.pre
-            # A layer updated later in the step (or this very one) has not yet overwritten its last activity.
-            later = (levels[pre] > levels[post] or pre == post) and not isinstance(network.layers[pre], Input)
-            depth[pre] = max(depth[pre], edge.lookback + (0 if later else 1))
-    for name, layer in network.layers.items():
-        if layer.reset_to is not None and levels[layer.reset_to] == levels[name]:
-            depth[layer.reset_to] = max(depth[layer.reset_to], 2)
-    for connection in network.connections.values():
-        learns = isinstance(connection, Conv) and connection.learn is not None
-        if learns or (isinstance(connection, Clone) and connection.error is not None):
-            depth[connection.pre] = max(depth[connection.pre], connection.delay + 1)
-    return depth

@@ -1,21 +1,17 @@
-"""Find the sparse-coding loop in a graph: image -> error -> code -> reconstruction -> error.
+"""The sparse-coding loop of a graph: image -> error -> code -> reconstruction -> error.
 
-Where the loop is all that happens in a step, one kernel makes many steps of it in one call. Everything else
-runs layer by layer; both give the same trajectory to rounding.
+Where the loop is all that moves in a network, one compiled kernel makes many steps of it in one call.
+Everything else runs layer by layer; both give the same trajectory to rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from petabatch.connections import Clone, Conv, Identity, Transpose
-from petabatch.layers import Constant, Input, Linear
-from petabatch.spec.parts import Layer
-
-if TYPE_CHECKING:
-    from petabatch.network.graph import Edge, Graph
+from petabatch.geometry import Patches
+from petabatch.network.graph import Edge, Graph
+from petabatch.spec.compiled import CompiledRule, NotSuitable
+from petabatch.spec.parts import Layer, Operation
 
 
 @dataclass(frozen=True)
@@ -29,62 +25,99 @@ class Loop:
     dictionary: str
     """The connection that owns W."""
     image_factor: float
-    shared: bool
-    """W is one set of patches for all positions; otherwise each unit has a patch of its own."""
+    patches: Patches
+    """The geometry of W."""
+    rule: CompiledRule
+    """The membrane update of the code."""
+
+    @property
+    def layers(self) -> tuple[str, str, str]:
+        """The layers that move in a step, in the order in which they are updated."""
+        return self.error, self.code, self.recon
 
 
-def find_loop(graph: Graph, known: Callable[[Layer], bool] | None = None) -> Loop | None:
-    """Return the loop if every other layer of the network is an input or a constant, else None.
+def find_loop(graph: Graph) -> Loop:
+    """Return the loop of a network in which nothing else moves.
 
-    `known` says which layers can be its code; by default those whose rule is compiled.
+    Raises NotSuitable with the reason when there is none, or more than that.
     """
-    if known is None:
-        from petabatch.engine.steppers.bind import is_known  # imports the compiler, which takes half a second
-
-        known = is_known
     layers = graph.network.layers
-    moving = {name: layer for name, layer in layers.items() if not isinstance(layer, (Input, Constant))}
-    if not all(layer.steady for layer in moving.values()):
-        return None
-    codes = [name for name, layer in moving.items() if known(layer)]
-    if len(moving) != 3 or len(codes) != 1 or any(depth > 1 for depth in graph.depth.values()):
-        return None
-    code = codes[0]
-    drive = _only(graph, code, Transpose)
-    if drive is None or drive.connection.pre not in moving:
-        return None
+    moving = {name: layer for name, layer in layers.items() if not layer.static}
+    code, rule = _code(moving)
+    for name, layer in moving.items():
+        if not layer.steady:
+            raise NotSuitable(f"{name}.{'reset' if layer.reset.count else 'every'} is set")
+    drive = _only(graph, code, ("transposed",))
     error = drive.connection.pre
-    (recon,) = (name for name in moving if name not in (code, error))
-    decode = _only(graph, recon, Conv) or _only(graph, recon, Clone)
-    if decode is None or decode.connection.pre != code or decode.wiring.weights != drive.wiring.weights:
-        return None
-    image = _image(graph, error, recon)
-    ends = [layers[name] for name in (error, recon)]
-    plain = all(type(layer) is Linear and layer.scale == 1 and layer.border == "zero" for layer in ends)
-    link = decode.wiring.link
-    owner = drive.wiring.weights
-    if image is None or owner is None or link is None or not plain:
-        return None
-    if not link.scatter or (drive.lookback, decode.lookback) != (0, 0):
-        return None
-    if (drive.factor, decode.factor) != (1, 1):
-        return None
-    return Loop(image.connection.pre, error, code, recon, owner, image.factor, link.patches.shared)
+    recons = [name for name in moving if name not in (code, error)]
+    if error not in moving or len(recons) != 1:
+        raise NotSuitable(_beyond(graph, code, error, recons))
+    decode = _only(graph, recons[0], ("forward",))
+    if decode.connection.pre != code or decode.wiring.weights != drive.wiring.weights:
+        raise NotSuitable(f"{recons[0]} is not the reconstruction by the weights that drive {code}")
+    _check_ends(graph, code, error, recons[0])
+    if any(depth > 1 for depth in graph.depth.values()):
+        raise NotSuitable("activities are delayed")
+    image = _image(graph, error, recons[0])
+    link, owner = decode.wiring.link, drive.wiring.weights
+    if (drive.lookback, decode.lookback, drive.factor, decode.factor) != (0, 0, 1, 1):
+        raise NotSuitable(f"{drive.name} or {decode.name} has a strength, a delay or a channel of its own")
+    if link is None or owner is None or not link.scatter:
+        raise NotSuitable(f"{code} has more rows or columns than its image")
+    return Loop(image.connection.pre, error, code, recons[0], owner, image.factor, link.patches, rule)
 
 
-def _only(graph: Graph, post: str, kind: type) -> Edge | None:
-    """Return the one connection into a layer, if it is of this type."""
+def _code(moving: dict[str, Layer]) -> tuple[str, CompiledRule]:
+    """Return the one layer with a compiled rule."""
+    rules, reasons = {}, []
+    for name, layer in moving.items():
+        try:
+            rules[name] = layer.compiled_rule()
+        except NotSuitable as reason:
+            if not layer.sums_input:
+                reasons.append(f"{name}: {reason}")
+    if len(rules) > 1:
+        raise NotSuitable(f"there is more than one code: {', '.join(rules)}")
+    if not rules:
+        raise NotSuitable("; ".join(reasons) or "no layer is a sparse code")
+    return next(iter(rules.items()))
+
+
+def _beyond(graph: Graph, code: str, error: str, others: list[str]) -> str:
+    """Return what the network has beside the loop, or lacks of it."""
+    readers = {edge.connection.pre: post for post, edges in graph.edges.items() for edge in edges}
+    further = [name for name in others if readers.get(name) != error]
+    if further:
+        return f"beside its loop the network has {', '.join(further)}"
+    return f"{code} and {error} are not two of the three layers of a loop"
+
+
+def _only(graph: Graph, post: str, operations: tuple[Operation, ...]) -> Edge:
+    """Return the one connection into a layer, which does one of these operations."""
     edges = graph.edges[post]
-    return edges[0] if len(edges) == 1 and type(edges[0].connection) is kind else None
+    if len(edges) != 1 or edges[0].connection.operation not in operations:
+        names = ", ".join(edge.name for edge in edges) or "nothing"
+        raise NotSuitable(f"{post} gets its input from {names}, and not from one {operations[0]} connection")
+    return edges[0]
 
 
-def _image(graph: Graph, error: str, recon: str) -> Edge | None:
-    """Return the connection that brings the image, if the error is image minus last reconstruction."""
+def _check_ends(graph: Graph, code: str, error: str, recon: str) -> None:
+    layers = graph.network.layers
+    for name in (code, error, recon):
+        if layers[name].border != "zero":
+            raise NotSuitable(f"{name}.border is set")
+    for name in (error, recon):
+        if not layers[name].sums_input:
+            raise NotSuitable(f"{name} is not the plain sum of its input")
+
+
+def _image(graph: Graph, error: str, recon: str) -> Edge:
+    """Return the connection that brings the image; the error is image minus last reconstruction."""
     edges = graph.edges[error]
-    if len(edges) != 2 or any(type(edge.connection) is not Identity for edge in edges):
-        return None
+    if len(edges) != 2 or any(edge.connection.operation != "copy" for edge in edges):
+        raise NotSuitable(f"{error} is not an image minus {recon}")
     back = [edge for edge in edges if edge.connection.pre == recon]
     image = [edge for edge in edges if edge.connection.pre != recon]
     if len(back) != 1 or (back[0].lookback, back[0].factor) != (1, -1) or image[0].lookback != 0:
-        return None
+        raise NotSuitable(f"{error} is not an image minus {recon} of the step before")
     return image[0]

@@ -11,12 +11,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from petabatch.layers import Input
+from petabatch.kernels.cuda.device import Limits
+from petabatch.network import lazy
 from petabatch.network.graph import Graph
-from petabatch.network.loop import find_loop
+from petabatch.network.method import Method, choose
 from petabatch.network.until import NAME, next_look, variables
+from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import fires, next_fire
-from petabatch.variable import Stream
+from petabatch.variable import Stream, Variable
 
 BLOCK_OPERATIONS = 4e10
 """Floating-point operations after which lanes meet at the latest, to heed signals: seconds of one core."""
@@ -89,6 +91,8 @@ class Plan:
     """Everything the engine needs to know; a value that can be printed."""
 
     graph: Graph
+    method: Method
+    """Which stepper advances the layers, and why."""
     weight_updates: tuple[UpdateSchedule, ...]
     recordings: tuple[Recording, ...]
     length: int
@@ -99,10 +103,16 @@ class Plan:
     """Further steps at whose end slices meet, because somebody wants to look at their state."""
 
     @cached_property
-    def inputs(self) -> dict[str, Input]:
+    def inputs(self) -> dict[str, ImageLayer]:
         """The layers that show images."""
         layers = self.graph.network.layers
-        return {name: layer for name, layer in layers.items() if isinstance(layer, Input)}
+        return {name: layer.images for name, layer in layers.items() if layer.images is not None}
+
+    @cached_property
+    def variables(self) -> dict[str, Variable]:
+        """Every array of the simulation by its key: those of the network and of its stepper."""
+        kept = lazy.variables(self.graph, self.method.loop) if self.method.stepper == "lazy" else {}
+        return kept | self.graph.variables
 
     def next_sync(self, step: int) -> int:
         """Return the first step after `step` at whose end slices meet."""
@@ -137,9 +147,12 @@ class Plan:
         return min(stops)
 
 
-def schedule(graph: Graph) -> Plan:
-    """Derive the plan of a graph."""
-    network = graph.network
+def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
+    """Derive the plan of a graph; `limits` are those of the GPU that runs it, None where it is not known.
+
+    Raises ResourceError when `run.kernel` names a kernel that the network cannot have on this GPU.
+    """
+    network, method = graph.network, choose(graph, limits)
     run, output = network.run, network.output
     weight_updates = tuple(
         UpdateSchedule(
@@ -153,17 +166,17 @@ def schedule(graph: Graph) -> Plan:
     )
     recordings = tuple(_recordings(graph))
     flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
-    loop = run.kernel != "array" and run.precision == "float32" and find_loop(graph) is not None
     each = max(1, 2 * multiply_adds(graph))
-    speed = GPU_SPEED if run.device == "gpu" else LOOP_SPEED if loop else 1
+    speed = GPU_SPEED if run.device == "gpu" else 1 if method.by_layers else LOOP_SPEED
     most = max(1, int(speed * BLOCK_OPERATIONS / (run.batch * each)))
-    if loop:
+    if not method.by_layers:
         most = max(most, int(LANE_OPERATIONS / each))
     block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
     if run.until is not None:
         block *= max(1, most // run.display)  # slices that are done go on to their next image
     return Plan(
         graph,
+        method,
         weight_updates,
         recordings,
         run.length,

@@ -8,16 +8,12 @@ the finished code. Slices that wait for nothing that crosses slices take their n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 
-from petabatch.connections import Conv
 from petabatch.errors import Problem
-from petabatch.layers import Input
 from petabatch.network.checks import unknown
 from petabatch.spec.network import Network, Until
-from petabatch.variable import Array, Variable
+from petabatch.variable import Variable
 
 QUANTITY = "relative_gap"
 """What a probe must measure to end displays."""
@@ -72,7 +68,7 @@ def check_until(network: Network, problems: list[Problem]) -> None:
     if NAME in network.probes:
         problems.append(Problem(f"probes.{NAME}", "`run.until` records its results under this name"))
     for name, layer in network.layers.items():
-        if isinstance(layer, Input) and (layer.every.steps(run.display) % run.display or layer.offset):
+        if layer.images is not None and (layer.every.steps(run.display) % run.display or layer.offset):
             problems.append(
                 Problem(
                     f"layers.{name}.every",
@@ -82,7 +78,7 @@ def check_until(network: Network, problems: list[Problem]) -> None:
                 )
             )
     for name, connection in network.connections.items():
-        rule = connection.learn if isinstance(connection, Conv) else None
+        rule = connection.owner.learn if connection.owner is not None else None
         if rule is not None and (rule.every.steps(run.display) % run.display or rule.offset % run.display):
             problems.append(
                 Problem(
@@ -98,23 +94,3 @@ def next_look(until: Until, display: int, step: int) -> int:
     """Return the next step at whose end slices look: every so many of a display, and its last."""
     made = step % display
     return step - made + min(made - made % until.every + until.every, display)
-
-
-class EarlyStop:
-    """Whether one slice rests; what it remembers are the arrays of `variables`, `[1]` each."""
-
-    def __init__(self, until: Until, display: int, arrays: Mapping[str, Array]) -> None:
-        self.until, self.display = until, display
-        self.steps, self.gap = arrays[f"{NAME}/steps"], arrays[f"{NAME}/gap"]
-
-    def begins(self, step: int) -> bool:
-        """Say whether the slice rests in `step`; in the first of a display it never does."""
-        if (step - 1) % self.display == 0:
-            self.steps[...], self.gap[...] = 0, np.inf
-        return bool(self.gap[0] <= self.until.gap)
-
-    def made(self, first: int, last: int, gap: Callable[[], Array]) -> None:
-        """Count steps first+1 .. last, and look at the gap where that is due."""
-        self.steps += last - first
-        if last == next_look(self.until, self.display, last - 1):
-            self.gap[...] = gap()

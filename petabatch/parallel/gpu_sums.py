@@ -8,40 +8,16 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cuda.device import Device
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm, Pending, Sums
 from petabatch.parallel.reduce import ExactSum
 from petabatch.variable import Array
-
-
-class Streams(Protocol):
-    """What is needed of a GPU to sum what is on it."""
-
-    uuid: str
-
-    def nccl(self) -> Any:
-        """Return the library NCCL, as `cupy.cuda.nccl`; raises ImportError with a reason."""
-
-    def stream(self) -> Any:
-        """Return a further stream, as `cupy.cuda.Stream`."""
-
-    def mark(self) -> Any:
-        """Return an event, as `cupy.cuda.Event`: all that the present stream was given until now."""
-
-    def side_stream(self) -> AbstractContextManager[None]:
-        """Work on a stream of its own, after what the present one was given until now."""
-
-    def on_side_stream(self) -> AbstractContextManager[None]:
-        """Work on the stream of `beside`, without a look at another."""
-
-    def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return pinned memory of the host."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +32,7 @@ class _Rank:
     here: bool
 
 
-def between(device: Streams, comm: Comm, here: bool) -> Sums:
+def between(device: Device, comm: Comm, here: bool) -> Sums:
     """Return what sums the changes of these ranks, and say on rank 0 which way, and why; collective.
 
     `here` says that they lie on the GPU of this rank; else on its host.
@@ -73,7 +49,7 @@ def between(device: Streams, comm: Comm, here: bool) -> Sums:
     return Staged(device, comm) if here else comm
 
 
-def _reason(device: Streams, comm: Comm, here: bool) -> tuple[str | None, Any]:
+def _reason(device: Device, comm: Comm, here: bool) -> tuple[str | None, Any]:
     """Return why NCCL cannot be used, None if it can, the same on all ranks; and NCCL."""
     try:
         library, why = device.nccl(), ""
@@ -119,7 +95,7 @@ def _named(version: int) -> str:
 class Nccl:
     """From the memory of one GPU to that of another, on a stream of its own."""
 
-    def __init__(self, device: Streams, comm: Comm, library: Any, group: Any) -> None:
+    def __init__(self, device: Device, comm: Comm, library: Any, group: Any) -> None:
         self._device, self._comm, self._group, self._stream = device, comm, group, device.stream()
         self._add, self._largest = library.NCCL_SUM, library.NCCL_MAX
         self._kinds = {
@@ -169,7 +145,7 @@ class _Sent:
 class Staged:
     """Through pinned memory of the hosts, between which MPI sums."""
 
-    def __init__(self, device: Streams, comm: Comm) -> None:
+    def __init__(self, device: Device, comm: Comm) -> None:
         self._device, self._comm = device, comm
 
     def sum(self, array: Array) -> None:
@@ -221,9 +197,7 @@ class _Back:
 class SideStreamSum:
     """An `ExactSum` of copies, made on a stream beside the one that makes the steps."""
 
-    def __init__(
-        self, device: Streams, copies: dict[str, Array], comm: Sums, slices: int, first: int
-    ) -> None:
+    def __init__(self, device: Device, copies: dict[str, Array], comm: Sums, slices: int, first: int) -> None:
         self._device = device
         with device.side_stream():
             self._sum = ExactSum(copies, comm, slices, first)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.spec.compiled import NotSuitable, StepSums
 from petabatch.spec.model import Finite, Model, NonNegative, Positive
 from petabatch.variable import Array
 
@@ -40,6 +41,14 @@ class Cost(Model):
         check_corner(self.norm, self.corner)
         return self
 
+    def from_step_sums(self, error: str, code: str) -> StepSums:
+        """Return coefficient times the sum as sums of compiled loops; raises NotSuitable."""
+        if self.mask is None and self.layer == code:
+            return price(self.norm, self.above, self.coefficient)
+        if self.mask is None and (self.layer, self.norm) == (error, "squares"):
+            return StepSums(squares=self.coefficient)
+        raise NotSuitable(f"no step sums up {self.norm} of {self.layer}")
+
     @property
     def names(self) -> tuple[str, ...]:
         """The layers this reads."""
@@ -62,6 +71,15 @@ def cost(activity: Array, norm: Norm, above: float, corner: float | None, xp: An
         return size > above
     assert corner is not None
     return xp.where(size < corner, size * (1 - size / (2 * corner)), corner / 2)
+
+
+def price(norm: Norm, above: float, coefficient: float) -> StepSums:
+    """Return coefficient times the cost of a code as sums of compiled loops; raises NotSuitable."""
+    if norm == "l1":
+        return StepSums(sizes=coefficient)
+    if norm == "l0" and above == 0:
+        return StepSums(active=coefficient)
+    raise NotSuitable(f"no step sums up the cost {norm}")
 
 
 def check_corner(norm: Norm, corner: float | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from petabatch.probes.cost import cost, masked, sums
+from petabatch.spec.compiled import NotSuitable, StepSums
 from petabatch.spec.model import NonNegative
 from petabatch.spec.parts import Probe
 from petabatch.variable import Array
@@ -29,6 +30,17 @@ class L2(_LayerProbe):
 
     type: Literal["l2"] = "l2"
 
+    @property
+    def splittable(self) -> bool:
+        """It is a sum over features."""
+        return True
+
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+        """Return it where compiled loops sum it up."""
+        if self.mask is not None or self.layer != error:
+            raise NotSuitable("no step sums it up")
+        return {"squares": StepSums(squares=1.0)}
+
     def quantities(self) -> Mapping[str, str]:
         """Name the sum of squares."""
         return {"squares": "sum of squares of the activity"}
@@ -43,6 +55,17 @@ class L1(_LayerProbe):
     """Sum of absolute values."""
 
     type: Literal["l1"] = "l1"
+
+    @property
+    def splittable(self) -> bool:
+        """It is a sum over features."""
+        return True
+
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+        """Return it where compiled loops sum it up."""
+        if self.mask is not None or self.layer != code:
+            raise NotSuitable("no step sums it up")
+        return {"sum": StepSums(sizes=1.0)}
 
     def quantities(self) -> Mapping[str, str]:
         """Name the sum."""
@@ -60,6 +83,21 @@ class L0(_LayerProbe):
     type: Literal["l0"] = "l0"
     above: NonNegative = 0.0
     """A unit is active when its absolute activity is larger than this."""
+
+    @property
+    def splittable(self) -> bool:
+        """It is a sum over features."""
+        return True
+
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+        """Return it where compiled loops sum it up."""
+        if self.mask is not None or self.layer != code or self.above != 0:
+            raise NotSuitable("no step sums it up")
+        return {"active": StepSums(active=1.0), "fraction": StepSums(active=1 / units)}
+
+    def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
+        """Return the fraction of all features' units, not of this rank's."""
+        return {**found, "fraction": found["fraction"] / ranks}
 
     def quantities(self) -> Mapping[str, str]:
         """Name the count and the fraction."""

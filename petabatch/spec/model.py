@@ -37,6 +37,18 @@ class Part(Model):
     """
 
     kind: ClassVar[str] = "part"
+    answers: ClassVar[tuple[str, ...]] = ()
+    """Methods and properties by which exactly this class answers for itself: its subclasses do not inherit
+    the answer, since what they override may make it wrong, but that of the abstract base class."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Give back the base class's answers to a subclass that does not answer for itself."""
+        super().__pydantic_init_subclass__(**kwargs)
+        for name in cls.answers:
+            if name not in cls.__dict__:
+                base = next(b for b in reversed(cls.__mro__) if name in b.__dict__)
+                setattr(cls, name, base.__dict__[name])
 
     @classmethod
     def choices(cls) -> dict[str, type[Part]]:

@@ -13,20 +13,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
+from petabatch.spec.compiled import CompiledRule, NotSuitable, StepSums
 from petabatch.spec.model import Count, Finite, Flag, Index, Part
+from petabatch.spec.schedule import DISPLAY as DISPLAY
+from petabatch.spec.schedule import NEVER as NEVER
+from petabatch.spec.schedule import STEP as STEP
 from petabatch.spec.schedule import Every, Schedule, fires
+from petabatch.spec.weights import Initial, Learning, Normalize
 from petabatch.variable import Array, Border, Variable
 
 if TYPE_CHECKING:
     from petabatch.geometry import Link
     from petabatch.kernels.array import ArrayKernels
 
+Operation = Literal["copy", "forward", "transposed", "other"]
+"""Of a connection: the activity as it is, through patches of weights, through them the other way, or else."""
+
 Shape = tuple[Count, Count, Count]
 """`[ny, nx, nf]`: rows, columns, features."""
-
-DISPLAY = Every(1, "displays")
-STEP = Every(1, "steps")
-NEVER = Every(0)
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,13 @@ class Layer(Part):
     """A layer `[batch, ny, nx, nf]`: state variables, channels that gather input, and an update rule."""
 
     kind: ClassVar[str] = "layer"
+    answers = ("compiled_rule", "graph_safe", "splittable", "sums_input")
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
     """Channel name to (buffer, sign); `update` gets one summed array per buffer."""
+
+    graph_safe: ClassVar[bool] = False
+    """`update` launches the same kernels on the same arrays in each step, so that steps can be captured and
+    replayed as CUDA graphs."""
 
     type: str
     shape: Shape
@@ -77,6 +86,40 @@ class Layer(Part):
     def steady(self) -> bool:
         """Say whether it updates in every step and is never reset."""
         return self.every == STEP and self.reset.count == 0
+
+    @property
+    def static(self) -> bool:
+        """Say whether its activity changes by nothing but the images that the engine reads."""
+        return False
+
+    @property
+    def images(self) -> ImageLayer | None:
+        """This layer as one that shows images, None where it shows none."""
+        return None
+
+    @property
+    def controller(self) -> Controller | None:
+        """The controller of its time scale, None where the step size is that of the run."""
+        return None
+
+    @property
+    def sums_input(self) -> bool:
+        """Say whether A is the sum of the input and nothing else."""
+        return False
+
+    @property
+    def splittable(self) -> bool:
+        """Say whether its features can be split over ranks: a unit depends on no other of its layer."""
+        return False
+
+    @property
+    def host_numbers(self) -> bool:
+        """Say whether `update` sends numbers from the host, as random ones, in each step."""
+        return False
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the update as compiled code makes it; raises NotSuitable where there is none."""
+        raise NotSuitable(f"layers of type {self.type} have no compiled rule")
 
     def due(self, step: int, display: int) -> bool:
         """Say whether the layer updates in `step`."""
@@ -122,6 +165,50 @@ class Layer(Part):
         """Set the initial state (step 0) in place; by default variables keep their declared value."""
 
 
+class Controller(Protocol):
+    """The controller of a layer's time scale; see `layers/timescale.py`."""
+
+    @property
+    def energy(self) -> str:
+        """Name of the energy probe that it follows."""
+
+    def control(self, state: Mapping[str, Array], energy: np.ndarray) -> None:
+        """Set the time scale of the coming step from `energy`, float64 `[lanes]`, in place."""
+
+
+class ImageLayer(Protocol):
+    """A layer that shows images; see `layers/input.py`."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, columns, features."""
+
+    @property
+    def source(self) -> Source:
+        """Where the images come from."""
+
+    @property
+    def every(self) -> Every:
+        """How long one image is shown."""
+
+    @property
+    def offset(self) -> int:
+        """Steps by which images change later."""
+
+    @property
+    def border(self) -> str | float:
+        """What connections see beyond its edge."""
+
+    def item(self, step: int, display: int) -> int | None:
+        """Return the number of the item to be read before `step`, None when the last one stays."""
+
+    def shown(self, step: int, display: int) -> int:
+        """Return the number of the item that is seen at the end of `step`."""
+
+    def next_change(self, step: int, display: int) -> int | None:
+        """Return the first step after `step` that begins with a new item; None is never."""
+
+
 class Source(Part):
     """Where an input layer's images come from."""
 
@@ -154,6 +241,7 @@ class Connection(Part):
     """Carries the activity of layer `pre` into a channel of layer `post`."""
 
     kind: ClassVar[str] = "connection"
+    answers = ("operation",)
     type: str
     pre: str
     """Layer the activity comes from."""
@@ -167,6 +255,26 @@ class Connection(Part):
     """Extra steps before the activity arrives."""
     feedback: Flag = False
     """This connection closes a cycle and carries the activity of the step before."""
+
+    @property
+    def operation(self) -> Operation:
+        """What it does with the activity of the pre layer."""
+        return "other"
+
+    @property
+    def owner(self) -> WeightOwner | None:
+        """This connection as one with weights of its own, None where it has none."""
+        return None
+
+    @property
+    def borrows(self) -> str | None:
+        """Name of the connection whose weights it uses, None where it uses none of another."""
+        return None
+
+    @property
+    def learns_against(self) -> str | None:
+        """Name of the layer against which borrowed weights learn here too, None where they do not."""
+        return None
 
     @abstractmethod
     def wire(
@@ -189,6 +297,48 @@ class Connection(Part):
         """Return what arrives at the post layer, `[lanes, ny, nx, nf]`, before `strength` and sign."""
 
 
+class WeightOwner(Protocol):
+    """A connection with weights of its own; see `connections/conv.py`."""
+
+    @property
+    def pre(self) -> str:
+        """Layer the activity comes from."""
+
+    @property
+    def post(self) -> str:
+        """Layer it goes to."""
+
+    @property
+    def mode(self) -> str:
+        """The weight mode."""
+
+    @property
+    def init(self) -> Initial:
+        """How the weights start."""
+
+    @property
+    def normalize(self) -> Normalize | None:
+        """What is done to them at the start and after each update."""
+
+    @property
+    def learn(self) -> Learning | None:
+        """The learning rule, None where they stay."""
+
+    @property
+    def decorrelate(self) -> float:
+        """How far features are pushed apart at each update."""
+
+    @property
+    def revive(self) -> Any:
+        """When and how dead features start again (`learning.revive.Revive`), or None."""
+
+    def link(self, layers: Mapping[str, Layer]) -> Link:
+        """Return the link between the two layers; raises GeometryError when they do not go together."""
+
+    def weights(self, layers: Mapping[str, Layer]) -> Variable:
+        """Declare the weights."""
+
+
 class Reading(Protocol):
     """What a probe sees of the network at the end of a step."""
 
@@ -207,11 +357,28 @@ class Probe(Part):
     """Measures one number or more per slice, and writes them to `/probes/<name>/`."""
 
     kind: ClassVar[str] = "probe"
+    answers = ("from_step_sums", "splittable")
     type: str
     every: Schedule = STEP
     """When the probe measures: at the end of these steps."""
     offset: int = 0
     """Steps by which it measures later; with `every = "display"`, 1 means after the first step of each."""
+
+    @property
+    def splittable(self) -> bool:
+        """Say whether it is a sum over features, to which ranks with some of them can contribute."""
+        return False
+
+    def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
+        """Return what one of `ranks` ranks contributes, from what it measured on its features."""
+        return found
+
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+        """Return each quantity as sums that compiled loops of these two layers make; `units` of the code.
+
+        Raises NotSuitable where it needs more.
+        """
+        raise NotSuitable(f"probes of type {self.type} measure the layers themselves")
 
     @abstractmethod
     def layers(self) -> Sequence[str]:

@@ -27,6 +27,11 @@ class Every:
         return "never" if self.count == 0 else f"{self.count} {self.unit}"
 
 
+DISPLAY = Every(1, "displays")
+STEP = Every(1, "steps")
+NEVER = Every(0)
+
+
 def fires(period: int, step: int, offset: int = 0) -> bool:
     """Say whether a schedule of `period` steps fires at the end of `step`."""
     return period > 0 and (step - offset) % period == 0

@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from petabatch.spec.model import Flag, Part
-from petabatch.spec.parts import DISPLAY
-from petabatch.spec.schedule import Schedule
+from petabatch.spec.schedule import DISPLAY, Schedule
 from petabatch.variable import Array, Variable
 
 
@@ -39,6 +38,11 @@ class Normalize(Part):
     """Connections normalised with this one, as if their weights were one array (NormalizeGroup of the
     original); they have no `normalize` of their own."""
 
+    @property
+    def featurewise(self) -> bool:
+        """Say whether each pre feature is normalised by itself."""
+        return False
+
     @abstractmethod
     def apply(self, weights: Array, xp: Any) -> None:
         """Normalise `[lanes or 1, ky, kx, nf_pre, nyp, nxp, nf_post]` in place."""
@@ -61,6 +65,7 @@ class Learning(Part):
     """How a plastic connection turns activities into weight changes."""
 
     kind: ClassVar[str] = "learning rule"
+    answers = ("featurewise",)
     type: str
     every: Schedule = DISPLAY
     """When the weights are updated: at the end of these steps."""
@@ -76,6 +81,11 @@ class Learning(Part):
     @abstractmethod
     def counted(self) -> bool:
         """Say whether `change` needs the number of active pre units behind each weight."""
+
+    @property
+    def featurewise(self) -> bool:
+        """Say whether each pre feature learns by itself, so that features can be split over ranks."""
+        return False
 
     def tally(self, pre: Array) -> Array:
         """Return what `counts` sums: by default 1 for each active pre unit."""

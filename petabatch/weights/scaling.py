@@ -21,6 +21,11 @@ class Unitwise(Normalize):
     by: Literal["pre", "post"] = "pre"
     """A unit is the patch of one pre feature (an atom), or all that reaches one post feature."""
 
+    @property
+    def featurewise(self) -> bool:
+        """Patches of pre features are treated apart."""
+        return self.by == "pre"
+
     @model_validator(mode="after")
     def _together_by_patch(self) -> Unitwise:
         if self.together and self.by == "post":

@@ -9,7 +9,7 @@ from petabatch import in_memory
 from petabatch.engine.engine import Engine
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import Input, Linear
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.sources import ImageArray

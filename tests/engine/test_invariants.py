@@ -9,7 +9,7 @@ import pytest
 
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.dense import DenseStepper
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network

@@ -24,7 +24,7 @@ from petabatch.layers import (
     LogTimeScale,
     MomentumLCA,
 )
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L0, L1, L2, Energy

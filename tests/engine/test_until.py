@@ -15,7 +15,7 @@ from petabatch.connections import Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.layers import LCA, HeavyBall, Input, KneeTimeScale, Linear
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L1, Energy, Optimality

@@ -39,7 +39,7 @@ from petabatch.layers import (
     Squared,
 )
 from petabatch.layers.transfer import Polyline, Transfer
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from support.networks import GivenImages, images, lca_network

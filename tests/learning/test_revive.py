@@ -12,7 +12,7 @@ from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
 from petabatch.learning import Adam, Revive
 from petabatch.learning.decorrelate import decorrelate
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.sources import ImageArray

@@ -11,7 +11,7 @@ from petabatch import in_memory
 from petabatch.connections import Clone
 from petabatch.errors import ParamsError
 from petabatch.learning import Hebbian, Revive
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.spec.network import ConnectionOutput, Network, Output
 from petabatch.spec.weights import Learning
 from petabatch.weights import Gaussian

@@ -9,7 +9,7 @@ from petabatch.connections import Clone, Conv, Identity, Transpose
 from petabatch.errors import ParamsError
 from petabatch.layers import Input, Linear
 from petabatch.learning import Hebbian
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.probes import L2
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
 from support.networks import GivenImages, GivenWeights, images, lca_network, simulate

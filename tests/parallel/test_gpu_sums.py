@@ -12,7 +12,7 @@ import pytest
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu import device as gpu
 from petabatch.errors import NonFiniteError
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel import gpu_sums
 from petabatch.parallel.comm import Serial, share

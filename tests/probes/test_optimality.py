@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from petabatch.errors import ParamsError
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.probes import Optimality
 from petabatch.report.stability import step_limits
 from support.optimum import METHODS, problem

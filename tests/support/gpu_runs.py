@@ -9,7 +9,7 @@ import numpy as np
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu import device as gpu
 from petabatch.engine.gpu.arrays import slice_bytes
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network

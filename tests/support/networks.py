@@ -11,7 +11,7 @@ from petabatch.connections import Conv
 from petabatch.engine.engine import Engine
 from petabatch.layers import LCA, Input
 from petabatch.learning import Hebbian
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.network.sparse_coding import sparse_coding
 from petabatch.parallel.comm import Serial

@@ -16,7 +16,7 @@ from petabatch import in_memory
 from petabatch.connections import Conv
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import Linear
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.random import stream
 from petabatch.sources import ImageArray
 from petabatch.spec.network import Network

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any, Protocol
 
 from petabatch.engine.state import State
 from petabatch.errors import ResourceError
+from petabatch.kernels.cuda.device import Device
 from petabatch.network.graph import Graph
 from petabatch.variable import Array, host
 
@@ -18,22 +18,13 @@ _LONGEST = 32768
 """Slices in a lane: kernels number them along an axis of a grid of at most 65535 blocks."""
 
 
-class Memory(Protocol):
-    """What is needed of a GPU to hold arrays."""
-
-    xp: Any
-
-    def free(self) -> int:
-        """Return the bytes of memory that are free."""
-
-
 class Resident:
     """Copies of `host` on a device, seen by lanes as `State` is.
 
     With one lane they stay; with several the lanes take turns, and come and go with each stretch of steps.
     """
 
-    def __init__(self, host: State, device: Memory) -> None:
+    def __init__(self, host: State, device: Device) -> None:
         self.host, self.lo, self.xp = host, host.lo, device.xp
         slices = host.hi - host.lo
         fits = min(slices, _LONGEST, int(_SHARE * device.free() / slice_bytes(host.graph)))

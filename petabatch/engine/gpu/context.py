@@ -1,67 +1,93 @@
-"""What a rank that computes on a GPU has beside its host arrays: copies, images on their way, kernels."""
+"""The GPU of a rank as the backend of its engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
-from petabatch.engine.gpu.arrays import Memory, Resident
-from petabatch.engine.gpu.download import Copies, Outlet
-from petabatch.engine.gpu.graphs import Branches
-from petabatch.engine.gpu.prefetch import Feed, Staging
+from petabatch.engine.backend import Operation, Reader
+from petabatch.engine.gpu.arrays import Resident
+from petabatch.engine.gpu.download import Outlet
+from petabatch.engine.gpu.graphs import Steps
+from petabatch.engine.gpu.prefetch import Feed
 from petabatch.engine.state import State
-from petabatch.engine.steppers.cuda import CudaStepper, fuse_on
 from petabatch.engine.updates import Updates
+from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cuda.device import Device
-from petabatch.network.plan import Plan
-from petabatch.parallel.gpu_sums import SideStreamSum, Streams, between
+from petabatch.network.graph import Graph
+from petabatch.parallel.gpu_sums import SideStreamSum, between
 from petabatch.variable import Array
 
 
-class GpuDevice(Device, Memory, Staging, Streams, Copies, Branches, Protocol):
-    """A GPU as the engine sees it."""
+class GpuBackend:
+    """One thread gives work to the GPU: lanes of as many slices as fit in its memory."""
 
-    name: str
-
-    def enter(self) -> None:
-        """Make this GPU that of the calling thread."""
-
-
-class OnGpu:
-    """The GPU side of an engine."""
-
-    def __init__(
-        self,
-        device: GpuDevice,
-        state: State,
-        readers: Mapping[str, Callable[[int, int], np.ndarray]],
-        threads: int,
-    ) -> None:
+    def __init__(self, device: Device, state: State, readers: Mapping[str, Reader], threads: int) -> None:
+        """Read images on `threads` threads."""
         device.enter()
         self.device = device
-        self.resident = Resident(state, device)
-        self.feed = Feed(device, readers, threads)
-        self.outlet = Outlet(device)
+        self.arrays = Resident(state, device)
+        self.lanes = self.arrays.lanes
+        self.workers = 1
+        self._feed = Feed(device, readers, threads)
+        self._outlet = Outlet(device)
 
-    def fuse(self, plan: Plan, arrays: Mapping[str, Array]) -> CudaStepper | None:
-        """Return the kernels that make the steps of a lane, or None where its layers run one by one."""
-        return fuse_on(self.device, plan, arrays)
+    @property
+    def name(self) -> str:
+        """The GPU's name and identifier."""
+        return f"gpu, {self.device.name}, {self.device.uuid}"
 
-    def carry(self, updates: Updates) -> None:
-        """Have changes of weights summed where they lie: on the device if slices stay there; collective."""
-        updates.products = self.resident.products()
-        if updates.groups:
-            updates.sums = between(self.device, updates.comm, self.resident.stays)
-            if self.resident.stays:
-                updates.late_sum = partial(SideStreamSum, self.device)
+    def pool(self) -> ThreadPoolExecutor:
+        """Return the one thread."""
+        return ThreadPoolExecutor(1, "gpu", self.device.enter)
+
+    def kernels(self, compiled: bool) -> ArrayKernels:
+        """Return the operators of plain array code, on the device's arrays."""
+        return ArrayKernels(self.device.xp)
+
+    def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
+        """Return one that runs the branches of a level side by side, and replays captured steps."""
+        return [Steps(self.device, graph, levels)]
+
+    def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """Return pinned memory."""
+        return self.device.staging(shape, dtype)
 
     @contextmanager
     def holding(self, lanes: slice) -> Iterator[None]:
         """Have the arrays of these local slices on the device."""
-        self.resident.enter(lanes)
+        self.arrays.enter(lanes)
         yield
-        self.resident.leave()
+        self.arrays.leave()
+
+    def show(self, name: str, slices: range, item: int, into: Array) -> None:
+        """Copy images that were read ahead, and begin to read the next."""
+        self._feed.fill(name, slices, item, into)
+
+    def record(self, number: int, values: Array, row: np.ndarray, arriving: list[Callable[[], None]]) -> None:
+        """Start the copy."""
+        arriving.append(self._outlet.send(number, values, row))
+
+    def sum_updates(self, updates: Updates) -> None:
+        """Sum on the device if slices stay there; collective."""
+        updates.products = self.arrays.products()
+        if updates.groups:
+            updates.reduction.sums = between(self.device, updates.comm, self.arrays.stays)
+            if self.arrays.stays:
+                updates.reduction.start = partial(SideStreamSum, self.device)
+
+    def start(self) -> None:
+        """Copy everything from the host again when it is used."""
+        self.arrays.forget()
+
+    def weights_changed(self) -> None:
+        """Copy what all slices share."""
+        self.arrays.refresh()
+
+    def collect(self) -> None:
+        """Copy what a checkpoint holds."""
+        self.arrays.collect()

@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cuda.device import Device
 from petabatch.variable import Array
-
-
-class Copies(Protocol):
-    """What is needed of a GPU to copy from it while it computes."""
-
-    xp: Any
-
-    def stream(self) -> Any:
-        """Return a further stream, as `cupy.cuda.Stream`."""
-
-    def mark(self) -> Any:
-        """Return an event, as `cupy.cuda.Event`: all that the present stream was given until now."""
-
-    def follow(self, event: Any) -> None:
-        """Let what the present stream is given from now on wait for an event; the host does not wait."""
 
 
 class _Room:
@@ -37,7 +23,7 @@ class _Room:
 class Outlet:
     """Two rooms for each recording: one on its way to the host, the other to be filled."""
 
-    def __init__(self, device: Copies) -> None:
+    def __init__(self, device: Device) -> None:
         self._device, self._stream = device, device.stream()
         self._rooms: dict[tuple[int, tuple[int, ...]], list[_Room]] = {}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol
 
 from petabatch import layers as types
+from petabatch.kernels.cuda.device import Device
 from petabatch.layers.conductance_lif import ConductanceLIF
 from petabatch.layers.mask import Mask
 from petabatch.network.graph import Graph
@@ -29,26 +29,10 @@ _ALIKE: tuple[type[Layer], ...] = (
 """Types whose update launches the same kernels on the same arrays in each step, and nothing else."""
 
 
-class Branches(Protocol):
-    """What is needed of a GPU to run layers side by side, and again."""
-
-    def stream(self) -> Any:
-        """Return a further stream, as `cupy.cuda.Stream`."""
-
-    def mark(self) -> Any:
-        """Return an event, as `cupy.cuda.Event`: all that the present stream was given until now."""
-
-    def follow(self, event: Any) -> None:
-        """Let what the present stream is given from now on wait for an event; the host does not wait."""
-
-    def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what repeats the launches `work` makes, as one CUDA graph where that is possible."""
-
-
 class Steps:
     """Makes the steps of the layers of a lane."""
 
-    def __init__(self, device: Branches, graph: Graph, levels: Sequence[Sequence[Operation]]) -> None:
+    def __init__(self, device: Device, graph: Graph, levels: Sequence[Sequence[Operation]]) -> None:
         """Bind the operations of each level, in the order of `graph`."""
         self._device, self._graph, self._levels = device, graph, levels
         widest = max(map(len, levels), default=1)

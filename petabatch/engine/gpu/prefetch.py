@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
 
 import numpy as np
 
+from petabatch.kernels.cuda.device import Device
 from petabatch.variable import Array
-
-
-class Staging(Protocol):
-    """What is needed of a GPU to copy images to it."""
-
-    def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return memory of the host from which copies are fast."""
-
-    def upload(self, into: Array, pinned: np.ndarray) -> Callable[[], None]:
-        """Begin to copy; return what waits until `pinned` may be written again."""
 
 
 class _Buffer:
@@ -33,7 +23,7 @@ class Feed:
     """Two buffers for each input layer: one on its way to the device, the other being filled."""
 
     def __init__(
-        self, device: Staging, readers: Mapping[str, Callable[[int, int], np.ndarray]], threads: int
+        self, device: Device, readers: Mapping[str, Callable[[int, int], np.ndarray]], threads: int
     ) -> None:
         self._device, self._readers = device, readers
         self._pool = ThreadPoolExecutor(threads, "feed")

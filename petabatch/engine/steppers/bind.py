@@ -1,75 +1,91 @@
-"""From a code layer to what the compiled loop needs of it: its numbers, its arrays, its pace."""
+"""Binding of a sparse-coding loop to the arrays of its slices: constants, arrays, step control."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
+from petabatch.engine.state import owned
+from petabatch.geometry import Patches
 from petabatch.kernels.cpu.controllers import StepControl
-from petabatch.kernels.cpu.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell, Units, cell
+from petabatch.kernels.cpu.rules import RULES, Cell, Units, cell
 from petabatch.kernels.timescale import BASE, Growth
-from petabatch.layers import FISTA, ISTA, LCA, HeavyBall, MomentumLCA
-from petabatch.layers.timescale import BaseTimeScale, KneeTimeScale, LogTimeScale
-from petabatch.layers.transfer import Transfer
-from petabatch.spec.parts import Layer
+from petabatch.network.plan import Plan
+from petabatch.spec.compiled import CompiledRule, StepSums
 from petabatch.variable import Array
 
-RULES = {LCA: LEAKY, HeavyBall: HEAVY_BALL, MomentumLCA: MOMENTUM, ISTA: GRADIENT, FISTA: ACCELERATED}
-TIME_SCALES = (BaseTimeScale, KneeTimeScale, LogTimeScale)
-_BEFORE = {HeavyBall: "V_before", MomentumLCA: "pull", FISTA: "drive_before"}
-Weights = tuple[float, float, float]
-"""Factors on sum error^2, sum |A| and the number of active units, that make a number of them."""
+
+@dataclass(frozen=True)
+class BoundLoop:
+    """The loop of a network on the arrays of one slice or more."""
+
+    patches: Patches
+    rule: CompiledRule
+    cell: Cell
+    dt: float
+    state: Mapping[str, Array]
+    """The variables of the code, by name."""
+    factor: np.float32
+    """error = factor * image - recon."""
+    image: Array
+    """`[lanes, 1, ny, nx, nf]`, as the next two."""
+    recon: Array
+    error: Array
+    weights: Array
+    """`[lanes or 1, groups * nf, K]` in memory order."""
 
 
-def is_known(layer: Layer) -> bool:
-    """Say whether the compiled loop has the layer's rule, with all that its parameters ask for."""
-    plain = not isinstance(layer, LCA) or layer.vertices is None
-    return type(layer) in RULES and plain and layer.border == "zero"
+def bind_loop(plan: Plan, arrays: Mapping[str, Array]) -> BoundLoop:
+    """Bind the loop of a plan's method."""
+    loop = plan.method.loop
+    image, recon, error = (arrays[f"layers/{name}/A"] for name in (loop.image, loop.recon, loop.error))
+    return BoundLoop(
+        loop.patches,
+        loop.rule,
+        cell_constants(loop.rule),
+        plan.graph.network.run.dt,
+        owned(arrays, f"layers/{loop.code}"),
+        np.float32(loop.image_factor),
+        image,
+        recon,
+        error,
+        arrays[f"connections/{loop.dictionary}/weights"],
+    )
 
 
-def numbers(layer: Layer) -> Cell:
-    """Return the numbers of a layer that `is_known`."""
-    rule = RULES[type(layer)]
-    if isinstance(layer, FISTA):
-        return cell(rule, 0, 0, layer.threshold, layer.threshold, signed=layer.signed)
-    assert isinstance(layer, LCA)
-    t = layer.curve
-    assert isinstance(t, Transfer)
-    own = -layer.threshold if isinstance(layer, ISTA) else float(layer.self_interact)
-    inertia = 0.0
-    if isinstance(layer, (HeavyBall, MomentumLCA)):
-        inertia = layer.beta if isinstance(layer, HeavyBall) else layer.rate
+def cell_constants(rule: CompiledRule) -> Cell:
+    """Return the constants of a rule as compiled code reads them."""
     return cell(
-        rule, own, inertia, t.threshold, t.shift, t.width, t.minimum,
-        t.maximum, t.signed,
+        RULES[rule.name], rule.self_interaction, rule.inertia, rule.threshold, rule.shift, rule.width,
+        rule.minimum, rule.maximum, rule.signed,
     )  # fmt: skip
 
 
-def units(layer: Layer, state: Mapping[str, Array]) -> Units:
-    """Return the arrays of one slice, from its layer's `A`, `V` and so on, by name."""
+def cell_arrays(rule: CompiledRule, state: Mapping[str, Array]) -> Units:
+    """Return the arrays of one slice that a rule reads and writes, from the code's variables by name."""
     none = np.zeros(0, np.float32)
-    potential = state["A_before" if isinstance(layer, FISTA) else "V"]
-    before = _BEFORE.get(type(layer))
-    return Units(state["A"].reshape(-1), potential.reshape(-1), state[before].reshape(-1) if before else none)
+    previous = none if rule.previous is None else state[rule.previous].reshape(-1)
+    return Units(state["A"].reshape(-1), state[rule.potential].reshape(-1), previous)
 
 
-def pace(layer: Layer, dt: float, state: Mapping[str, Array], followed: Weights | None) -> StepControl:
-    """Return how fast the slice moves; `followed` says what the energy is that its time scale follows.
+def step_control(
+    rule: CompiledRule, dt: float, state: Mapping[str, Array], followed: StepSums | None
+) -> StepControl:
+    """Return how fast a slice moves; `followed` is the energy that its time scale follows in the loop.
 
-    Without it, a time scale is taken as it is: the caller lets it follow what it does, step by step.
+    Without it a time scale is taken as it is: the lane adapts it step by step.
     """
     none, growth, zero = np.zeros(1), Growth(BASE, 0.0, 0.0, 0.0, 0.0), np.float32(0)
-    if isinstance(layer, FISTA):
-        free = (0.0, 0.0, 0.0)
-        return StepControl(zero, zero, False, dt, 1.0, free, growth, state["step"], state["age"], none)
-    assert isinstance(layer, LCA)
-    scale = layer.time_scale
-    if scale is not None and followed is not None:
-        now, ceiling, seen = (state[name] for name in ("time_scale", "time_scale_max", "energy_before"))
-        return StepControl(zero, zero, True, dt, layer.tau, followed, scale.numbers, now, ceiling, seen)
-    now = dt * float(state["time_scale"][0]) if scale is not None else dt
-    e, rest = layer.decay(now, np.dtype(np.float32))
-    return StepControl(
-        np.float32(e), np.float32(rest), False, dt, layer.tau, (0.0, 0.0, 0.0), growth, none, none, none
-    )
+    free = (0.0, 0.0, 0.0)
+    if rule.adaptive is not None:
+        step, age = (state[name] for name in rule.adaptive)
+        return StepControl(zero, zero, False, dt, 1.0, free, growth, step, age, none)
+    if rule.scale is not None and followed is not None:
+        scale, ceiling, seen = (state[name] for name in ("time_scale", "time_scale_max", "energy_before"))
+        weights = (followed.squares, followed.sizes, followed.active)
+        return StepControl(zero, zero, True, dt, rule.tau, weights, rule.scale, scale, ceiling, seen)
+    scaled = dt * float(state["time_scale"][0]) if rule.scale is not None else dt
+    e, gain = rule.decay(scaled, np.dtype(np.float32))
+    return StepControl(np.float32(e), np.float32(gain), False, dt, rule.tau, free, growth, none, none, none)

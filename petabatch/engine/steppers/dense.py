@@ -1,26 +1,19 @@
-"""Runs a sparse-coding loop by its compiled kernel, on the arrays of one slice."""
+"""The stepper of a sparse-coding loop by its compiled kernel, which computes all units in every step."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
-from petabatch.engine.state import owned
-from petabatch.engine.steppers.bind import TIME_SCALES, numbers, pace, units
+from petabatch.engine.steppers.base import Binding, Rows, Stepper
+from petabatch.engine.steppers.bind import bind_loop, cell_arrays, step_control
 from petabatch.engine.steppers.probe_sums import LoopProbes
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu import layout as cpu_layout
-from petabatch.kernels.cpu import step as cpu
+from petabatch.kernels.cpu import layout, step
 from petabatch.kernels.cpu.gradient import dictionary_gradient, sums
 from petabatch.kernels.cpu.threads import advance_rows
-from petabatch.layers import FISTA, LCA
-from petabatch.network.loop import Loop, find_loop
-from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
@@ -33,131 +26,119 @@ class Workspace:
     """What a thread needs to work on slices of one geometry: scratch, and the weights in reading order."""
 
     def __init__(self, p: Patches, accelerated: bool) -> None:
-        self.shape = cpu_layout.shape(p)
-        self.dictionary = cpu_layout.dictionary(p)
+        self.shape = layout.shape(p)
+        self.dictionary = layout.dictionary(p)
         self.packed = np.full((1, p.features, p.length), np.nan, np.float32)
         """The weights that `dictionary` holds."""
         self.packings = 0
         """How often they have changed."""
         self.products = sums(p)
-        self._scratches: list[cpu_layout.Scratch] = []
-        self._make = partial(cpu_layout.scratch, p, accelerated)
+        self._scratches: list[layout.Scratch] = []
+        self._make = partial(layout.scratch, p, accelerated)
 
     @property
-    def scratch(self) -> cpu_layout.Scratch:
+    def scratch(self) -> layout.Scratch:
         """Scratch for this thread."""
         return self.scratches(1)[0]
 
-    def scratches(self, threads: int) -> list[cpu_layout.Scratch]:
+    def scratches(self, threads: int) -> list[layout.Scratch]:
         """Return scratch for this thread and others that help it; made once."""
         while len(self._scratches) < threads:
             self._scratches.append(self._make())
         return self._scratches[:threads]
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Threads that work on one slice together."""
+class DenseStepper(Stepper):
+    """The loop's steps for one slice."""
 
-    pool: Executor
-    threads: int
-
-
-class DenseStepper:
-    """The loop's steps for one slice; `run` replaces the layers' own updates."""
-
-    def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array]) -> None:
-        network = plan.graph.network
-        layer, link = network.layers[loop.code], plan.graph.wirings[loop.dictionary].link
-        assert link is not None
-        self.patches, self.layer, self.dt = link.patches, layer, network.run.dt
-        self.cell = numbers(layer)
-        self.state = owned(arrays, f"layers/{loop.code}")
-        self.units = units(layer, self.state)
-        self.factor = np.float32(loop.image_factor)
-        self.code, self.residual = loop.code, loop.error
-        self.watch = LoopProbes(plan, loop, self.units.A.size)
-        scale = layer.time_scale if isinstance(layer, LCA) else None
-        self.followed = None
-        if scale is not None and type(scale) in TIME_SCALES:
-            self.followed = self.watch.energies.get(scale.energy)
+    def __init__(self, bound: Binding) -> None:
+        self.loop = loop = bind_loop(bound.plan, bound.arrays)
+        self.patches = p = loop.patches
+        self.units = cell_arrays(loop.rule, loop.state)
+        probes = LoopProbes.of(bound.plan, bound.plan.method.loop, self.units.A.size)
+        self.followed = probes.energies.get(loop.rule.energy or "")
         """The energy that the time scale follows inside the loop."""
+        code = bound.plan.method.loop.code
+        super().__init__(bound, probes, frozenset([code] if self.followed else []))
         self.rows: Rows | None = None
         """Threads that share the rows of this slice, when there are more threads than slices."""
-        p = self.patches
+        fine = (p.y.fine, p.x.fine * p.channels)
         self.image, self.recon, self.error = (
-            arrays[f"layers/{name}/A"].reshape(p.y.fine, p.x.fine * p.channels)
-            for name in (loop.image, loop.recon, loop.error)
+            array.reshape(fine) for array in (loop.image, loop.recon, loop.error)
         )
-        self.dictionary = loop.dictionary
-        self.weights = arrays[f"connections/{loop.dictionary}/weights"].reshape(-1, p.features, p.length)
+        self.weights = loop.weights.reshape(-1, p.features, p.length)
 
-    @property
-    def worth_sharing(self) -> bool:
-        """Say whether a step takes much longer than threads take to meet."""
-        return self.patches.multiply_adds > _SHARED_STEP
+    def share(self, rows: Rows) -> None:
+        """Let several threads share the rows of a slice if a step takes much longer than they take to meet."""
+        if rows.threads > 1 and self.patches.multiply_adds > _SHARED_STEP:
+            self.rows = rows
+
+    def unshare(self) -> None:
+        """Work on one thread again."""
+        self.rows = None
+
+    def warm_up(self) -> None:
+        """Compile by making no steps."""
+        self.run(0, 0, False)
 
     def load_weights(self) -> None:
-        """Put the weights in reading order; to be called by each thread when they may have changed."""
-        workspace = self._workspace()
+        """Put the weights in reading order; each thread calls this when they may have changed."""
+        workspace = self.workspace()
         if not self.patches.shared:
             return
         # Comparing is a hundred times faster than packing, and most often another slice has packed the same.
-        if not cpu_layout.same(self.weights.reshape(-1), workspace.packed.reshape(-1)):
-            cpu_layout.pack(self.weights[0], self.patches, workspace.dictionary)
+        if not layout.same(self.weights.reshape(-1), workspace.packed.reshape(-1)):
+            layout.pack(self.weights[0], self.patches, workspace.dictionary)
             workspace.packed[...] = self.weights
             workspace.packings += 1
 
-    def run(self, first: int, last: int, fresh: bool) -> Array:
-        """Make steps first+1 .. last; `fresh` says that the image is new in the first of them.
-
-        Returns sum error^2, sum |A| and the number of active units of the steps that `watch` looks at,
-        float64 `[steps, 1, 3]`.
-        """
-        workspace, steps, watched = self._workspace(), last - first, self.watch.due(first, last)
-        sums = np.zeros((steps, 3))
-        weights = workspace.dictionary if self.patches.shared else cpu_layout.own_patches(self.weights)
-        state = (self.image, self.factor, self.recon, self.error, self.units, weights, self.cell)
-        pace_now = pace(self.layer, self.dt, self.state, self.followed)
+    def run(self, first: int, last: int, new_image: bool) -> Array:
+        """Make steps first+1 .. last; see `Stepper`."""
+        workspace, steps, watched = self.workspace(), last - first, self.probes.due(first, last)
+        found = np.zeros((steps, 3))
+        loop, shared = self.loop, self.patches.shared
+        weights = workspace.dictionary if shared else layout.own_patches(self.weights)
+        state = (self.image, loop.factor, self.recon, self.error, self.units, weights, loop.cell)
+        control = step_control(loop.rule, loop.dt, loop.state, self.followed)
+        ends = (control, new_image, workspace.shape)
         if self.rows is None:
-            cpu.advance(*state, pace_now, fresh, workspace.shape, workspace.scratch, steps, watched, sums)
+            step.advance(*state, *ends, workspace.scratch, steps, watched, found)
         else:
             works = workspace.scratches(self.rows.threads)
-            advance_rows(
-                self.rows.pool, *state, pace_now, fresh, workspace.shape, works, steps, watched, sums
-            )  # fmt: skip
-        return sums[:, None]
+            advance_rows(self.rows.pool, *state, *ends, works, steps, watched, found)
+        self.reached = last
+        return found[:, None]
 
     def sums(self) -> Array:
         """Return the sums of the step before, `[3]`, as `run` would have."""
-        workspace = self._workspace()
-        return np.array(cpu.sums_of_state(self.error, self.units.A, workspace.shape, workspace.scratch))
+        workspace = self.workspace()
+        return np.array(step.sums_of_state(self.error, self.units.A, workspace.shape, workspace.scratch))
 
-    def learns(self, connection: str, pre: str, against: str, rule: Learning) -> bool:
-        """Say whether `gradient` gives the product of this connection's rule."""
+    def products(
+        self,
+        connection: str,
+        pre: str,
+        against: str,
+        rule: Learning,
+        product: Array,
+        counts: Array | None,
+    ) -> bool:
+        """Write the product of the code with the error, from the active units alone; see `Stepper`."""
+        loop = self.bound.plan.method.loop
         plain = self.patches.shared and type(rule).tally is Learning.tally
-        return plain and (connection, pre, against) == (self.dictionary, self.code, self.residual)
-
-    def gradient(self, product: Array, counts: Array | None) -> None:
-        """Write the Hebbian product of code and error, and the counts of active units behind each weight."""
-        workspace = self._workspace()
+        if not plain or (connection, pre, against) != (loop.dictionary, loop.code, loop.error):
+            return False
+        workspace = self.workspace()
         product = product.reshape(self.weights.shape[1:])
         counts = None if counts is None else counts.reshape(len(product), -1)
-        dictionary_gradient(
-            self.units.A, self.error, workspace.shape, workspace.scratch, workspace.products, product, counts
-        )  # fmt: skip
+        scratch = (workspace.shape, workspace.scratch, workspace.products)
+        dictionary_gradient(self.units.A, self.error, *scratch, product, counts)
+        return True
 
-    def _workspace(self) -> Workspace:
-        """Return this thread's own space for this geometry."""
-        spaces: dict[tuple[Patches, bool], Workspace] = _workspaces.__dict__.setdefault("by_patches", {})
-        key = (self.patches, isinstance(self.layer, FISTA))
-        if key not in spaces:
-            spaces[key] = Workspace(*key)
-        return spaces[key]
-
-
-def fuse_dense(plan: Plan, arrays: Mapping[str, Array]) -> DenseStepper | None:
-    """Return the loop that computes all units in every step, or None where the network has none."""
-    run = plan.graph.network.run
-    loop = find_loop(plan.graph) if run.kernel != "array" and run.precision == "float32" else None
-    return DenseStepper(plan, loop, arrays) if loop is not None else None
+    def workspace(self) -> Workspace:
+        """Return this thread's own workspace for this geometry."""
+        workspaces: dict[tuple[Patches, bool], Workspace] = _workspaces.__dict__.setdefault("by_patches", {})
+        key = (self.patches, self.loop.rule.adaptive is not None)
+        if key not in workspaces:
+            workspaces[key] = Workspace(*key)
+        return workspaces[key]

@@ -1,58 +1,62 @@
-"""Runs the LCA loop of one slice by the kernel in which silent units sleep."""
+"""The stepper of an LCA loop by lazy evaluation: only units are computed that could be active."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
-from petabatch.engine.steppers.bind import pace
-from petabatch.engine.steppers.dense import DenseStepper, fuse_dense
+from petabatch.engine.steppers.base import Binding, Rows, Stepper
+from petabatch.engine.steppers.bind import step_control
+from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.convolution import crop, paste
-from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
-from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
-from petabatch.kernels.cpu.lazy import state as cpu_lazy_state
-from petabatch.kernels.cpu.lazy import step as cpu_lazy
+from petabatch.kernels.cpu.lazy import bound as lazy_bound
+from petabatch.kernels.cpu.lazy import layout as lazy_layout
+from petabatch.kernels.cpu.lazy import state as lazy_state
+from petabatch.kernels.cpu.lazy import step as lazy_step
 from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows, aim_in_rows
-from petabatch.network.lazy import AWAKE, MOST_ACTIVE, NAME, lazy_loop
-from petabatch.network.loop import Loop
-from petabatch.network.plan import Plan
+from petabatch.network.lazy import AWAKE, MOST_ACTIVE, NAME
+from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
 _workspaces = threading.local()
 
 
 class LazyWorkspace:
-    """What a thread needs beside the space of `DenseStepper`."""
+    """What a thread needs beside the workspace of `DenseStepper`."""
 
     def __init__(self, p: Patches, groups: Array) -> None:
-        self.features = cpu_lazy_layout.features(p, groups)
+        self.features = lazy_layout.features(p, groups)
         self.filled = 0
         """Which packing of the weights `features` holds."""
-        self.benches: list[cpu_lazy_layout.LazyScratch] = []
+        self._scratches: list[lazy_layout.LazyScratch] = []
 
-    def bench(self, p: Patches, threads: int) -> list[cpu_lazy_layout.LazyScratch]:
+    def scratches(self, p: Patches, threads: int) -> list[lazy_layout.LazyScratch]:
         """Return scratch for this thread and others that help it; made once."""
-        while len(self.benches) < threads:
-            self.benches.append(cpu_lazy_layout.bench(p))
-        return self.benches[:threads]
+        while len(self._scratches) < threads:
+            self._scratches.append(lazy_layout.bench(p))
+        return self._scratches[:threads]
 
 
-class LazyStepper(DenseStepper):
-    """The loop's steps for one slice. V is out of date after `run`, until `show`."""
+class LazyStepper(Stepper):
+    """The loop's steps for one slice. V is out of date after `run`, until `materialise`."""
 
-    def __init__(self, plan: Plan, loop: Loop, arrays: Mapping[str, Array]) -> None:
-        super().__init__(plan, loop, arrays)
+    def __init__(self, bound: Binding) -> None:
+        self.dense = dense = DenseStepper(bound)
+        """The stepper of the same slice while all units are computed."""
+        super().__init__(bound, dense.probes, dense.follows)
+        arrays, run = bound.arrays, bound.plan.graph.network.run
+        self.patches, self.units, self.loop = dense.patches, dense.units, dense.loop
         self.age = arrays[f"{NAME}/age"]
-        self.filtered = arrays[f"{NAME}/filtered"].reshape(self.error.shape)
-        self.sleep = cpu_lazy_layout.sleep(self.patches, arrays[f"{NAME}/history"].reshape(-1))
-        speed = pace(self.layer, self.dt, self.state, None)
-        self.e, self.rest = speed.e, speed.rest
-        self.decay_table = cpu_lazy_layout.decay_table(self.e, self.rest)
-        self.most = MOST_ACTIVE if plan.graph.network.run.kernel == "auto" else 1.0
-        self.display = plan.graph.network.run.display
+        self.filtered = arrays[f"{NAME}/filtered"].reshape(dense.error.shape)
+        self.sleep = lazy_layout.sleep(self.patches, arrays[f"{NAME}/history"].reshape(-1))
+        control = step_control(self.loop.rule, self.loop.dt, self.loop.state, None)
+        self.e, self.gain = control.e, control.rest
+        self.decay_table = lazy_layout.decay_table(self.e, self.gain)
+        self.most = MOST_ACTIVE if run.kernel == "auto" else 1.0
+        self.display = run.display
         self._known = False
         """The alarms of this slice are set."""
         self._behind = False
@@ -63,58 +67,86 @@ class LazyStepper(DenseStepper):
         """Say whether units may sleep while this image is shown."""
         return bool(self.age[0] != AWAKE)
 
+    def share(self, rows: Rows) -> None:
+        """Let several threads share the rows of a slice; see `DenseStepper`."""
+        self.dense.share(rows)
+
+    def unshare(self) -> None:
+        """Work on one thread again."""
+        self.dense.unshare()
+
+    def sums(self) -> Array:
+        """Return the sums of the step before; see `Stepper`."""
+        return self.dense.sums()
+
+    def products(
+        self,
+        connection: str,
+        pre: str,
+        against: str,
+        rule: Learning,
+        product: Array,
+        counts: Array | None,
+    ) -> bool:
+        """Write the product of the code with the error; see `DenseStepper`."""
+        return self.dense.products(connection, pre, against, rule, product, counts)
+
     def load_weights(self) -> None:
-        """Put the weights in reading order; to be called by each thread when they may have changed."""
-        super().load_weights()
-        mine, packings = self._lazy_workspace(), self._workspace().packings
+        """Put the weights in reading order; each thread calls this when they may have changed."""
+        self.dense.load_weights()
+        mine, packings = self._workspace(), self.dense.workspace().packings
         if mine.filled != packings:
-            cpu_lazy_layout.fill(self.weights[0], self.patches, mine.features)
+            lazy_layout.fill(self.dense.weights[0], self.patches, mine.features)
             mine.filled = packings
 
-    def run(self, first: int, last: int, fresh: bool) -> Array:
-        """Make steps first+1 .. last; return the sums of those that `watch` looks at, `[steps, 1, 3]`."""
-        if fresh and last > first:
+    def run(self, first: int, last: int, new_image: bool) -> Array:
+        """Make steps first+1 .. last; see `Stepper`."""
+        if new_image:
             self._choose()
-        if not self.sleeps:
-            return super().run(first, last, fresh)
-        workspace, mine, steps = self._workspace(), self._lazy_workspace(), last - first
-        watched, sums = self.watch.due(first, last), np.zeros((steps, 3))
-        team, beyond = self._crew(), -last % self.display
-        if steps > 0:
-            self._begin(fresh, team)
-        state = (self.image, self.factor, self.recon, self.error, self.units, self.sleep, mine.features)
-        numbers = (self.cell, self.e, self.rest, self.decay_table, int(self.age[0]), workspace.shape)
-        if team is None:
-            scratch = (workspace.scratch, mine.bench(self.patches, 1)[0])
-            age, _ = cpu_lazy.advance_lazily(*state, *numbers, *scratch, steps, beyond, watched, sums)
+        if self.sleeps:
+            sums = self._advance(first, last, new_image)
         else:
-            age = advance_lazily_in_rows(team, *state, *numbers, steps, beyond, watched, sums)
-        if steps > 0:
-            self.age[...] = age
-            crop(self.sleep.filtered, workspace.shape, self.filtered)
-            self._behind = True
-        else:
-            self._compile()
-            super().run(first, last, False)
-        return sums[:, None]
+            sums = self.dense.run(first, last, new_image)
+        self.reached = last
+        return sums
 
-    def show(self) -> None:
+    def warm_up(self) -> None:
+        """Compile by making no steps, and what `materialise` and new images call, on nothing."""
+        dense, mine, space = self.dense, self._workspace(), self.dense.workspace()
+        dense.warm_up()
+        nothing, nowhere = space.shape._replace(ny=0, height=0), space.scratch.strips[:0]
+        nobody = self.sleep._replace(lead=np.zeros(1, "f4"), path=np.zeros(0, "f4"), alarm=np.zeros(0, "f4"))
+        scratch = (
+            nothing,
+            space.scratch._replace(strips=nowhere),
+            mine.scratches(self.patches, 1)[0],
+        )
+        paste(self.filtered, nothing, nobody.filtered)
+        lazy_state.take_over(0, False, self.units, nobody, nothing)
+        loop = self.loop
+        ends = (dense.image, loop.factor, dense.recon, loop.cell.signed, nobody, mine.features)
+        lazy_bound.aim(*ends, *scratch)
+        state = (self.units, nobody, mine.features, self.decay_table)
+        lazy_state.potentials(0, 0, False, *state, *scratch)
+        self._steps(None, 0, 0, np.zeros(0, bool), np.zeros((0, 3)))
+
+    def materialise(self) -> None:
         """Bring V up to date, on any thread; changes nothing that later steps depend on."""
         if self._behind:
             self.load_weights()
             self._write_potentials()
 
-    def settle(self) -> None:
-        """Bring V up to date and go on from it alone, because weights are about to change.
+    def before_weight_change(self) -> None:
+        """Bring V up to date and go on from it alone, for weights are about to change.
 
-        To be called by the thread that made the steps, which has the weights.
+        The thread that made the steps, which has the weights, calls this.
         """
         if not self.sleeps:
             return
         if self._behind:
             self._write_potentials(anew=True)
         else:
-            self._take_over(self._crew(), anew=True)
+            self._take_over(self._team(), anew=True)
         self.age[...] = 0
 
     def _choose(self) -> None:
@@ -123,98 +155,91 @@ class LazyStepper(DenseStepper):
         This depends on the slice alone, so that it is the same on any rank and after a resume.
         """
         if np.count_nonzero(self.units.A) > self.most * self.units.A.size:
-            self.show()
+            self.materialise()
             self.age[...], self._known = AWAKE, False
         elif not self.sleeps:
             self.age[...] = 0
 
-    def _begin(self, fresh: bool, team: ThreadTeam | None) -> None:
+    def _advance(self, first: int, last: int, new_image: bool) -> Array:
+        """Make lazy steps."""
+        watched, sums = self.probes.due(first, last), np.zeros((last - first, 3))
+        team = self._team()
+        self._begin(new_image, team)
+        self.age[...] = self._steps(team, last - first, -last % self.display, watched, sums)
+        crop(self.sleep.filtered, self.dense.workspace().shape, self.filtered)
+        self._behind = True
+        return sums[:, None]
+
+    def _steps(self, team: ThreadTeam | None, steps: int, beyond: int, watched: Array, sums: Array) -> int:
+        """Make `steps` steps; return the age."""
+        dense, loop, mine, space = self.dense, self.loop, self._workspace(), self.dense.workspace()
+        images = (dense.image, loop.factor, dense.recon, dense.error)
+        state = (*images, self.units, self.sleep, mine.features, loop.cell)
+        numbers = (self.e, self.gain, self.decay_table, int(self.age[0]), space.shape)
+        if team is None:
+            scratch = (space.scratch, mine.scratches(self.patches, 1)[0])
+            age, _ = lazy_step.advance_lazily(*state, *numbers, *scratch, steps, beyond, watched, sums)
+            return int(age)
+        return advance_lazily_in_rows(team, *state, *numbers, steps, beyond, watched, sums)
+
+    def _begin(self, new_image: bool, team: ThreadTeam | None) -> None:
         """Set the state that the steps go on from, if it is not there, and aim."""
         anew = self.age[0] == 0
         if anew:
             self.filtered[...] = 0
         if anew or not self._known:
-            paste(self.filtered, self._workspace().shape, self.sleep.filtered)
+            paste(self.filtered, self.dense.workspace().shape, self.sleep.filtered)
         if not self._known:
             self._take_over(team, anew)
-        if anew or fresh or not self._known:
+        if anew or new_image or not self._known:
             self._aim(team)
             self.sleep.in_vain[0], self._known = 0, True
 
     def _take_over(self, team: ThreadTeam | None, anew: bool) -> None:
-        state = (anew, self.units, self.sleep, self._workspace().shape)
-        self._each_tile(team, lambda tile, _: cpu_lazy_state.take_over(tile, *state))
+        state = (anew, self.units, self.sleep, self.dense.workspace().shape)
+        self._each_tile(team, lambda tile, _: lazy_state.take_over(tile, *state))
 
     def _aim(self, team: ThreadTeam | None) -> None:
-        workspace, mine = self._workspace(), self._lazy_workspace()
-        ends = (
-            self.image,
-            self.factor,
-            self.recon,
-            self.cell.signed,
-            self.sleep,
-            mine.features,
-            workspace.shape,
-        )
+        dense, mine, space = self.dense, self._workspace(), self.dense.workspace()
+        images = (dense.image, self.loop.factor, dense.recon)
+        ends = (*images, self.loop.cell.signed, self.sleep, mine.features, space.shape)
         if team is None:
-            cpu_lazy_motion.aim(*ends, workspace.scratch, mine.bench(self.patches, 1)[0])
+            lazy_bound.aim(*ends, space.scratch, mine.scratches(self.patches, 1)[0])
         else:
             aim_in_rows(team, *ends)
 
-    def _crew(self) -> ThreadTeam | None:
+    def _team(self) -> ThreadTeam | None:
         """Return the threads that share this slice, if any do."""
-        if self.rows is None:
+        rows = self.dense.rows
+        if rows is None:
             return None
-        works, benches = self._workspace().scratches(self.rows.threads), self._lazy_workspace()
-        return ThreadTeam(self.rows.pool, works, benches.bench(self.patches, self.rows.threads))
+        works, scratches = self.dense.workspace().scratches(rows.threads), self._workspace()
+        return ThreadTeam(rows.pool, works, scratches.scratches(self.patches, rows.threads))
 
     def _each_tile(self, team: ThreadTeam | None, work: Callable[[int, int], object]) -> None:
         """Have `work` done for each tile, given its number and that of the thread."""
         if team is not None:
             team.each_tile(work)
             return
-        for tile in range(len(self._workspace().scratch.strips)):
+        for tile in range(len(self.dense.workspace().scratch.strips)):
             work(tile, 0)
 
-    def _compile(self) -> None:
-        """Have the kernels compiled that `show` and `_begin` call, on nothing."""
-        workspace, mine = self._workspace(), self._lazy_workspace()
-        nothing, nowhere = workspace.shape._replace(ny=0, height=0), workspace.scratch.strips[:0]
-        nobody = self.sleep._replace(lead=np.zeros(1, "f4"), path=np.zeros(0, "f4"), alarm=np.zeros(0, "f4"))
-        own = (nothing, workspace.scratch._replace(strips=nowhere), mine.bench(self.patches, 1)[0])
-        paste(self.filtered, nothing, nobody.filtered)
-        cpu_lazy_state.take_over(0, False, self.units, nobody, nothing)
-        ends = (self.image, self.factor, self.recon, self.cell.signed, nobody, mine.features)
-        cpu_lazy_motion.aim(*ends, *own)
-        cpu_lazy_state.potentials(0, 0, False, self.units, nobody, mine.features, self.decay_table, *own)
-
     def _write_potentials(self, anew: bool = False) -> None:
-        workspace, mine, team = self._workspace(), self._lazy_workspace(), self._crew()
-        works = [workspace.scratch] if team is None else team.works
-        benches = mine.bench(self.patches, 1) if team is None else team.benches
-        state = (
-            int(self.age[0]),
-            anew,
-            self.units,
-            self.sleep,
-            mine.features,
-            self.decay_table,
-            workspace.shape,
-        )
-        self._each_tile(
-            team, lambda tile, thread: cpu_lazy_state.potentials(tile, *state, works[thread], benches[thread])
-        )
+        mine, space, team = self._workspace(), self.dense.workspace(), self._team()
+        works = [space.scratch] if team is None else team.works
+        scratches = mine.scratches(self.patches, 1) if team is None else team.benches
+        state = (int(self.age[0]), anew, self.units, self.sleep, mine.features, self.decay_table, space.shape)
+
+        def write(tile: int, thread: int) -> None:
+            lazy_state.potentials(tile, *state, works[thread], scratches[thread])
+
+        self._each_tile(team, write)
         self._behind = False
 
-    def _lazy_workspace(self) -> LazyWorkspace:
-        """Return this thread's own space for this geometry."""
-        spaces: dict[Patches, LazyWorkspace] = _workspaces.__dict__.setdefault("by_patches", {})
-        if self.patches not in spaces:
-            spaces[self.patches] = LazyWorkspace(self.patches, self._workspace().dictionary.groups)
-        return spaces[self.patches]
-
-
-def fuse(plan: Plan, arrays: Mapping[str, Array]) -> DenseStepper | None:
-    """Return the fused loop of a lane of one slice, or None where the network has none."""
-    loop = lazy_loop(plan.graph)
-    return fuse_dense(plan, arrays) if loop is None else LazyStepper(plan, loop, arrays)
+    def _workspace(self) -> LazyWorkspace:
+        """Return this thread's own workspace for this geometry."""
+        workspaces: dict[Patches, LazyWorkspace] = _workspaces.__dict__.setdefault("by_patches", {})
+        if self.patches not in workspaces:
+            groups = self.dense.workspace().dictionary.groups
+            workspaces[self.patches] = LazyWorkspace(self.patches, groups)
+        return workspaces[self.patches]

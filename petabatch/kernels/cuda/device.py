@@ -1,10 +1,15 @@
-"""What kernels need of a GPU, so that tests can put another machine in its place."""
+"""The GPU as kernels and engine see it: one protocol, so that tests can put another machine in its place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
+
+import numpy as np
+
+from petabatch.variable import Array
 
 
 @dataclass(frozen=True)
@@ -32,12 +37,44 @@ class Kernel(Protocol):
 
 
 class Device(Protocol):
-    """What the kernels need of a GPU."""
+    """One GPU, with the stream on which the steps of this rank run in order, and others beside it."""
 
     xp: Any
     """The array module of its arrays: cupy."""
     limits: Limits
     """What bounds the size of blocks."""
+    name: str
+    uuid: str
+
+    def enter(self) -> None:
+        """Make this GPU and its stream those of the calling thread."""
+
+    def free(self) -> int:
+        """Return the bytes of memory that are free."""
+
+    def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """Return pinned memory of the host, from which copies are fast."""
+
+    def upload(self, into: Array, pinned: np.ndarray) -> Callable[[], None]:
+        """Start a copy; return what waits until `pinned` may be written again."""
+
+    def stream(self) -> Any:
+        """Return a further stream, as `cupy.cuda.Stream`."""
+
+    def mark(self) -> Any:
+        """Return an event, as `cupy.cuda.Event`: all work given to the current stream so far."""
+
+    def follow(self, event: Any) -> None:
+        """Let further work of the current stream wait for an event; the host does not wait."""
+
+    def side_stream(self) -> AbstractContextManager[None]:
+        """Work on a side stream, after what the current one was given so far."""
+
+    def on_side_stream(self) -> AbstractContextManager[None]:
+        """Work on the side stream without waiting for another."""
+
+    def nccl(self) -> Any:
+        """Return the library NCCL, as `cupy.cuda.nccl`; raises ImportError with a reason."""
 
     def compile(self, code: str) -> Callable[[str], Kernel]:
         """Compile a source text; return the function that gives a kernel by its name."""

@@ -10,8 +10,7 @@ import numpy as np
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units
-from petabatch.kernels.cuda import source
-from petabatch.kernels.cuda import tiling as tiling
+from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.cuda.device import Device, Kernel, load
 from petabatch.variable import Array
@@ -20,11 +19,6 @@ Choice = Literal["auto", "display", "step"]
 Rates = tuple[Array, Array]
 """What differs from slice to slice, `[lanes]`: V = e V + rest drive; of ACCELERATED the step and the age of
 the momentum, float64."""
-
-
-def has_display(rule: int, choice: Choice, tf32: bool) -> bool:
-    """Say whether the display kernel is the choice for a rule, where a slice fits on a multiprocessor."""
-    return rule != ACCELERATED and (choice == "display" or (choice == "auto" and not tf32))
 
 
 class LoopKernels:
@@ -47,7 +41,9 @@ class LoopKernels:
     ) -> None:
         self.device, self.patches, self.lanes = device, p, lanes
         limits = device.limits
-        self.display = source.display(p, limits) if has_display(cell.rule, choice, tf32) else None
+        self.display = (
+            source.display(p, limits) if source.has_display(source.RULES[cell.rule], choice, tf32) else None
+        )
         self.step = tiling.step(p, limits, lanes, tf32) if self.display is None else None
         if (choice == "display" and self.display is None) or (self.display is None and self.step is None):
             raise ResourceError(

@@ -15,7 +15,7 @@ from petabatch.engine.gpu import device as gpu
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.errors import ResourceError, StoppedEarly
 from petabatch.layers.timescale import KneeTimeScale
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum, fast_sums

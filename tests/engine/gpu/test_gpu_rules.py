@@ -15,7 +15,7 @@ from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.layers import FISTA
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.report.kernels import kernels

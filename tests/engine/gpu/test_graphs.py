@@ -10,7 +10,7 @@ import pytest
 from petabatch.connections import Conv, Identity
 from petabatch.engine.gpu.graphs import Steps
 from petabatch.layers import LCA, GaussianNoise, Input, LeakyIntegrator, Linear, Mask, Product, Rectified
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.schedule import Every

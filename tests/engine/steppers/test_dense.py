@@ -12,7 +12,7 @@ from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.layers import (
     BaseTimeScale,
 )
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L0, L1, L2, Energy

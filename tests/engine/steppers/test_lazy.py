@@ -27,7 +27,7 @@ from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cpu.simd import operations, pair_operations
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.lazy import AWAKE, KEYS, MOST_ACTIVE, NAME, goes_on
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial

@@ -16,7 +16,7 @@ from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cuda import tiling as cut
 from petabatch.kernels.cuda.device import Limits
 from petabatch.layers.transfer import Transfer
-from petabatch.network.graph import build
+from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from support import golden

@@ -1,0 +1,156 @@
+"""The backend of an engine: where its arrays are, how its lanes run, how images arrive and records leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+import numpy as np
+
+from petabatch.engine.state import State
+from petabatch.engine.updates import Updates
+from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu.operators import CpuKernels
+from petabatch.kernels.cuda.device import Device
+from petabatch.network.graph import Graph
+from petabatch.spec.parts import StepContext
+from petabatch.variable import Array
+
+Operation = Callable[[StepContext], None]
+"""What makes a layer's step."""
+Reader = Callable[[int, int], np.ndarray]
+"""Image number `item` of a global slice, `[ny, nx, nf]`."""
+
+
+class Arrays(Protocol):
+    """The arrays of a rank, seen lane by lane."""
+
+    lo: int
+    """The first global slice."""
+
+    def lane(self, lanes: slice) -> Mapping[str, Array]:
+        """Return views on the given local slices; arrays of the whole network are seen whole."""
+
+
+class Backend(Protocol):
+    """What differs between a rank that computes on its CPU and one that computes on its GPU."""
+
+    @property
+    def name(self) -> str:
+        """What the steps of this rank are made on."""
+
+    @property
+    def device(self) -> Device:
+        """The GPU; raises ValueError where there is none."""
+
+    @property
+    def arrays(self) -> Arrays:
+        """The arrays that lanes advance."""
+
+    @property
+    def lanes(self) -> Sequence[slice]:
+        """The local slices of each lane."""
+
+    @property
+    def workers(self) -> int:
+        """Threads that advance lanes."""
+
+    def pool(self) -> ThreadPoolExecutor:
+        """Return these threads."""
+
+    def kernels(self, compiled: bool) -> ArrayKernels:
+        """Return the patch operators, those of plain array code unless `compiled`."""
+
+    def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
+        """Return what makes a step of all layers, from that of each layer, level by level."""
+
+    def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """Return memory of the host for what is recorded."""
+
+    def holding(self, lanes: slice) -> AbstractContextManager[None]:
+        """Have the arrays of these local slices at hand."""
+
+    def show(self, name: str, slices: range, item: int, into: Array) -> None:
+        """Put image `item` of each slice into `into` `[lanes, ny, nx, nf]`, the activity of layer `name`."""
+
+    def record(self, number: int, values: Array, row: np.ndarray, arriving: list[Callable[[], None]]) -> None:
+        """Copy `values` of recording `number` to `row`; if later, add to `arriving` what waits for it."""
+
+    def sum_updates(self, updates: Updates) -> None:
+        """Have changes of weights summed where they lie; collective."""
+
+    def start(self) -> None:
+        """Take over the state of the host, as at the beginning of a run."""
+
+    def weights_changed(self) -> None:
+        """Take over what all slices share, as weights."""
+
+    def collect(self) -> None:
+        """Bring to the host what a checkpoint holds."""
+
+
+class Host:
+    """The CPU: a lane for each slice, or one for all."""
+
+    device: Device
+
+    def __init__(
+        self, state: State, readers: Mapping[str, Reader], threads: int, together: bool = False
+    ) -> None:
+        """Use `threads` threads; `together` makes one lane of all slices."""
+        self.arrays, self._readers, self._threads = state, readers, threads
+        slices = state.hi - state.lo
+        self.lanes = [slice(0, slices)] if together else [slice(n, n + 1) for n in range(slices)]
+
+    @property
+    def name(self) -> str:
+        """The CPU and its threads."""
+        return f"cpu, {self._threads} threads"
+
+    @property
+    def workers(self) -> int:
+        """At most one for each lane."""
+        return min(self._threads, len(self.lanes))
+
+    def pool(self) -> ThreadPoolExecutor:
+        """Return threads for lanes."""
+        return ThreadPoolExecutor(self.workers, "lane")
+
+    def kernels(self, compiled: bool) -> ArrayKernels:
+        """Return the operators on numpy's arrays."""
+        return CpuKernels(np) if compiled else ArrayKernels(np)
+
+    def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
+        """Return those of the layers, in order."""
+        return [operate for level in levels for operate in level]
+
+    def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        """Return zeros."""
+        return np.zeros(shape, dtype)
+
+    def holding(self, lanes: slice) -> AbstractContextManager[None]:
+        """All arrays are always at hand."""
+        return nullcontext()
+
+    def show(self, name: str, slices: range, item: int, into: Array) -> None:
+        """Read the images."""
+        for index, number in enumerate(slices):
+            into[index] = self._readers[name](number, item)
+
+    def record(self, number: int, values: Array, row: np.ndarray, arriving: list[Callable[[], None]]) -> None:
+        """Copy at once."""
+        row[...] = values.reshape(row.shape)
+
+    def sum_updates(self, updates: Updates) -> None:
+        """They lie in the state."""
+
+    def start(self) -> None:
+        """The state is the one that lanes advance."""
+
+    def weights_changed(self) -> None:
+        """The state is the one that lanes advance."""
+
+    def collect(self) -> None:
+        """The state is the one that lanes advance."""

@@ -1,0 +1,58 @@
+"""Early stopping of one slice: it rests once its code is certified to be near its optimum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from petabatch.network.until import NAME, next_look
+from petabatch.spec.network import Run, Until
+from petabatch.variable import Array
+
+
+class Stopping(Protocol):
+    """What a lane asks of its early stopping."""
+
+    def rests(self, step: int) -> bool:
+        """Say whether the slice rests in `step`; in the first of a display it never does."""
+
+    def advanced(self, first: int, last: int, gap: Callable[[], Array]) -> None:
+        """Count steps first+1 .. last, and measure the gap where that is due."""
+
+
+class NeverStop:
+    """Every display has its full length."""
+
+    def rests(self, step: int) -> bool:
+        """No slice rests."""
+        return False
+
+    def advanced(self, first: int, last: int, gap: Callable[[], Array]) -> None:
+        """Nothing is counted."""
+
+
+class EarlyStop:
+    """A slice rests at a small gap; its state are the arrays of `network.until.variables`, `[1]` each."""
+
+    def __init__(self, until: Until, display: int, arrays: Mapping[str, Array]) -> None:
+        self.until, self.display = until, display
+        self.steps, self.gap = arrays[f"{NAME}/steps"], arrays[f"{NAME}/gap"]
+
+    def rests(self, step: int) -> bool:
+        """Say whether the slice rests in `step`; in the first of a display it never does."""
+        if (step - 1) % self.display == 0:
+            self.steps[...], self.gap[...] = 0, np.inf
+        return bool(self.gap[0] <= self.until.gap)
+
+    def advanced(self, first: int, last: int, gap: Callable[[], Array]) -> None:
+        """Count steps first+1 .. last, and look at the gap where that is due."""
+        self.steps += last - first
+        if last == next_look(self.until, self.display, last - 1):
+            self.gap[...] = gap()
+
+
+def early_stop(run: Run, arrays: Mapping[str, Array]) -> Stopping:
+    """Return the early stopping that a run asks for."""
+    return NeverStop() if run.until is None else EarlyStop(run.until, run.display, arrays)

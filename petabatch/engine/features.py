@@ -1,0 +1,77 @@
+"""The features of a rank: all of them, or a part that other ranks complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from petabatch.engine.recorder import Record
+from petabatch.network.plan import Plan
+from petabatch.spec.parts import Probe, Reading
+from petabatch.variable import Array
+
+
+class Features(Protocol):
+    """What the engine asks of the features that a rank has; see `split.Split`."""
+
+    plan: Plan
+    """That of this rank's features."""
+    whole_plan: Plan
+    """That of all features."""
+    together: bool
+    """All slices of a rank are one lane, since their parts meet in one message."""
+    writes: bool
+    """This rank writes what is recorded of its slices."""
+
+    def joins(self, pre: str, post: str) -> bool:
+        """Say whether what a connection delivers is a partial sum over features."""
+
+    def add(self, part: Array) -> Array:
+        """Return the sum of the parts of all ranks of the group; collective."""
+
+    def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
+        """Return this rank's share of what a probe measures."""
+
+    def part(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return this rank's features of the arrays of a checkpoint."""
+
+    def whole(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return the arrays with all features, on ranks that write; collective."""
+
+    def records(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return what was recorded of all features, on ranks that write; collective."""
+
+
+class AllFeatures:
+    """Every rank has all features of its slices."""
+
+    together, writes = False, True
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = self.whole_plan = plan
+
+    def joins(self, pre: str, post: str) -> bool:
+        """No sum is partial."""
+        return False
+
+    def add(self, part: Array) -> Array:
+        """Return the sum, which is whole."""
+        return part
+
+    def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
+        """Return what the probe measures."""
+        return probe.measure(read, xp)
+
+    def part(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return them all."""
+        return arrays
+
+    def whole(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Return them as they are."""
+        return arrays
+
+    def records(self, records: Sequence[Record]) -> Sequence[Record]:
+        """Return them as they are."""
+        return records

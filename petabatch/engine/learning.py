@@ -1,0 +1,38 @@
+"""Learning inside a lane: the products of its slices, and the updates in which nothing crosses slices.
+
+What crosses slices is in `updates.py`; what one update is made of in `weight_update.py`.
+"""
+
+from __future__ import annotations
+
+from petabatch.engine.signals import Signals
+from petabatch.engine.state import refresh
+from petabatch.engine.steppers import Stepper
+from petabatch.engine.weight_update import change, normalise
+from petabatch.network.plan import Plan
+from petabatch.spec.parts import StepContext
+
+
+class LaneLearning:
+    """The plastic connections of a lane."""
+
+    def __init__(self, plan: Plan, signals: Signals, stepper: Stepper, ctx: StepContext) -> None:
+        self._plan, self._signals, self._stepper, self._ctx = plan, signals, stepper, ctx
+
+    def learn(self, step: int) -> None:
+        """Compute what the updates due at the end of `step` need of each slice; make a slice's own."""
+        graph, signals, changed = self._plan.graph, self._signals, set()
+        due = [update for update in self._plan.weight_updates if update.due(step)]
+        for update in due:
+            signals.product(update.name, step, self._stepper.products)
+        if due:
+            self._stepper.before_weight_change()
+        for update in due:
+            if not update.reduced:
+                mine, slices = signals.learning[update.name], self._ctx.slices
+                change(graph, update.name, mine, mine, update.update(step), 1, slices, self._ctx.xp)
+                changed.add(update.name)
+        if changed:
+            for name in normalise(graph, signals.arrays, self._ctx.xp, changed):
+                refresh(graph, signals.arrays, signals.kernels, name)
+            self._stepper.load_weights()

@@ -1,0 +1,109 @@
+"""The reduction of weight changes over all slices: at once, or while the next steps are made."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from petabatch.engine.state import State
+from petabatch.parallel.comm import Sums
+from petabatch.parallel.reduce import ExactSum
+from petabatch.variable import Array
+
+
+class Pending(Protocol):
+    """A sum under way; see `ExactSum`."""
+
+    def test(self) -> bool:
+        """Make progress without waiting, and say whether it is done."""
+
+    def wait(self) -> dict[str, np.ndarray]:
+        """Return each sum."""
+
+
+class Reduction(ABC):
+    """Sums arrays over the slices of all ranks; what arrives may be the sums of an earlier call."""
+
+    def __init__(self, state: State, sums: Sums) -> None:
+        self.state, self.sums = state, sums
+        self.start: Callable[[dict[str, Array], Sums, int, int], Pending] = ExactSum
+        """What starts a sum of named arrays over ranks, of so many slices from a first one on."""
+
+    @abstractmethod
+    def __call__(
+        self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
+    ) -> Mapping[str, Array]:
+        """Return the sums to apply at update number `update` of a group; nothing if there are none yet.
+
+        `parts` are the arrays by what they are called in errors; `late` the keys of the state's arrays that
+        keep each sum in a checkpoint while it is under way.
+        """
+
+    @property
+    def pending(self) -> bool:
+        """Say whether sums are under way."""
+        return False
+
+    def poll(self) -> None:
+        """Make progress on sums that are under way; MPI moves them only when it is called."""
+
+    def settle(self) -> None:
+        """Finish what is under way and keep it in the state, for a checkpoint."""
+
+    def _begin(self, parts: dict[str, Array]) -> Pending:
+        return self.start(parts, self.sums, self.state.graph.network.run.batch, self.state.lo)
+
+
+class Exact(Reduction):
+    """The sums of this update."""
+
+    def __call__(
+        self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
+    ) -> Mapping[str, Array]:
+        """Return them."""
+        run = self.state.graph.network.run
+        return ExactSum(dict(parts), self.sums, run.batch, self.state.lo).wait()
+
+
+class Overlapped(Reduction):
+    """The sums of the update before, which travel while lanes make the next steps.
+
+    Weights are one update late, on one rank as on many, so that the number of ranks still changes no bit.
+    """
+
+    def __init__(self, state: State, sums: Sums) -> None:
+        super().__init__(state, sums)
+        self._under_way: dict[int, tuple[Pending, Mapping[str, str]]] = {}
+
+    def __call__(
+        self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
+    ) -> Mapping[str, Array]:
+        """Return those of the update before, just arrived or as a checkpoint kept them, and start these."""
+        before: Mapping[str, Array] = {}
+        if group in self._under_way:
+            before = self._under_way.pop(group)[0].wait()
+        elif update > 0:
+            before = {name: self.state.arrays[late[name]] for name in parts}
+        copies = {name: values.copy() for name, values in parts.items()}
+        self._under_way[group] = self._begin(copies), late
+        return before
+
+    @property
+    def pending(self) -> bool:
+        """Say whether sums are under way."""
+        return bool(self._under_way)
+
+    def poll(self) -> None:
+        """Make progress on them."""
+        for sums, _ in self._under_way.values():
+            sums.test()
+
+    def settle(self) -> None:
+        """Finish them and keep them in the state."""
+        for sums, late in self._under_way.values():
+            for name, values in sums.wait().items():
+                self.state.arrays[late[name]] = values
+        self._under_way.clear()

@@ -1,0 +1,97 @@
+"""The interface of steppers, and what they are bound to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+
+from petabatch.engine.backend import Backend
+from petabatch.engine.signals import Signals
+from petabatch.engine.steppers.probe_sums import LoopProbes
+from petabatch.network.plan import Plan
+from petabatch.spec.parts import StepContext
+from petabatch.spec.weights import Learning
+from petabatch.variable import Array
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The slices of a lane as a stepper sees them."""
+
+    plan: Plan
+    arrays: Mapping[str, Array]
+    """Every array of the simulation by its key, of these slices."""
+    signals: Signals
+    ctx: StepContext
+    backend: Backend
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Threads that work on one slice together."""
+
+    pool: Executor
+    threads: int
+
+
+class Stepper(ABC):
+    """Advances the slices of a lane from one event to the next; `network.method` chooses which.
+
+    A lane calls, in this order: `load_weights`; `run` up to each event; at an event `products` for each
+    connection that learns, then `before_weight_change`, then `load_weights`. `materialise` at any time.
+    """
+
+    def __init__(self, bound: Binding, probes: LoopProbes, follows: frozenset[str] = frozenset()) -> None:
+        self.bound = bound
+        self.probes = probes
+        """The recordings that `run` makes by itself."""
+        self.follows = follows
+        """Layers whose time scale `run` adapts by itself."""
+        self.reached = 0
+        """The last step that was made: what tells a slow lane from one that hangs."""
+
+    @abstractmethod
+    def run(self, first: int, last: int, new_image: bool) -> Array:
+        """Make steps first+1 .. last; `new_image` says that an image is new in the first of them.
+
+        Returns sum error^2, sum |A| and the number of active units after each step that `probes` records,
+        float64 `[steps, lanes, 3]`.
+        """
+
+    def warm_up(self) -> None:
+        """Have everything compiled that `run` needs."""
+
+    def share(self, rows: Rows) -> None:
+        """Let several threads work on a slice, with the same bits, where that is faster."""
+
+    def unshare(self) -> None:
+        """Work on one thread again."""
+
+    def load_weights(self) -> None:
+        """Prepare the weights for reading; each thread calls this when they may have changed."""
+
+    def before_weight_change(self) -> None:
+        """Bring the state into a form that does not depend on the weights, which are about to change."""
+
+    def materialise(self) -> None:
+        """Bring all arrays up to date; changes nothing that later steps depend on."""
+
+    def products(
+        self,
+        connection: str,
+        pre: str,
+        against: str,
+        rule: Learning,
+        product: Array,
+        counts: Array | None,
+    ) -> bool:
+        """Write the Hebbian product of two layers and its counts, where the stepper can; say whether."""
+        return False
+
+    def sums(self) -> Array:
+        """Return the sums of the step before, `[3]`, as `run` would have."""
+        return np.zeros(3)

@@ -1,0 +1,112 @@
+"""Checks of a network and the derivation of its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from petabatch.errors import ParamsError, Problem
+from petabatch.network.checks import (
+    check_borders,
+    check_learning,
+    check_names,
+    check_normalisers,
+    check_observers,
+    check_resets,
+    reporter,
+    unknown,
+)
+from petabatch.network.features import check_features
+from petabatch.network.graph import Edge, Graph
+from petabatch.network.levels import delivers, find_levels
+from petabatch.network.method import check_kernel
+from petabatch.network.until import check_until
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Wiring
+
+
+def build(network: Network) -> Graph:
+    """Check a network and derive its graph.
+
+    Raises ParamsError with every problem found: dangling names, geometry, channels, cycles.
+    """
+    problems: list[Problem] = []
+    check_names(network, problems)
+    wirings = _wire(network, problems)
+    check_borders(network, problems)
+    check_learning(network, problems)
+    check_normalisers(network, problems)
+    check_observers(network, problems)
+    check_resets(network, problems)
+    check_until(network, problems)
+    check_features(network, problems)
+    levels = find_levels(network, problems)
+    if problems:
+        raise ParamsError(problems)
+    edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
+    graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
+    problems = check_kernel(graph)
+    if problems:
+        raise ParamsError(problems)
+    return graph
+
+
+def _wire(network: Network, problems: list[Problem]) -> dict[str, Wiring]:
+    wirings: dict[str, Wiring] = {}
+    for name, connection in network.connections.items():
+        place = f"connections.{name}"
+        dangling = [end for end in ("pre", "post") if getattr(connection, end) not in network.layers]
+        problems += [
+            unknown(f"{place}.{end}", "layer", getattr(connection, end), network.layers) for end in dangling
+        ]
+        if dangling:
+            continue
+        channels = network.layers[connection.post].channels
+        if connection.channel not in (*channels, "none"):
+            problems.append(unknown(f"{place}.channel", "channel", connection.channel, (*channels, "none")))
+        wiring = connection.wire(network.layers, network.connections, reporter(place, problems))
+        if wiring is not None:
+            wirings[name] = wiring
+    return wirings
+
+
+def _edges(
+    network: Network, post: str, wirings: Mapping[str, Wiring], levels: Mapping[str, int]
+) -> tuple[Edge, ...]:
+    found = []
+    for name, connection in network.connections.items():
+        if connection.post != post or not delivers(connection):
+            continue
+        buffer, sign = network.layers[post].channels[connection.channel]
+        before = connection.feedback or levels[connection.pre] >= levels[post]
+        found.append(
+            Edge(
+                name,
+                connection,
+                wirings[name],
+                connection.delay + before,
+                buffer,
+                sign * connection.strength,
+            )
+        )
+    return tuple(found)
+
+
+def _depths(
+    network: Network, edges: Mapping[str, tuple[Edge, ...]], levels: Mapping[str, int]
+) -> dict[str, int]:
+    """Return how many steps of activity each layer must keep so that every edge finds its own."""
+    depth = dict.fromkeys(network.layers, 1)
+    for post, incoming in edges.items():
+        for edge in incoming:
+            pre = edge.connection.pre
+            # A layer updated later in the step (or this very one) has not yet overwritten its last activity.
+            later = (levels[pre] > levels[post] or pre == post) and network.layers[pre].images is None
+            depth[pre] = max(depth[pre], edge.lookback + (0 if later else 1))
+    for name, layer in network.layers.items():
+        if layer.reset_to is not None and levels[layer.reset_to] == levels[name]:
+            depth[layer.reset_to] = max(depth[layer.reset_to], 2)
+    for connection in network.connections.values():
+        learns = connection.owner is not None and connection.owner.learn is not None
+        if learns or connection.learns_against is not None:
+            depth[connection.pre] = max(depth[connection.pre], connection.delay + 1)
+    return depth

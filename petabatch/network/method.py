@@ -1,0 +1,160 @@
+"""The method of a network: which stepper advances its layers, and why. The one decision there is.
+
+`choose` is a pure function of the network and of the device it runs on. `petabatch check` prints what it
+returns, the engine executes it, `petabatch bench` measures it. Nothing that can change during a run, as load
+or the number of threads and ranks, takes part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from petabatch.errors import Problem, ResourceError
+from petabatch.kernels.cuda import source, tiling
+from petabatch.kernels.cuda.device import Limits
+from petabatch.network.graph import Graph
+from petabatch.network.lazy import check_lazy, check_pays
+from petabatch.network.loop import Loop, find_loop
+from petabatch.spec.compiled import NotSuitable
+
+StepperName = Literal["layers", "dense", "lazy", "cuda"]
+CudaKernel = Literal["display", "step"]
+SLOWER = 20
+"""About how much slower layers one by one are than a compiled loop; `benchmarks/engine.py` measures it."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """Which stepper advances what, and why."""
+
+    stepper: StepperName
+    layers: tuple[str, ...]
+    """The layers that it advances."""
+    reason: str
+    """Why it is this one, one clause."""
+    slow: bool = False
+    """A compiled loop would have been faster, and nobody asked for layers one by one."""
+    compiled_operators: bool = True
+    """Layers one by one use compiled patch operators, not those of plain array code."""
+    kernel: CudaKernel = "step"
+    """Of the stepper `cuda`."""
+    found: Loop | None = None
+
+    @property
+    def loop(self) -> Loop:
+        """The sparse-coding loop that the stepper runs; raises ValueError for layers one by one."""
+        if self.found is None:
+            raise ValueError("layers that are advanced one by one have no loop")
+        return self.found
+
+    @property
+    def by_layers(self) -> bool:
+        """Say whether layers are advanced one by one."""
+        return self.stepper == "layers"
+
+    def __str__(self) -> str:
+        """Return a sentence for `petabatch check`."""
+        if self.by_layers:
+            expect = f"; expect about {SLOWER}x slower than a compiled loop" if self.slow else ""
+            return f"layer by layer, because {self.reason}{expect}"
+        name = {"dense": "compiled, dense", "lazy": "compiled, lazy", "cuda": f"CUDA {self.kernel} kernel"}
+        return f"{name[self.stepper]}: {', '.join(self.layers)}, because {self.reason}"
+
+
+def choose(graph: Graph, limits: Limits | None = None) -> Method:
+    """Return the method of a network; `limits` are those of the GPU, None where it is not known yet.
+
+    Raises ResourceError when `run.kernel` names a kernel that the network cannot have on this GPU.
+    """
+    run = graph.network.run
+    moving = tuple(name for level in graph.order for name in level if not graph.network.layers[name].static)
+    compiled = run.device == "cpu" and run.kernel != "array"
+    try:
+        _check_run(graph)
+        loop = find_loop(graph)
+        if run.device == "gpu":
+            return _on_gpu(graph, loop, limits)
+        return _on_cpu(graph, loop)
+    except NotSuitable as reason:
+        if run.kernel in ("display", "step") and limits is not None:
+            raise ResourceError(
+                f'run.kernel = "{run.kernel}" is asked for, and this network has no loop that it could run: '
+                f"{reason}\n"
+                "    expected: image, error, lca or its kin, and reconstruction; one dictionary of shared "
+                "weights; float32\n"
+                '    hint:     run.kernel = "auto"'
+            ) from None
+        asked = run.kernel == "array" or run.precision != "float32" or graph.network.parallel.features > 1
+        return Method("layers", moving, str(reason), not asked, compiled)
+
+
+def check_kernel(graph: Graph) -> list[Problem]:
+    """A kernel of the CPU that is asked for by name must be able to run the network."""
+    kernel = graph.network.run.kernel
+    if kernel not in ("dense", "lazy"):
+        return []
+    needed = "one sparse-coding loop in float32"
+    if kernel == "lazy":
+        needed += " with shared weights, its code of type lca with "
+        needed += "dt <= tau, threshold > 0, minimum = 0, without vertices or time_scale"
+    method = choose(graph)
+    if method.stepper == kernel:
+        return []
+    message = f"this kernel cannot run this network: {method.reason}"
+    return [Problem("run.kernel", message, kernel, needed, '"auto" takes the fastest kernel that can run it')]
+
+
+def _check_run(graph: Graph) -> None:
+    """Raise NotSuitable where the run itself asks for layers one by one."""
+    run = graph.network.run
+    if run.kernel == "array":
+        raise NotSuitable('run.kernel is "array"')
+    if run.precision != "float32":
+        raise NotSuitable(f"run.precision is {run.precision}, and compiled steps are float32")
+    if graph.network.parallel.features > 1:
+        raise NotSuitable("parallel.features splits the code over ranks")
+
+
+def _on_cpu(graph: Graph, loop: Loop) -> Method:
+    kernel = graph.network.run.kernel
+    if kernel == "dense":
+        return Method("dense", loop.layers, 'run.kernel is "dense"', found=loop)
+    try:
+        check_lazy(graph, loop)
+        if kernel == "lazy":
+            return Method("lazy", loop.layers, 'run.kernel is "lazy"', found=loop)
+        check_pays(graph, loop)
+    except NotSuitable as reason:
+        return Method("dense", loop.layers, str(reason), found=loop)
+    return Method("lazy", loop.layers, "most units sleep below their threshold", found=loop)
+
+
+def _on_gpu(graph: Graph, loop: Loop, limits: Limits | None) -> Method:
+    run, patches = graph.network.run, loop.patches
+    if not patches.shared:
+        raise NotSuitable(
+            "CUDA kernels have one dictionary for all units, and each unit has weights of its own"
+        )
+    if loop.rule.name not in source.RULES:
+        raise NotSuitable(f"the rule {loop.rule.name} has no CUDA kernel")
+    known = limits or source.ROOMY
+    display = source.has_display(loop.rule.name, run.kernel, run.tf32) and source.display(patches, known)
+    if display:
+        needs = f"a slice fits {display.shared / 1024:.0f} KiB of shared memory"
+        if limits is None and run.kernel == "auto":
+            needs = f"it is used where {needs}, else the step kernel"
+        return Method("cuda", loop.layers, needs, kernel="display", found=loop)
+    if run.kernel != "display" and tiling.step(patches, known, 1, run.tf32) is not None:
+        why = "TF32 is for the step kernel" if run.tf32 else "a slice does not fit the display kernel"
+        return Method("cuda", loop.layers, why, kernel="step", found=loop)
+    if run.kernel == "auto" or limits is None:
+        raise NotSuitable("no CUDA kernel fits this network")
+    raise ResourceError(
+        f"the {run.kernel} kernel does not fit this network on this GPU\n"
+        f"    found:    {patches.positions} positions, {patches.features} features, {patches.length} weights "
+        "a patch\n"
+        f"    expected: what fits {known.shared_block} bytes of shared memory, and its registers; "
+        "fista has no display kernel\n"
+        '    hint:     run.kernel = "auto" or "array"'
+    )
