@@ -1,4 +1,4 @@
-"""A layer type of one's own: leaky integrate-and-fire neurons, in one small class.
+"""A user-defined layer type: leaky integrate-and-fire neurons, in one small class.
 
 A params file uses it by `plugins = ["lif.py"]` and `type = "lif"`.
 """
@@ -22,12 +22,12 @@ class LeakyIntegrateAndFire(Layer):
     tau: Positive = 20.0
     """Membrane time constant, in the unit of `run.dt`."""
     threshold: Positive = 1.0
-    """A spike is sent when the potential reaches this."""
+    """The neuron spikes when the potential reaches this value."""
     refractory: NonNegative = 2.0
     """Time after a spike in which input is ignored."""
 
     def variables(self) -> Sequence[Variable]:
-        """Declare the membrane potential and the time a neuron still has to rest."""
+        """Declare the membrane potential and the remaining refractory time."""
         dims = ("y", "x", "feature")
         return (
             Variable("V", self.shape, dims, "membrane potential"),
