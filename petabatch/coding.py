@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.connections import Conv
 from petabatch.errors import InputError
 from petabatch.layers import FISTA, Input
@@ -73,7 +73,7 @@ def encode(
     for first in range(0, len(shown), most):
         part = shown[first : first + most]
         size = run.model_copy(update={"batch": len(part)})
-        done = memory.run(_network(size, part, features, units, threshold, signed))
+        done = in_memory.run(_network(size, part, features, units, threshold, signed))
         found.append([done.recorded[path][0] for path in _RECORDED])
     activity, reached, made = (np.concatenate(column) for column in zip(*found, strict=True))
     return Codes(activity, reached, made.astype(np.int64))

@@ -12,7 +12,7 @@ from petabatch.engine.weight_update import SUMMED, change, normalise
 from petabatch.network.plan import Plan, UpdateSchedule
 from petabatch.parallel.comm import Comm, Sums
 from petabatch.parallel.consistency import assert_identical
-from petabatch.parallel.reduce import ExactSum, fast_sums
+from petabatch.parallel.reduce import ExactSum
 from petabatch.variable import Array
 
 
@@ -95,8 +95,6 @@ class Updates:
             if (key := f"connections/{schedule.name}/{kind}") in self.products
         }
         batch, first = self.run.batch, self.state.lo
-        if self.run.reduce == "fast":
-            return fast_sums(parts, self.sums, first)
         if self.run.reduce == "exact":
             return ExactSum(parts, self.sums, batch, first).wait()
         before = self._late(index, group, parts) if group[0].update(step) > 0 else None

@@ -76,7 +76,7 @@ def test_a_run_with_split_features_goes_on_without_the_split(small: Path, petaba
         file.unlink()  # as if it had been killed after step 70
     refused = petabatch("resume", "cut", "-q")
     assert refused.returncode == 1
-    assert "1 ranks do not fill the grid" in refused.stderr
+    assert "the number of ranks does not match [parallel]" in refused.stderr
     on = petabatch("resume", "cut", "-q", "--features", 1, ranks=3)
     assert on.returncode == 0, on.stderr
     assert_close(datasets(small.parent / "one" / "run.h5"), datasets(small.parent / "cut" / "run.h5"))

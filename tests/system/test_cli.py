@@ -38,7 +38,7 @@ def test_a_run_leaves_what_the_docs_promise(small: Path, petabatch: Command) -> 
     assert "done: step 60 of 60" in told.stdout
     again = petabatch("resume", "out")
     assert again.returncode == 1
-    assert "this run is done" in again.stderr
+    assert "this run is already done" in again.stderr
 
 
 def test_an_existing_directory_is_kept_unless_forced(small: Path, petabatch: Command) -> None:

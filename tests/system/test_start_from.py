@@ -123,5 +123,5 @@ def test_the_rules_mean_the_same_on_any_number_of_ranks(
 
 
 def test_an_origin_that_is_not_there_is_named_with_what_it_could_be(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"nowhere: there is no such run or checkpoint\n.*expected"):
+    with pytest.raises(StorageError, match=r"nowhere: no such run or checkpoint\n.*expected"):
         origin._head(tmp_path / "nowhere")
