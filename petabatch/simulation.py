@@ -28,7 +28,7 @@ from petabatch.start_from import initialise_from
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
-from petabatch.storage.inputs import compare, survey, written
+from petabatch.storage.inputs import compare, fingerprints, serialise
 from petabatch.storage.lock import lock
 from petabatch.storage.provenance import blas_libraries, library_versions, other_software
 from petabatch.version import __version__
@@ -84,7 +84,7 @@ def run(
             suffix,
             force,
             resolved(loaded.network),
-            written(survey(loaded.network)),
+            serialise(fingerprints(loaded.network)),
             {array.digest: array.array for array in held(loaded.network)},
         )
     directory = comm.broadcast(directory)
@@ -119,7 +119,7 @@ def resume(
         _check_environment(comm, loaded)
         engine = _engine(loaded, comm, threads)
         if comm.rank == 0:
-            compare(directory, survey(loaded.network), changed_input)
+            compare(directory, fingerprints(loaded.network), changed_input)
         _resume(directory, loaded, engine, comm, quiet)
 
 

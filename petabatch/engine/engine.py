@@ -32,15 +32,13 @@ from petabatch.logs import log
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
+from petabatch.progress import PATIENCE
 
 _POLL = 0.005
 """Seconds between looks at messages on their way while lanes run."""
 
 _PARTS = 4
 """Parts of the way to the next sync event in which the last lanes take turns."""
-
-_PATIENCE = 1.5
-"""Seconds after which a user is told what takes so long."""
 
 
 class Engine:
@@ -191,7 +189,7 @@ class Engine:
         fused = self.lanes[0].fused
         if isinstance(fused, DenseStepper):
             text = "compiling kernels, about ten seconds; only the first run on a machine does"
-            notice = threading.Timer(_PATIENCE, log.info, [text])
+            notice = threading.Timer(PATIENCE, log.info, [text])
             notice.start()
             pool.submit(fused.run, self.step, self.step, False).result()
             notice.cancel()

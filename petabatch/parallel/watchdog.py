@@ -164,11 +164,13 @@ def _end(comm: Comm, monitor: Monitor) -> None:
     """End all ranks with a message about the next one."""
     rank = (comm.rank + 1) % comm.size
     where = " while reading, writing or compiling" if monitor.blocked else ""
-    state = "heartbeats arrive, but its steps make no progress" if monitor.answers else "no heartbeat"
-    hint = "" if monitor.answers else "; is the process stopped?"
+    if monitor.answers:
+        found = f"heartbeats arrive, but its steps make no progress{where}"
+    else:
+        found = f"no heartbeat: is the process stopped{where}?"
     fail(
         f"rank {rank} is stuck: no progress for {monitor.idle:.0f} s\n"
-        f"    found:    {state}{where}{hint} (process {monitor.process or 'unknown'} on {comm.hosts[rank]})\n"
+        f"    found:    {found} (process {monitor.process or 'unknown'} on {comm.hosts[rank]})\n"
         "    hint:     `petabatch resume` continues from the last checkpoint; if the rank is only slow, "
         "raise run.stuck_after",
         1,

@@ -186,7 +186,7 @@ def test_an_unwritable_place_is_named(small: Path, petabatch: Command) -> None:
     (small.parent / "file").write_text("")
     failed = petabatch("run", small, "--out", "file/out")
     assert failed.returncode == 1
-    assert "a run directory cannot be made here" in failed.stderr
+    assert "cannot create the run directory" in failed.stderr
 
 
 def test_a_network_that_blows_up_says_where(small: Path, petabatch: Command) -> None:
@@ -254,4 +254,4 @@ def test_a_run_at_work_cannot_be_resumed_beside_itself(small: Path, petabatch: C
     process.terminate()
     assert process.wait(30) == 3
     assert refused.returncode == 1
-    assert "another process is working on this run" in refused.stderr
+    assert "another process is running in this directory" in refused.stderr

@@ -84,14 +84,16 @@ def test_reset_starts_new_slices_afresh_with_their_own_image_and_keeps_the_weigh
 
 
 def test_another_batch_is_an_error_without_a_rule_for_it(small: Path, first: Path) -> None:
-    with pytest.raises(ParamsError, match=r"(?s)run\.batch: the batch is not that of .*expected: 3.*cycle"):
+    with pytest.raises(
+        ParamsError, match=r"(?s)run\.batch: the batch differs from that of .*expected: 3.*cycle"
+    ):
         go_on(small, "on", "run.batch=4")
     assert not (small.parent / "on").exists()
 
 
 def test_another_network_is_an_error_that_names_the_arrays(small: Path, first: Path) -> None:
     small.write_text(small.read_text().replace(", momentum = 0.5", ""))
-    with pytest.raises(StorageError, match="connections/dictionary/momentum: not here"):
+    with pytest.raises(StorageError, match="connections/dictionary/momentum: missing here"):
         go_on(small, "on")
 
 
