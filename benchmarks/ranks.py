@@ -1,10 +1,10 @@
-"""What ranks cost and bring, on two of them, each pinned to a core and with one thread.
+"""Scaling over two ranks, each pinned to a core and with one thread; cost and error of exact sums.
 
     mpirun -n 2 python benchmarks/ranks.py              # all; about five minutes
     mpirun -n 2 python benchmarks/ranks.py scaling run.kernel=dense      # or reduce, error; with overrides
 
-scaling: the main job (params/natural_images.toml) by one rank alone, by two independent processes at the
-same time, and by two ranks, a display of each in turns; and what becomes of the time of two ranks.
+scaling: the main job (params/natural_images.toml) on one rank, in two independent processes at the same
+time, and on two ranks, one display of each in turn; and a breakdown of the time of two ranks.
 reduce: exact and overlapped sums, interleaved, and how overlapping affects learning. error: the exact sum
 against rational arithmetic.
 """
@@ -34,28 +34,28 @@ ROUNDS, DISPLAYS = 20, 100
 
 
 class Waiting:
-    """Sums over ranks, and the seconds that this rank waits in them."""
+    """Reductions over ranks that record how long this rank waits for them."""
 
     def __init__(self, sums: Sums) -> None:
         self.sums, self.seconds = sums, 0.0
 
     def start_sum(self, array: np.ndarray) -> Pending:
-        """Begin a sum."""
+        """Start a sum."""
         return Waited(self, self.sums.start_sum(array))
 
     def start_max(self, array: np.ndarray) -> Pending:
-        """Begin a maximum."""
+        """Start a maximum."""
         return Waited(self, self.sums.start_max(array))
 
 
 class Waited:
-    """An operation on its way, of which the wait is timed."""
+    """A pending operation whose wait is timed."""
 
     def __init__(self, waiting: Waiting, pending: Pending) -> None:
         self.waiting, self.pending = waiting, pending
 
     def test(self) -> bool:
-        """Push it on."""
+        """Advance it."""
         return self.pending.test()
 
     def wait(self) -> None:
@@ -183,7 +183,7 @@ def reduce(comm: Comm, overrides: Sequence[str]) -> list[str]:
     jobs = {way: Job(comm, *overrides, f"run.reduce={way}") for way in ways}
     times: dict[str, list[float]] = {way: [] for way in ways}
     energies: dict[str, list[float]] = {way: [] for way in ways}
-    # All orders alike: what runs after what is worth a few per cent.
+    # All orders equally often, since the order makes a difference of a few per cent.
     orders = cycle(permutations(ways))
     for _ in range(DISPLAYS):
         for way in next(orders):

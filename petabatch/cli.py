@@ -116,7 +116,7 @@ def check(
     plan = simulation.plan(simulation.read(file, overrides or ()))
     typer.echo(explain(plan) if whole else summary(plan))
     for limit in step_limits(plan.graph):
-        typer.echo(f"{'note' if limit.exceeded else 'step':18} {limit}")
+        typer.echo(f"{'note' if limit.exceeded else 'step size':18} {limit}")
 
 
 @app.command()

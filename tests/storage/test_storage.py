@@ -532,7 +532,7 @@ def test_a_full_disk_at_any_write_is_an_error_that_leaves_nothing_half_written(
                 except StorageError as error:
                     message = str(error)
             failed = bool(message)
-            wanted = (r"No space left on device", r"at least [\d,]+ bytes wanted", r"[\d,]+ bytes free")
+            wanted = (r"No space left on device", r"at least [\d,]+ bytes needed", r"[\d,]+ bytes free")
             assert not failed or all(re.search(part, message) for part in wanted)
             number += 1 + number // 8
             assert not list(directory.path.rglob(".*.tmp"))

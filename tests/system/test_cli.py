@@ -112,7 +112,7 @@ def test_killed_at_twenty_random_moments_it_resumes_with_the_same_bits(
 def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:
     checked = petabatch("check", small, "--explain")
     assert checked.returncode == 0
-    for words in ("level 2    V1 <- + drive(error)", "feedback", "MFLOP", "every 10 steps", "KiB a slice"):
+    for words in ("level 2    V1 <- + drive(error)", "feedback", "MFLOP", "every 10 steps", "KiB per slice"):
         assert words in checked.stdout
     assert "recon -.->" in petabatch("draw", small).stdout
     assert petabatch("draw", small, "-o", "net.svg").returncode == 0
@@ -121,6 +121,11 @@ def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:
         drawing.draw(graph, small.parent / name)
     for name in ("net.svg", "net.png", "net.mmd"):
         assert (small.parent / name).stat().st_size > 100
+    wrong = petabatch("draw", small, "-o", "net.foo")
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith(
+        "net.foo: unsupported format\n    found:    .foo\n    expected: .mmd, .md, "
+    )
     schema = json.loads(petabatch("schema").stdout)
     references: list[str] = []
 
