@@ -1,4 +1,4 @@
-"""What the plotting scripts share: their options, and names guessed from what a run has recorded."""
+"""Shared parts of the plotting scripts: options, and default names from what a run has recorded."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from petabatch.results import Results
 def options(description: str) -> argparse.ArgumentParser:
     """Return a parser with the options of every script."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("run", type=Path, metavar="DIR", help="run directory, or its run.h5")
+    parser.add_argument("run", type=Path, metavar="DIR", help="run directory or run.h5")
     parser.add_argument(
-        "-o", "--output", type=Path, help="write a .png, .svg or .pdf; without, show on screen"
+        "-o", "--output", type=Path, help=".png, .svg or .pdf file to write (default: show on screen)"
     )
-    parser.add_argument("--title", help="title of the picture")
+    parser.add_argument("--title", help="title of the figure")
     return parser
 
 
 def main(parser: argparse.ArgumentParser, draw: Callable[[Results, Any], Any]) -> None:
-    """Parse, open the run, draw, and write or show; errors of ours are messages, not tracebacks."""
+    """Parse the options, draw the run, and write or show the figure; exit with a message on errors."""
     given = parser.parse_args()
     try:
         with results.open(given.run) as run:
@@ -49,12 +49,12 @@ def choose(run: Results, folder: str, wanted: Callable[[dict[str, Any]], object]
         if wanted(params.get(name, {})):
             return name
     raise InputError(
-        f"{run.path}: nothing to draw was found among the recorded {folder}\n"
-        f"    found:    {', '.join(names) or 'none'}\n    hint:     record more, or name one with {option}"
+        f"{run.path}: nothing to draw among the recorded {folder}\n"
+        f"    found:    {', '.join(names) or 'none'}\n    hint:     record more, or choose one with {option}"
     )
 
 
 def learned(run: Results) -> dict[str, Any]:
-    """Return the params of the connection that makes the reconstruction: the first that learns, if any."""
+    """Return the params of the dictionary: the first connection that learns, else the first with weights."""
     weighted: Sequence[dict[str, Any]] = [c for c in run.params["connections"].values() if "patch" in c]
     return next((c for c in weighted if c.get("learn")), weighted[0] if weighted else {})

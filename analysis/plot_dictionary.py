@@ -11,14 +11,23 @@ from petabatch import plotting
 from petabatch.results import Results, Series
 
 parser = options("Draw a dictionary, the most used features first.")
-parser.add_argument("--connection", help="whose weights to draw; by default the first recorded")
+parser.add_argument("--connection", help="connection to draw (default: the first recorded)")
 parser.add_argument(
-    "--code", help="layer whose activity tells the use; by default the connection's pre layer"
+    "--code", help="layer whose activity gives the use of features (default: the connection's pre layer)"
 )
-parser.add_argument("--time", type=int, default=-1, help="which recorded weights, from the end if negative")
-parser.add_argument("--slice", type=int, default=0, help="whose weights, where each slice has its own")
-parser.add_argument("--last", type=int, default=10, help="recorded codes to count the use over (default 10)")
-parser.add_argument("--columns", type=int, help="features in a row")
+parser.add_argument(
+    "--time", type=int, default=-1, help="index of the recorded time, from the end if negative (default: -1)"
+)
+parser.add_argument(
+    "--slice", type=int, default=0, help="slice to draw, if each slice has its own weights (default: 0)"
+)
+parser.add_argument(
+    "--last",
+    type=int,
+    default=10,
+    help="number of recorded codes over which to average the use (default: 10)",
+)
+parser.add_argument("--columns", type=int, help="features per row (default: automatic)")
 
 
 def draw(run: Results, given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Draw the energy of a run, or what another probe measured: plot_energy.py runs/natural_images."""
+"""Draw the energy of a run, or another probe: plot_energy.py runs/natural_images."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from common import choose, main, options
 from petabatch import plotting
 from petabatch.results import Results
 
-parser = options("Draw the energy over the run, or what another probe measured.")
-parser.add_argument("--probe", help="by default the first energy probe")
-parser.add_argument("--quantities", nargs="+", metavar="NAME", help="by default all that the probe measures")
-parser.add_argument("--log", action="store_true", help="logarithmic axis")
+parser = options("Draw the energy over the run, or the quantities of another probe.")
+parser.add_argument("--probe", help="probe to draw (default: the first energy probe)")
+parser.add_argument("--quantities", nargs="+", metavar="NAME", help="quantities to draw (default: all)")
+parser.add_argument("--log", action="store_true", help="use a logarithmic axis")
 
 
 def draw(run: Results, given: Any) -> Any:

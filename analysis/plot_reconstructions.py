@@ -1,4 +1,4 @@
-"""Draw inputs beside their reconstructions: plot_reconstructions.py runs/natural_images."""
+"""Draw inputs and their reconstructions side by side: plot_reconstructions.py runs/natural_images."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from petabatch.errors import InputError
 from petabatch.results import Results
 
 parser = options("Draw input, reconstruction and error of some slices.")
-parser.add_argument("--image", help="layer that shows the images; by default the recorded input layer")
-parser.add_argument("--recon", help="layer that reproduces them; by default what the dictionary leads to")
-parser.add_argument("--step", type=int, help="step to draw; by default the last at which both were recorded")
-parser.add_argument("--slices", type=int, nargs="+", help="slices to draw; by default the first eight")
-parser.add_argument("--rows", type=int, help="images below one another (default 4)")
+parser.add_argument("--image", help="layer of the images (default: the recorded input layer)")
+parser.add_argument("--recon", help="layer of the reconstructions (default: the dictionary's post layer)")
+parser.add_argument("--step", type=int, help="step to draw (default: the last at which both were recorded)")
+parser.add_argument("--slices", type=int, nargs="+", help="slices to draw (default: the first eight)")
+parser.add_argument("--rows", type=int, help="images per column (default: 4)")
 
 
 def draw(run: Results, given: Any) -> Any:
@@ -29,7 +29,7 @@ def draw(run: Results, given: Any) -> Any:
         raise InputError(
             f"{run.path}: {image.name} and {recon.name} were not both recorded at this step\n"
             f"    found:    {'no step given' if step < 0 else step}\n"
-            f"    expected: one of {', '.join(map(str, both[-8:])) or '... there is none'}"
+            f"    expected: one of {', '.join(map(str, both[-8:])) or 'none'}"
         )
     slices = given.slices or list(range(min(8, run.batch)))
     if bad := [number for number in slices if not 0 <= number < run.batch]:

@@ -1,4 +1,4 @@
-"""What every benchmark does alike: its options, what it says of the machine, its table and its JSON."""
+"""Shared parts of the benchmarks: options, description of the machine, tables and JSON."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def options(about: str | None, rounds: int, threads: Sequence[int] = (1, 2)) -> argparse.ArgumentParser:
-    """Return a parser with the options that all benchmarks have."""
+    """Return a parser with the common options."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--threads", type=int, nargs="+", default=list(threads))
-    parser.add_argument("--rounds", type=int, default=rounds, help="measurements of each, in turns")
-    parser.add_argument("--kernel", default="auto", help="run.kernel of the networks")
-    parser.add_argument("--json", type=Path, help="where to keep the result; benchmarks/results by default")
+    parser.add_argument(
+        "--rounds", type=int, default=rounds, help="number of interleaved measurements (default: %(default)s)"
+    )
+    parser.add_argument("--kernel", default="auto", help="run.kernel of the networks (default: %(default)s)")
+    parser.add_argument("--json", type=Path, help="file for the result (default: in benchmarks/results)")
     return parser
 
 
 def introduce() -> dict[str, Any]:
-    """Print what the numbers are measured on, and return it."""
+    """Print and return the description of the machine."""
     about = machine()
     print(f"{about['processor']}, {about['cores']} cores, load {about['load'][0]}; petabatch {about['git']}")  # type: ignore[index]
     print(f"BLAS: {', '.join(about['blas'])}")  # type: ignore[arg-type]
@@ -49,11 +51,11 @@ def keep(result: dict[str, Any], name: str, path: Path | None = None) -> None:
     path = path or RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(f"kept in {path}")
+    print(f"result written to {path}")
 
 
 def whole(network: Any) -> Trial:
-    """Return the trial of all steps of a network."""
+    """Return a trial that runs all steps of a network."""
     return Trial.of(network, network.run.length)
 
 

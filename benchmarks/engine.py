@@ -1,9 +1,9 @@
-"""The engine on every workload against the floor: two dense `sgemm` per step, measured in turns with it.
+"""Speed of the engine on every workload, relative to the floor: two dense `sgemm` per step.
 
 python benchmarks/engine.py [W1 W1-learned W2 W3 W4 W5] [--threads 1 2] [--rounds 5] [--kernel auto]
 
-Whole runs by the real engine, input, learning and all, but for files. Two to four minutes for all.
-W2 learns: its column `learning` is all of the update.
+Complete runs by the engine, with input and learning, but without files; interleaved with the floor. Two to
+four minutes in total. W2 learns: its column `learning` covers the whole weight update.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from petabatch.bench.profile import profile
 from petabatch.bench.trial import interleaved, ratio
 
 LONG = 8.0
-"""Seconds of a run from which it is measured less often."""
+"""Seconds of a run beyond which it is measured less often."""
 
 
 def measure(name: str, threads: list[int], rounds: int, kernel: str) -> dict[str, Any]:
-    """Return times of a workload and its floor, per slice and step, round by round."""
+    """Return the times of a workload and its floor, per slice and step, for each round."""
     workload = WORKLOADS[name]
     trial = whole(workload.network(kernel))
     assert trial.patches is not None
@@ -32,7 +32,7 @@ def measure(name: str, threads: list[int], rounds: int, kernel: str) -> dict[str
     for n in threads:
         jobs[f"floor {n}"] = lambda n=n: floor.seconds(n)
         jobs[f"run {n}"] = lambda n=n: trial.seconds(n) / trial.slice_steps
-    first = trial.seconds(max(threads))  # compiles
+    first = trial.seconds(max(threads))  # warm-up
     found = interleaved(jobs, rounds if first < LONG / 2 else 2)
     shares, active = profile(trial)
     return {"workload": str(workload), "times": found, "shares": shares, "active": active}

@@ -1,8 +1,8 @@
-"""All that is to be shown of a GPU, in one command and one JSON: agreement, speed, whole runs.
+"""All GPU benchmarks in one command and one JSON file: accuracy, speed, whole runs.
 
-Everything is measured side by side on one GPU, in turns; printed are medians, and ratios of medians of one
-run. Ceilings are measured here too: a large float32 and TF32 matrix product, and a copy. What is done is
-written to the JSON after each part; a part that fails is kept with its error, and the others go on.
+Everything is measured on one GPU, interleaved; printed are medians, and ratios of medians of one run. Peak
+rates are measured, too: a large float32 and TF32 matrix product, and a copy. The JSON file is updated after
+each part; a part that fails is stored with its error, and the others continue.
 
     python benchmarks/gpu.py --json gpu.json        # W1 with 16, 132, 1024 slices; W3 with 8, 64
     python benchmarks/gpu.py --only W1 --slices 132
@@ -28,11 +28,11 @@ from petabatch.bench.machine import machine
 from petabatch.engine.gpu import device as gpu
 
 BUDGET = 540.0
-"""Seconds after which no further part is begun."""
+"""Seconds after which no further part is started."""
 
 
 class Report:
-    """What was found, part by part, on the screen and in a file."""
+    """Results by part, printed and written to a file."""
 
     def __init__(self, path: Path, only: list[str] | None, budget: float) -> None:
         self.found: dict[str, Any] = {"machine": machine(), "parts": {}}
@@ -40,12 +40,12 @@ class Report:
         self._begin = time.monotonic()
 
     def part(self, name: str, work: Callable[[], Any], always: bool = False) -> Any:
-        """Do one part, unless it is not wanted or the time is over; return what it found, None if nothing."""
+        """Run one part unless it is deselected or out of time; return its result, None if it was not run."""
         if self._only and name.split()[0] not in self._only and not always:
             return None
         begin = time.monotonic()
         late = begin - self._begin > self._budget
-        print(f"\n## {name}" + (": left out, no time" if late else ""), flush=True)
+        print(f"\n## {name}" + (": skipped, out of time" if late else ""), flush=True)
         entry: dict[str, Any] = {"left out": True} if late else {}
         if not late:
             try:
@@ -62,14 +62,14 @@ class Report:
 
 
 def _short(value: Any) -> Any:
-    """Return numbers with three digits."""
+    """Return numbers rounded to three digits."""
     if isinstance(value, dict):
         return {key: _short(one) for key, one in value.items()}
     return float(f"{value:.3g}") if isinstance(value, float) else value
 
 
 def has_torch() -> str | None:
-    """Return why there is no PyTorch to compare with, None if there is."""
+    """Return why PyTorch cannot be used for comparison, None if it can."""
     try:
         import torch
     except ImportError as error:
@@ -78,7 +78,7 @@ def has_torch() -> str | None:
 
 
 def measure(report: Report, device: gpu.Gpu, torch: bool, slices: list[int] | None, displays: int) -> None:
-    """Do all parts, the shortest first."""
+    """Run all parts, the shortest first."""
     print(gpu.report())
     report.found["device"] = gpu.report().splitlines()
     unknown = dict.fromkeys(("float32", "TF32", "bytes"), math.nan)
@@ -98,11 +98,11 @@ def measure(report: Report, device: gpu.Gpu, torch: bool, slices: list[int] | No
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "gpu.json")
-    parser.add_argument("--only", nargs="+", help="kernels, W1, W3, resume, golden, demo")
-    parser.add_argument("--slices", type=int, nargs="+", help="instead of the workload's own")
-    parser.add_argument("--displays", type=int, default=60, help="of the learning demo")
-    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds; no part begins after them")
-    parser.add_argument("--no-torch", action="store_true", help="leave PyTorch out")
+    parser.add_argument("--only", nargs="+", help="parts to run: kernels, W1, W3, resume, golden, demo")
+    parser.add_argument("--slices", type=int, nargs="+", help="batch sizes (default: those of the workload)")
+    parser.add_argument("--displays", type=int, default=60, help="displays of the learning demo")
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds after which no part is started")
+    parser.add_argument("--no-torch", action="store_true", help="skip PyTorch")
     given = parser.parse_args()
     reason = gpu.missing()
     if reason is not None:
@@ -115,7 +115,7 @@ def main() -> None:
     device = gpu.Gpu(0)
     device.enter()
     measure(report, device, why is None, given.slices, given.displays)
-    print(f"kept in {given.json}")
+    print(f"result written to {given.json}")
 
 
 if __name__ == "__main__":

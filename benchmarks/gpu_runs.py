@@ -1,4 +1,4 @@
-"""Whole runs on a GPU against those of the CPU: golden cases, the learning demo, from device to device."""
+"""Whole runs on a GPU compared with the CPU: golden cases, the learning demo, changing the device."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ HERE = Path(__file__).parent
 DEMO = HERE.parent / "params" / "natural_images.toml"
 WORKERS = 6
 BACK = ("run.displays=6", "run.display=50", "run.batch=4")
-"""What the run from device to device is made of."""
+"""The run that moves from device to device."""
 KINDS = ("float32", "float32 on the CPU", "TF32")
 LAST = 10
-"""Displays at the end of the demo whose energies count."""
+"""Displays at the end of the demo over which energies are averaged."""
 
 
 def state(network: Network, **run: Any) -> dict[str, np.ndarray]:
-    """Return what a checkpoint at the end of a run holds."""
+    """Return the arrays of the last checkpoint of a run."""
     wanted = network.model_copy(update={"run": network.run.model_copy(update=run)})
     engine = Engine(schedule(build(wanted)), Serial(), 2, choose(wanted.run, Serial()))
     engine.start()
@@ -51,12 +51,12 @@ def state(network: Network, **run: Any) -> dict[str, np.ndarray]:
 
 
 def furthest(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> float:
-    """Return the largest relative distance of any array."""
+    """Return the largest relative distance over all arrays."""
     return max(relative(found[key], expected[key]) for key in expected)
 
 
 def golden_case(name: str) -> dict[str, Any]:
-    """Return how far one golden case is from float64 on the CPU: in float32, and in TF32."""
+    """Return the distance of one golden case, in float32 and in TF32, from float64 on the CPU."""
     sys.path.append(str(HERE.parent / "tests"))
     import golden
 
@@ -76,7 +76,7 @@ def golden_case(name: str) -> dict[str, Any]:
 
 
 def golden_cases() -> dict[str, Any]:
-    """Return this for all cases at hand (PETABATCH_GOLDEN), in processes of their own: kernels compile."""
+    """Return it for all cases in PETABATCH_GOLDEN, each in a process of its own, since kernels compile."""
     sys.path.append(str(HERE.parent / "tests"))
     import golden
 
@@ -96,7 +96,7 @@ def golden_cases() -> dict[str, Any]:
 
 
 def demo(displays: int) -> dict[str, Any]:
-    """Return the energy that the learning demo reaches on the GPU and on the CPU, and how fast."""
+    """Return the final energy and the speed of the learning demo on the GPU and on the CPU."""
     found: dict[str, Any] = {"displays": displays, "at most": 0.01}
     with tempfile.TemporaryDirectory() as folder:
         for device in ("gpu", "cpu"):
@@ -120,7 +120,7 @@ def energy(run: Path) -> float:
 
 
 def there_and_back() -> dict[str, Any]:
-    """Return how far a run that goes from CPU to GPU to CPU, stopped and resumed, is from one on the CPU."""
+    """Return the distance of a run moved from CPU to GPU to CPU from one on the CPU alone."""
     loaded = simulation.read(DEMO, BACK)
     meet = session.Session._meet
     third = loaded.network.run.length // 3

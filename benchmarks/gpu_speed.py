@@ -1,4 +1,4 @@
-"""The steps of a workload on a GPU by every way there is, side by side: kernels of our own, CuPy, PyTorch."""
+"""Speed of the steps of a workload on a GPU: petabatch's kernels, CuPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ WORKLOADS = {
     "W3": (256, 3, 512, 16, 4, 50, 0.55, (8, 64)),
 }
 WAYS = {"display": ("display", False), "step": ("step", False), "step TF32": ("step", True)}
-"""Kernels of our own: `run.kernel`, and whether tensor cores make products."""
+"""petabatch's kernels: `run.kernel`, and whether to use tensor cores."""
 DECAY = math.exp(-1 / 100)
 
 
 class Problem:
-    """Slices that show random images, smooth as photographs are, and a random dictionary."""
+    """Random images with the spectrum of photographs, and a random dictionary."""
 
     def __init__(self, name: str, slices: int) -> None:
         size, channels, features, patch, stride, self.steps, self.threshold, _ = WORKLOADS[name]
@@ -49,12 +49,12 @@ class Problem:
 
     @property
     def flops(self) -> float:
-        """Floating-point operations of a dense drive and a dense reconstruction, a step of a slice."""
+        """Floating-point operations of a dense drive and reconstruction, per step and slice."""
         return 4.0 * self.p.multiply_adds
 
     @property
     def traffic(self) -> float:
-        """Bytes that a step of a slice moves at least where its state lies in the GPU's memory.
+        """Least number of bytes moved per step and slice when the state is in GPU memory.
 
         V is read and written, A written and read by drive and reconstruction; the image is read, residual and
         reconstruction are written and read.
@@ -73,7 +73,7 @@ class Problem:
 
 
 def ours(case: Problem, device: gpu.Gpu, choice: Any, tf32: bool = False) -> Callable[[int], tuple[Any, ...]]:
-    """Return a function that makes steps by our kernels and returns the state."""
+    """Return a function that makes steps with petabatch's kernels and returns the state."""
     xp, t = device.xp, case.threshold
     kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, choice, tf32)
     kernels.load(xp.asarray(case.weights))
@@ -89,7 +89,7 @@ def ours(case: Problem, device: gpu.Gpu, choice: Any, tf32: bool = False) -> Cal
 
 
 def by_layers(case: Problem, xp: Any, dtype: str, capture: Any = None) -> Callable[[int], tuple[Any, ...]]:
-    """Return the same by plain array operators: the reference, and what `kernel = "array"` does.
+    """Return the same with plain array operators: the reference, and what `kernel = "array"` does.
 
     With `capture` of a GPU a step is captured once and replayed.
     """
@@ -106,7 +106,7 @@ def by_layers(case: Problem, xp: Any, dtype: str, capture: Any = None) -> Callab
 
     made = step
     if capture is not None:
-        step()  # so that nothing is loaded while it is captured
+        step()  # loads all kernels before the capture
         made = capture(step)
         for array in (recon, error, V, A):
             array[...] = 0
@@ -120,7 +120,7 @@ def by_layers(case: Problem, xp: Any, dtype: str, capture: Any = None) -> Callab
 
 
 def by_torch(case: Problem, tf32: bool) -> tuple[Callable[[int], None], Callable[[], np.ndarray]]:
-    """Return the loop in PyTorch, and what gives its code: conv2d and conv_transpose2d, channels last.
+    """Return the loop in PyTorch (conv2d and conv_transpose2d, channels last), and a function for its code.
 
     All steps of a stretch are one CUDA graph.
     """
@@ -172,7 +172,7 @@ def by_torch(case: Problem, tf32: bool) -> tuple[Callable[[int], None], Callable
 
 
 def seconds(device: gpu.Gpu, work: Callable[[], object]) -> float:
-    """Return the time of `work` on the GPU, all streams of the device."""
+    """Return the time of `work` on the GPU, over all streams."""
     wait = device.xp.cuda.Device().synchronize
     wait()
     begin = time.perf_counter()
@@ -182,7 +182,7 @@ def seconds(device: gpu.Gpu, work: Callable[[], object]) -> float:
 
 
 def in_turns(device: gpu.Gpu, works: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Return the median time of each; the first two rounds, with compilation and capture, do not count."""
+    """Return the median time of each, without the first two rounds (compilation and capture)."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(ROUNDS + 2):
         for name, work in works.items():
@@ -191,7 +191,7 @@ def in_turns(device: gpu.Gpu, works: dict[str, Callable[[], object]]) -> dict[st
 
 
 def ceilings(device: gpu.Gpu, n: int = 8192) -> dict[str, float]:
-    """Return what this GPU reaches: FLOP/s of float32 and TF32 products `[n, n]`, bytes/s of a copy."""
+    """Return peak rates of this GPU: FLOP/s of float32 and TF32 products `[n, n]`, bytes/s of a copy."""
     from cupy._core import _routines_linalg as products
 
     xp = device.xp
@@ -221,7 +221,7 @@ def ceilings(device: gpu.Gpu, n: int = 8192) -> dict[str, float]:
 
 
 def agreement(device: gpu.Gpu, name: str = "W1") -> dict[str, dict[str, object]]:
-    """Return how far a stretch of each kernel is from float64 on the CPU, and whether two runs are alike."""
+    """Return the distance of each kernel from float64 on the CPU, and whether two runs have the same bits."""
     case = Problem(name, 2)
     exact = by_layers(case, np, "f8")(case.steps)
     found: dict[str, dict[str, object]] = {}
@@ -234,14 +234,14 @@ def agreement(device: gpu.Gpu, name: str = "W1") -> dict[str, dict[str, object]]
 
 
 def relative(found: np.ndarray, expected: np.ndarray) -> float:
-    """Return the distance of two arrays over the length of the second."""
+    """Return the distance of two arrays relative to the norm of the second."""
     return float(np.linalg.norm(found - expected) / max(float(np.linalg.norm(expected)), 1e-30))
 
 
 def compare(
     name: str, slices: int, device: gpu.Gpu, top: dict[str, float], torch: bool
 ) -> dict[str, dict[str, float]]:
-    """Return the speed of every way to make the steps of one workload, and what it is a share of."""
+    """Return the speed of every implementation on one workload, and its fraction of the peak rates."""
     case = Problem(name, slices)
     works: dict[str, Callable[[], object]] = {}
     far: dict[str, float] = {}

@@ -1,15 +1,15 @@
-"""How the cost of a step grows with slices, image area, features and activity.
+"""Scaling of the cost of a step with slices, image area, features and activity.
 
 python benchmarks/growth.py [slices area features sparsity] [--plot] [--threads 2] [--rounds 5]
 
-Twenty minutes for all on two quiet cores. Every round measures each kernel at each point; before and after it
-come the floor, two dense `sgemm` on as many threads, and the axis' base point, with the mean of which it is
-compared: machines are now faster, now slower. Every second round goes backwards. What the table
-calls `wall` and `processor` are medians of the rounds, `undisturbed` is the processor time of displays
-during which the machine did little else; ratios are medians of the ratios within a round; in brackets is how
-far rounds are apart, (largest - smallest) / median.
+Twenty minutes in total on two idle cores. Every round measures each kernel at each point; before and after
+each measurement come the floor, two dense `sgemm` on as many threads, and the base point of the axis. The
+point is compared with their mean, since the speed of a machine drifts. Every second round runs in reverse
+order. In the table, `wall` and `processor` are medians over rounds, and `undisturbed` is the processor time
+of displays with little other load; ratios are medians of the ratios within a round; in brackets is their
+spread, (largest - smallest) / median.
 
---plot draws one figure for each axis in benchmarks/plots/, --draw FILE draws those of a result kept as JSON.
+--plot writes one figure per axis to benchmarks/plots/; --draw FILE does so for an earlier result.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def show(name: str, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _same(found: dict[str, Any]) -> list[str]:
-    """Say whether the cost is the same at all points, and how well that is known."""
+    """Say whether the cost is the same at all points, with its uncertainty."""
     lines = []
     points = [p for p in found["points"] if not p["name"].endswith("again")]
     (again,) = (p for p in found["points"] if p["name"].endswith("again"))
@@ -124,7 +124,7 @@ def _same(found: dict[str, Any]) -> list[str]:
 
 
 def _exponent(found: dict[str, Any]) -> list[str]:
-    """Say with which power of x the cost grows over all points and over the largest three."""
+    """Give the power of x with which the cost grows, over all points and over the largest three."""
     lines, points = [], found["points"]
     x = np.log([p["x"] for p in points])
     for kernel in points[0]["times"]:
@@ -171,8 +171,8 @@ def main() -> None:
     parser = options(__doc__, rounds=5, threads=(2,))
     parser.set_defaults(kernel=None)
     parser.add_argument("axes", nargs="*", default=[])
-    parser.add_argument("--plot", action="store_true", help="draw figures in benchmarks/plots")
-    parser.add_argument("--draw", type=Path, help="draw this result; measure nothing")
+    parser.add_argument("--plot", action="store_true", help="write figures to benchmarks/plots")
+    parser.add_argument("--draw", type=Path, help="plot this result instead of measuring")
     given = parser.parse_args()
     if given.draw:
         draw(json.loads(given.draw.read_text(encoding="utf-8"))["results"])

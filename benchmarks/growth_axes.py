@@ -1,4 +1,4 @@
-"""The axes along which `growth.py` measures: on each, all points do the same to the same pixels.
+"""The axes of `growth.py`: along each, all points process the same pixels.
 
 A point shows a fixed pool of K images to any number of slices, in turn: slices start evenly spread over the
 pool and go on to the next image at each display. So all numbers of slices see the same images follow one

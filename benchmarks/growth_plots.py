@@ -1,4 +1,4 @@
-"""Figures of what `growth.py` measured, one for each axis, with the floor drawn in."""
+"""Figures of the results of `growth.py`, one per axis, with the floor."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def draw(results: dict[str, Any]) -> None:
         figure.tight_layout()
         figure.savefig(PLOTS / f"growth_{name}.png", dpi=110)
         pyplot.close(figure)
-        print(f"drawn in {PLOTS / f'growth_{name}.png'}")
+        print(f"figure written to {PLOTS / f'growth_{name}.png'}")
 
 
 def _axis(axes: Any, name: str, found: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Times the displays of one point: from a settled state that is the same whatever the number of slices."""
+"""Timing of the displays of one point, from a settled state that does not depend on the number of slices."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What the weight modes cost: a dictionary per slice, or a patch per unit.
+"""Cost of the weight modes: a dictionary per slice, or a patch per unit.
 
 python benchmarks/modes.py [--rounds 9] [--threads 1]
 
 `shared` and `extra_shared`: `params/natural_images.toml`, a display with its update, in turns. `non_shared`
 and `extra_non_shared`: one slice of the same network without learning. Its weights, a patch for each unit,
-are far larger than the caches. The least a step has to do is to read all weights once; the limit is the time
-this takes at the rate at which the BLAS of one thread squares and adds up an array of their size.
+are far larger than the caches. A step has to read all weights at least once; the limit is the time this takes
+at the rate at which the BLAS of one thread computes the sum of squares of an array of their size.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def trial(mode: str, *overrides: str, learn: bool = True) -> Trial:
 
 
 def clock(one: Trial, threads: int) -> float:
-    """Return the processor time of all steps: a busy machine disturbs it less than the time of day."""
+    """Return the processor time of all steps, which is less sensitive to other load than wall time."""
     engine = one.engine(threads)
     begin = time.process_time()
     run(engine)

@@ -1,9 +1,9 @@
-"""What it costs to watch a run: the main network with its energy measured every step, every tenth, or never.
+"""Cost of probes: the main network with its energy measured every step, every tenth step, or never.
 
 python benchmarks/observing.py [--rounds 9] [--scale]
 
-`params/natural_images.toml`, one display, in turns; processor time, so that a busy machine disturbs less.
-With `--scale` V1 has an adaptive time scale, which follows the energy at every step.
+`params/natural_images.toml`, one display, interleaved; processor time, which is less sensitive to other load.
+With `--scale` V1 has an adaptive time scale, which depends on the energy of every step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""petabatch beside a hand-written torch loop and lca-pytorch on the same images and dictionaries, in turns.
+"""Comparison of petabatch with a hand-written torch loop and lca-pytorch on the same inputs.
 
 python benchmarks/peers.py W1 W1-learned        # about four minutes on two slow cores
 python benchmarks/peers.py W1 W3 W4 W5

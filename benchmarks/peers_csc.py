@@ -1,4 +1,4 @@
-"""petabatch's FISTA beside SPORCO's solvers of convolutional sparse coding: time to 1 % above the minimum.
+"""Comparison of FISTA with SPORCO's solvers of convolutional sparse coding: time to 1 % above the minimum.
 
 python benchmarks/peers_csc.py [--slices 16] [--threads 1 2] [--rounds 3]    # about six minutes
 

@@ -1,8 +1,8 @@
-"""How long a run takes to make its first step, and what files cost beside the steps.
+"""Time to the first step of a run, and the cost of writing files.
 
 python benchmarks/startup.py [--rounds 5]
 
-Each measurement is a fresh process; the kernels have been compiled before. Less than a minute.
+Each measurement is a new process, with kernels already compiled. Less than a minute.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
                 check=True,
             )  # fmt: skip
         seconds = time.perf_counter() - begin
-        if turn:  # the first compiles
+        if turn:  # the first turn is a warm-up
             for values, part in zip(parts.values(), done.stdout.split(), strict=True):
                 values.append(float(part))
             whole.append(seconds)

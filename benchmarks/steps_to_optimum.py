@@ -1,4 +1,4 @@
-"""Steps and time until a code's energy is within 1 % and 0.1 % of its minimum, for each way to get there.
+"""Steps and time until a code's energy is within 1 % and 0.1 % of its minimum, for each method.
 
 python benchmarks/steps_to_optimum.py [--slices 16] [--dictionary random | learned] [--threads N]
 
@@ -133,7 +133,9 @@ def main() -> None:
     parser.add_argument("--slices", type=int, default=16)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--dictionary", choices=("random", "learned"), default="random")
-    parser.add_argument("--longest", type=int, default=3000, help="steps after which the slow ones give up")
+    parser.add_argument(
+        "--longest", type=int, default=3000, help="largest number of steps (default: %(default)s)"
+    )
     given = parser.parse_args()
     random = np.random.default_rng(1).normal(size=(1, 1, CODE[2], 8, 8, 3))
     setup = Setup(given.slices, given.threads, random)

@@ -1,4 +1,4 @@
-"""The same dynamics in torch: the best loop we could write by hand, and lca-pytorch's."""
+"""The same dynamics in torch: an optimised hand-written loop, and lca-pytorch's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from workloads import Workload
 
 SLOW = 0.2
-"""Seconds of a step from which one is enough to choose by."""
+"""Seconds of a step beyond which one measurement is enough."""
 
 
 class TorchLoop:
@@ -26,7 +26,7 @@ class TorchLoop:
         self.k = -math.expm1(-1 / workload.tau)
         self.sides = margins(workload)
         self.pad = self.sides[0] if self.sides[0] == self.sides[1] else 0
-        """What torch pads itself; it cannot where one side gets more."""
+        """Padding by torch itself, which has to be symmetric."""
         self.format = torch.channels_last if layout == "channels_last" else torch.contiguous_format
         self.x = self._tensor(images.transpose(0, 3, 1, 2))
         self.w = self._tensor(weights.transpose(0, 3, 1, 2))
@@ -53,7 +53,7 @@ class TorchLoop:
 
     @torch.no_grad()
     def run(self, steps: int) -> None:
-        """Make so many steps from rest."""
+        """Make this number of steps from zero."""
         self.V.zero_()
         self.A.zero_()
         recon = torch.zeros_like(self.x)
@@ -61,13 +61,13 @@ class TorchLoop:
             recon = self.step(self.x, self.w, self.V, self.A, recon)
 
     def code(self, steps: int) -> np.ndarray:
-        """Return the activity `[slices, ny, nx, nf]` after so many steps."""
+        """Return the activity `[slices, ny, nx, nf]` after this number of steps."""
         self.run(steps)
         return np.asarray(self.A.permute(0, 2, 3, 1).contiguous().numpy())
 
 
 def margins(workload: Workload) -> tuple[int, int]:
-    """Return the pixels before and after an image that patches reach."""
+    """Return the number of pixels before and after an image that patches cover."""
     beyond = workload.patch - workload.stride
     return beyond // 2, beyond - beyond // 2
 
@@ -76,7 +76,7 @@ def fastest(workload: Workload, images: np.ndarray, weights: np.ndarray) -> tupl
     """Return the variant of the loop that is fastest here, and its name with the times of all."""
     ways = [("default", False), ("channels_last", False), ("default", True), ("channels_last", True)]
     loops, times = {}, {}
-    torch._dynamo.reset()  # else it gives up compiling after some workloads
+    torch._dynamo.reset()  # or it stops compiling after some workloads
     for layout, compiled in ways:
         name = f"{layout}{', compiled' if compiled else ''}"
         loops[name] = TorchLoop(workload, images, weights, layout, compiled)

@@ -1,4 +1,4 @@
-"""What displays save that end when a code is certified, against displays long enough for every image.
+"""Savings by early stopping (`run.until`), relative to displays long enough for every image.
 
 python benchmarks/until.py [--slices 16] [--displays 2] [--gaps 1e-2 1e-3] [--threads N]
 
@@ -46,7 +46,7 @@ def network(code: Layer, **run: Any) -> Network:
 
 
 def timed(net: Network, threads: int | None) -> tuple[float, in_memory.Result]:
-    """Return the seconds of processor time of a run in memory, and what it left."""
+    """Return the processor time of a run in memory, in seconds, and its result."""
     begin = time.process_time()
     done = in_memory.run(net, threads=threads)
     return time.process_time() - begin, done

@@ -1,4 +1,4 @@
-"""The workloads of the benchmarks: sparse coding of photographs, as networks for the real engine."""
+"""The workloads of the benchmarks: networks for sparse coding of photographs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Workload:
     stride: int
     steps: int
     photograph: str = "coffee"
-    """Not one that the learned dictionary has seen."""
+    """A photograph that the learned dictionary has not seen."""
     learned: bool = False
     learn: bool = False
     """Learn from a random dictionary, an update after each display."""
@@ -78,7 +78,7 @@ class Workload:
         )
 
     def __str__(self) -> str:
-        """Return it in words."""
+        """Return a description."""
         return (
             f"{self.slices} x {self.image}x{self.image}x{self.channels}, {self.features} features "
             f"{self.patch}x{self.patch}, stride {self.stride}, {self.steps} steps"

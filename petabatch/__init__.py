@@ -36,6 +36,8 @@ __all__ = ["Network", "__version__", "encode", "load", "open", "resume", "run"]
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for, so that `import petabatch` stays light."""
+    if name in ("in_memory", "memory"):  # `memory`, its former name, is part of the public API
+        return import_module("petabatch.in_memory")
     if name not in _PLACES:
         raise AttributeError(f"module petabatch has no attribute {name!r}")
     module, attribute = _PLACES[name]

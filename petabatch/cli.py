@@ -1,4 +1,4 @@
-"""The command line: thin verbs over the public functions."""
+"""The command line: one thin verb per public function."""
 
 from __future__ import annotations
 
@@ -26,13 +26,21 @@ File = Annotated[Path, typer.Argument(help="Params file (.toml or .py).")]
 Folder = Annotated[Path, typer.Argument(help="Run directory.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Override a key, as layers.V1.threshold=0.3."),
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Override a key, e.g. layers.V1.threshold=0.3; can be repeated.",
+    ),
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads of each rank; never changes a result.")]
-Device = Annotated[
-    Literal["cpu", "gpu"] | None, typer.Option(help="Override run.device: where the steps are made.")
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads per rank (default: all available cores). Does not affect results."),
 ]
-Mpi = Annotated[bool | None, typer.Option("--mpi/--no-mpi", help="Use MPI, or not; by default as launched.")]
+Device = Annotated[Literal["cpu", "gpu"] | None, typer.Option(help="Device to run on (default: run.device).")]
+Mpi = Annotated[
+    bool | None, typer.Option("--mpi/--no-mpi", help="Force MPI on or off (default: auto-detect).")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 
 
@@ -40,7 +48,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")
 def run(
     file: File,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory; runs/<name of the file> by default.")
+        Path | None, typer.Option(help="Run directory (default: runs/<params file name>).")
     ] = None,
     overrides: Set = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run directory.")] = False,
@@ -49,7 +57,7 @@ def run(
     mpi: Mpi = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run a params file."""
+    """Run the network described by a params file."""
     from petabatch import simulation
 
     console(quiet)
@@ -68,16 +76,16 @@ def resume(
     folder: Folder,
     device: Device = None,
     features: Annotated[
-        int | None, typer.Option(min=1, help="Ranks that share a slice's features; by default as begun.")
+        int | None, typer.Option(min=1, help="Ranks to split features over (default: unchanged).")
     ] = None,
     changed_input: Annotated[
-        bool, typer.Option("--changed-input", help="Go on although input files are not those it began with.")
+        bool, typer.Option("--changed-input", help="Resume even if input files have changed.")
     ] = False,
     threads: Threads = None,
     mpi: Mpi = None,
     quiet: Quiet = False,
 ) -> None:
-    """Continue a run from its newest checkpoint."""
+    """Resume a run from its latest checkpoint."""
     from petabatch import simulation
 
     console(quiet)
@@ -96,9 +104,11 @@ def resume(
 def check(
     file: File,
     overrides: Set = None,
-    whole: Annotated[bool, typer.Option("--explain", help="Print the whole plan.")] = False,
+    whole: Annotated[
+        bool, typer.Option("--explain", help="Print the full plan: operations and schedules.")
+    ] = False,
 ) -> None:
-    """Validate a params file; print shapes, levels, feedback, memory and arithmetic."""
+    """Validate a params file; print shapes, levels, feedback, memory and cost."""
     from petabatch import simulation
     from petabatch.report.explain import explain, summary
     from petabatch.report.stability import step_limits
@@ -106,18 +116,18 @@ def check(
     plan = simulation.plan(simulation.read(file, overrides or ()))
     typer.echo(explain(plan) if whole else summary(plan))
     for limit in step_limits(plan.graph):
-        typer.echo(f"{'note' if limit.exceeded else 'step':18} {limit}")
+        typer.echo(f"{'note' if limit.exceeded else 'step size':18} {limit}")
 
 
 @app.command()
 def draw(
     file: File,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help=".svg, .png, .pdf, .mmd or .md")
+        Path | None, typer.Option("--output", "-o", help="Output file: .svg, .png, .pdf, .mmd or .md.")
     ] = None,
     overrides: Set = None,
 ) -> None:
-    """Draw the network; without --output print Mermaid text."""
+    """Draw the network graph; without --output, print it as Mermaid text."""
     from petabatch import simulation
     from petabatch.report import draw as drawing
 
@@ -131,9 +141,11 @@ def draw(
 @app.command()
 def info(
     folder: Annotated[Path | None, typer.Argument(help="Run directory.")] = None,
-    devices: Annotated[bool, typer.Option("--devices", help="Show the GPUs, or why there are none.")] = False,
+    devices: Annotated[
+        bool, typer.Option("--devices", help="List the GPUs, or explain why there are none.")
+    ] = False,
 ) -> None:
-    """Tell what a run is and how far it got; without a directory, what this installation has."""
+    """Show the progress and contents of a run, or, without a directory, of this installation."""
     from petabatch.engine.gpu.device import report
     from petabatch.report import information
 
@@ -146,18 +158,20 @@ def info(
 @app.command()
 def bench(
     file: Annotated[
-        Path | None, typer.Argument(help="Params file; a built-in sparse-coding network by default.")
+        Path | None, typer.Argument(help="Params file (default: a built-in sparse-coding network).")
     ] = None,
     overrides: Set = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="Steps of one measurement; a display by default.")
+        int | None, typer.Option(min=1, help="Steps per measurement (default: one display).")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Measure on 1 to so many threads; all cores by default.")
+        int | None, typer.Option(min=1, help="Benchmark with 1..N threads (default: all available cores).")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--json", help="Keep the result in this file.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--json", help="Also write the results to this file.")
+    ] = None,
 ) -> None:
-    """Measure the speed of a network, the floor of dense arithmetic beside it, and where the time goes."""
+    """Benchmark a network against dense matrix products, and profile where the time goes."""
     import os
 
     from rich.console import Console
@@ -178,9 +192,11 @@ def bench(
 
 @app.command()
 def schema(
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the reference of all keys.")] = False,
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a reference of all keys in Markdown instead.")
+    ] = False,
 ) -> None:
-    """Print the JSON Schema of params files, for editors."""
+    """Print the JSON Schema of params files, for use in editors."""
     from petabatch import builtins  # noqa: F401
     from petabatch.spec.reference import markdown
     from petabatch.spec.schema import json_schema
@@ -190,9 +206,9 @@ def schema(
 
 @app.command()
 def merge(
-    folder: Folder, output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")]
+    folder: Folder, output: Annotated[Path, typer.Option("--output", "-o", help="HDF5 file to write.")]
 ) -> None:
-    """Write one plain HDF5 file that needs no segments."""
+    """Merge the segments of a run into one self-contained HDF5 file."""
     from petabatch.storage.merge import merge as merge_run
 
     merge_run(folder, output)
@@ -200,7 +216,9 @@ def merge(
 
 @app.callback(invoke_without_command=True)
 def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
 ) -> None:
     if version:
         typer.echo(f"petabatch {__version__}")
@@ -208,9 +226,9 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run the command line; every error of ours is a message and an exit code, never a traceback.
+    """Run the command line; report every PetabatchError as a message and an exit code, without a traceback.
 
-    Under MPI an error on one rank ends all of them, with that rank's message; all ranks stop early together.
+    Under MPI an error on one rank ends all ranks, with that rank's message; an early stop is collective.
     """
     from petabatch.parallel.failure import fail
 
@@ -224,9 +242,9 @@ def main() -> NoReturn:
         fail(str(error), error.exit_code)
     except MemoryError as error:
         fail(
-            f"there is not enough memory: {error}\n"
-            "    hint:     `petabatch check FILE` tells what a run takes; lower run.batch, make layers "
-            "smaller, or spread slices over ranks of several machines",
+            f"not enough memory: {error}\n"
+            "    hint:     `petabatch check FILE` shows how much memory a run needs; lower run.batch, use "
+            "smaller layers, or distribute the slices over more machines with MPI",
             1,
         )
     except OSError as error:

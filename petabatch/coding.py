@@ -1,4 +1,4 @@
-"""Sparse codes of images in memory, each to a certified distance from its optimum: `petabatch.encode`."""
+"""Sparse coding of images in memory to a certified duality gap: `petabatch.encode`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch import in_memory as memory
+from petabatch import in_memory
 from petabatch.connections import Conv
 from petabatch.errors import InputError
 from petabatch.layers import FISTA, Input
@@ -18,21 +18,21 @@ from petabatch.spec.parts import DISPLAY, NEVER
 from petabatch.weights import Unchanged, WeightArray
 
 _BYTES = 2**27
-"""Images are coded together as long as their codes take less memory than this."""
+"""Bytes of the codes of images that are coded together."""
 
 _RECORDED = ("layers/code/A", "probes/until/gap", "probes/until/steps")
 
 
 @dataclass(frozen=True)
 class Codes:
-    """What `encode` found."""
+    """The result of `encode`."""
 
     activity: np.ndarray
     """float32 `[n, ny / stride, nx / stride, features]`."""
     gap: np.ndarray
-    """float64 `[n]`: each energy is at most this fraction above its minimum."""
+    """float64 `[n]`, relative duality gap: each energy is at most this fraction above its minimum."""
     steps: np.ndarray
-    """int64 `[n]`: steps made for each image."""
+    """int64 `[n]`: number of steps for each image."""
 
 
 def encode(
@@ -48,16 +48,16 @@ def encode(
 ) -> Codes:
     """Return the codes A of images I that minimise 0.5 |I - dictionary A|^2 + threshold |A|_1, by FISTA.
 
-    `images` are `[n, ny, nx, channels]`, taken as they are if in floating point, else from 0 to 1;
-    `dictionary` `[features, rows, columns, channels]`, one feature at each `stride` pixels, taken as it is.
-    Codes are not negative unless `signed`. Each image ends by itself when its relative duality gap is at most
-    `gap`, or after `steps` steps: its code depends on no other image. Raises InputError where shapes do
-    not fit.
+    `images` is `[n, ny, nx, channels]`; integers are scaled to the range from 0 to 1, floats used as given.
+    `dictionary` is `[features, rows, columns, channels]`, used as given and applied at every `stride` pixels.
+    Codes are non-negative unless `signed`. Each image stops on its own when its relative duality gap is at
+    most `gap`, or after `steps` steps, so its code does not depend on the other images. Raises InputError
+    when the shapes do not match.
     """
     shown, features = np.asarray(images), np.asarray(dictionary)
     if shown.ndim != 4 or features.ndim != 4 or not len(shown):
         raise InputError(
-            f"these are not images and a dictionary\n"
+            f"the shapes of images and dictionary are not supported\n"
             f"    found:    {list(shown.shape)}, {list(features.shape)}\n"
             f"    expected: [n, ny, nx, channels], [features, rows, columns, channels]"
         )
@@ -73,7 +73,7 @@ def encode(
     for first in range(0, len(shown), most):
         part = shown[first : first + most]
         size = run.model_copy(update={"batch": len(part)})
-        done = memory.run(_network(size, part, features, units, threshold, signed))
+        done = in_memory.run(_network(size, part, features, units, threshold, signed))
         found.append([done.recorded[path][0] for path in _RECORDED])
     activity, reached, made = (np.concatenate(column) for column in zip(*found, strict=True))
     return Codes(activity, reached, made.astype(np.int64))

@@ -1,4 +1,4 @@
-"""Run a network in memory: no files, arrays in, arrays out."""
+"""Runs in memory: arrays in, arrays out, no files."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from petabatch.spec.network import Network
 
 @dataclass(frozen=True)
 class Result:
-    """What a run in memory leaves behind."""
+    """The result of a run in memory."""
 
     steps: Mapping[str, np.ndarray]
-    """By path, as in the run file (`layers/V1/A`, `probes/energy/total`): int64 `[times]`."""
+    """Recorded steps by path, as in the run file (`layers/V1/A`, `probes/energy/total`): int64 `[times]`."""
     recorded: Mapping[str, np.ndarray]
-    """By path: what the network's probes and outputs recorded, `[times, ...]`."""
+    """Recorded values by path, `[times, ...]`."""
     at: tuple[int, ...]
-    """Steps whose state was asked for."""
+    """Steps at which `states` were taken."""
     states: Mapping[str, np.ndarray]
-    """By key, as `layers/V1/V` or `connections/dictionary/weights`: every checkpointed array at those steps,
-    `[len(at), batch or 1, ...]`; `A` without its lags."""
+    """Every checkpointed array at those steps, by key such as `layers/V1/V` or
+    `connections/dictionary/weights`: `[len(at), batch or 1, ...]`; `A` without its history."""
 
 
 def run(network: Network, at: Sequence[int] = (), threads: int | None = None) -> Result:
-    """Run a network from its first step to its last; return what it recorded, and its state at steps `at`.
+    """Run a network from start to end; return what it recorded, and its state after the steps `at`.
 
-    Step 0 is the initial state. Raises ParamsError when the network is wrong.
+    Step 0 is the initial state. Raises ParamsError when the network is invalid, ValueError when a step of
+    `at` is outside the run.
     """
     wanted = tuple(at)
     plan = replace(schedule(build(network)), stops=tuple(sorted(set(wanted))))
@@ -55,7 +56,7 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
             engine.flushed()
     missing = sorted(set(wanted) - set(found))
     if missing:
-        raise ValueError(f"steps {missing} lie outside the run, which ends at step {plan.length}")
+        raise ValueError(f"steps {missing} are outside the run, which ends at step {plan.length}")
     keys = found[wanted[0]] if wanted else ()
     return Result(
         {path: np.concatenate(parts) for path, parts in steps.items()},
@@ -66,7 +67,7 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
 
 
 def _snapshot(engine: Engine, step: int) -> dict[str, np.ndarray]:
-    """Copy the state; of the ring of activities only that of `step`."""
+    """Copy the state; of the history of activities only that of `step`."""
     engine.collect()
     return {
         key: (array[:, step % array.shape[1]] if key.endswith("/A") else array).copy()

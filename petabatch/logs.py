@@ -1,4 +1,4 @@
-"""Where messages go: the console of the first rank, and a file of each rank in the run directory."""
+"""Logging: to the console on rank 0, and to one file per rank in the run directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("petabatch")
 
 
 def console(quiet: bool) -> None:
-    """Show messages on standard error; with `quiet` warnings and errors only."""
+    """Log to standard error; with `quiet`, warnings and errors only."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setLevel(logging.WARNING if quiet else logging.INFO)
     log.handlers = [handler]
@@ -24,16 +24,16 @@ def console(quiet: bool) -> None:
 
 
 def silence() -> None:
-    """Show errors only: what ranks after the first do."""
+    """Show errors only, as on all ranks but the first."""
     for handler in log.handlers:
         handler.setLevel(logging.ERROR)
 
 
 @contextmanager
 def to_file(path: Path, rank: int) -> Iterator[None]:
-    """Write messages to `path` as well, or, for ranks after the first, to a file of their own beside it.
+    """Also log to `path`, or, on ranks other than 0, to a file of their own next to it.
 
-    Whatever ends the block stands there too: the console it was told on may be gone.
+    An exception that ends the block is logged, too: the console on which it is printed may be gone.
     """
     target = path if rank == 0 else path.with_suffix(f".rank{rank}{path.suffix}")
     handler = logging.FileHandler(target, encoding="utf-8")
@@ -44,8 +44,8 @@ def to_file(path: Path, rank: int) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        told = str(error) if isinstance(error, PetabatchError) else "".join(traceback.format_exception(error))
-        handler.handle(log.makeRecord(log.name, logging.ERROR, "", 0, told, (), None))
+        text = str(error) if isinstance(error, PetabatchError) else "".join(traceback.format_exception(error))
+        handler.handle(log.makeRecord(log.name, logging.ERROR, "", 0, text, (), None))
         raise
     finally:
         log.removeHandler(handler)

@@ -1,4 +1,4 @@
-"""Reading a run back: `petabatch.results.open("out/run1")`. Needs h5py alone, never the simulator."""
+"""Reading of runs: `petabatch.open("runs/first")`. Needs only h5py, not the simulator."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")
 
 
 class UnknownName(PetabatchError, KeyError):
-    """The run holds nothing of this name."""
+    """Nothing of this name was recorded in the run."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Series:
-    """One recorded array: `series[i]` reads the i-th time, `series[...]` everything; a lazy numpy array."""
+    """One recorded array, read lazily: `series[i]` reads the i-th time, `series[...]` everything."""
 
     def __init__(self, file: Path, dataset: Any) -> None:
         self._file, self._dataset = file, dataset
@@ -38,12 +38,12 @@ class Series:
 
     @property
     def name(self) -> str:
-        """Place in the file, as `layers/V1/A`."""
+        """Path in the file, such as `layers/V1/A`."""
         return str(self._dataset.name).lstrip("/")
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """Names of the axes, as `("time", "batch", "y", "x", "feature")`."""
+        """Names of the axes, such as `("time", "batch", "y", "x", "feature")`."""
         return tuple(dim.label for dim in self._dataset.dims)
 
     @property
@@ -59,17 +59,17 @@ class Series:
 
     @property
     def units(self) -> str:
-        """Unit of the values; "1" is none."""
+        """Unit of the values; "1" if dimensionless."""
         return str(self._dataset.attrs["units"])
 
     @property
     def description(self) -> str:
-        """What the values are."""
+        """Description of the values."""
         return str(self._dataset.attrs.get("description", ""))
 
     @property
     def steps(self) -> np.ndarray:
-        """int64 `[time]`: the steps at whose end the values were taken."""
+        """The steps after which the values were recorded, int64 `[time]`."""
         self._check()
         return np.asarray(self._steps[()])
 
@@ -77,7 +77,7 @@ class Series:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> np.ndarray:
-        """Read with numpy's basic indexing; raises StorageError when a file under it is missing."""
+        """Read with numpy's basic indexing; raises StorageError when a segment is missing."""
         self._check()
         if isinstance(key, int | np.integer) and not -len(self) <= key < len(self):
             raise IndexError(f"{self.name}: time {key} of {len(self)}")
@@ -93,32 +93,32 @@ class Series:
         return f"<{self.name} ({axes}) {self.dtype}>"
 
     def _check(self) -> None:
-        """HDF5 silently shows a fill value where a segment is missing; this says so instead."""
+        """Raise StorageError if a segment is missing, for which HDF5 would silently return fill values."""
         missing = sorted(segment.name for segment in self._segments if not segment.exists())
         if missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             raise StorageError(
-                f"{self._file}: {self.name} cannot be read, because files it refers to are missing\n"
+                f"{self._file}: {self.name} cannot be read: segments are missing\n"
                 f"    found:    no {', '.join(missing[:3])}{more} in {self._file.parent / 'parts'}\n"
-                f"    hint:     if the run is still going on, open it again; if run.h5 was copied, copy "
-                f"parts/ as well, or make one plain file with `petabatch merge`"
+                f"    hint:     if the run is still in progress, open it again; if run.h5 was copied, copy "
+                f"parts/ as well, or use `petabatch merge` to make a self-contained file"
             )
 
 
 class Results:
-    """A run file, open for reading; a context manager. Everything is read when it is asked for."""
+    """A run file, open for reading; a context manager. Data are read on access."""
 
     def __init__(self, file: Path) -> None:
         self.path = file
         try:
             self._file = h5py.File(file, "r")
         except OSError as error:
-            raise StorageError(f"{file}: this run file cannot be read: {error}") from error
+            raise StorageError(f"{file}: the run file cannot be read: {error}") from error
         found = self._file.attrs.get("petabatch_format"), self._file.attrs.get("kind")
         if found != (FORMAT, "run"):
             self._file.close()
             raise FormatError(
-                f"{file}: this is not a run file of this version of petabatch\n"
+                f"{file}: not a run file of this version of petabatch\n"
                 f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"
             )
 
@@ -136,7 +136,7 @@ class Results:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The root attributes: params, versions, seed, hosts, times; docs/file-format.md lists them."""
+        """The root attributes: params, versions, seed, hosts, times; see docs/file-format.md."""
         attributes = (
             (name, v.item() if isinstance(v, np.generic) else v) for name, v in self._file.attrs.items()
         )
@@ -144,7 +144,7 @@ class Results:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The params of the run with every default filled in."""
+        """The params of the run, with all defaults."""
         return dict(self.attributes.get("params", {}))
 
     @property
@@ -154,16 +154,16 @@ class Results:
 
     @property
     def steps_reached(self) -> int:
-        """The step up to which everything recorded is in the file."""
+        """The last step whose recordings are in the file."""
         return int(self._file.attrs["steps_reached"])
 
     @property
     def batch(self) -> int:
-        """Slices in the batch."""
+        """Number of slices in the batch."""
         return len(self._file["batch"])
 
     def names(self) -> list[str]:
-        """Return the places of all recorded arrays, as `layers/V1/A`."""
+        """Return the paths of all recorded arrays, such as `layers/V1/A`."""
         found: list[str] = []
 
         def visit(path: str, item: Any) -> None:
@@ -174,10 +174,10 @@ class Results:
         return found
 
     def series(self, place: str) -> Series:
-        """Return a recorded array by its place, as `layers/V1/A`."""
+        """Return a recorded array by its path, such as `layers/V1/A`."""
         names = self.names()
         if place not in names:
-            raise _unknown(f"{self.path}: nothing was recorded as {place}", place, names)
+            raise _unknown(f"{self.path}: {place} was not recorded", place, names)
         return Series(self.path, self._file[place])
 
     def layer(self, name: str, variable: str = "A") -> Series:
@@ -188,12 +188,12 @@ class Results:
         return self.series(f"layers/{name}/{variable}")
 
     def weights(self, name: str) -> Series:
-        """Return the weights of a connection, the first axis being time."""
+        """Return the weights of a connection; the first axis is time."""
         self._members("connections", "connection", name)
         return self.series(f"connections/{name}/weights")
 
     def probe(self, name: str) -> dict[str, Series]:
-        """Return what a probe measured: quantity to `[step, batch]`."""
+        """Return the quantities that a probe measured, each `[step, batch]`."""
         return {q: self.series(f"probes/{name}/{q}") for q in self._members("probes", "probe", name)}
 
     def steps(self, place: str) -> np.ndarray:
@@ -203,12 +203,14 @@ class Results:
     def codes(self, name: str, time: int = -1, slice: int = 0) -> Any:
         """Return the code of a layer as a `scipy.sparse.csr_array` `[y * x, feature]`.
 
-        `time` counts what was recorded, from the end if negative; `slice` is the global slice number.
+        `time` is an index into the recorded times, from the end if negative; `slice` the global slice number.
         """
         try:
             from scipy.sparse import csr_array
         except ImportError as error:
-            raise ResourceError("sparse codes need scipy: pip install 'petabatch[analysis]'") from error
+            raise ResourceError(
+                "sparse codes need scipy\n    hint:     pip install 'petabatch[analysis]'"
+            ) from error
 
         if not 0 <= slice < self.batch:
             raise IndexError(f"slice {slice} of a batch of {self.batch}")
@@ -219,14 +221,17 @@ class Results:
         return csr_array(values.reshape(-1, values.shape[-1]))
 
     def to_xarray(self) -> Any:
-        """Return the whole file as an `xarray.DataTree`, lazily; needs the `analysis` extra."""
+        """Return the whole file as a lazy `xarray.DataTree`; needs the `analysis` extra."""
         for place in self.names():
             self.series(place)._check()
         try:
             import xarray
 
             return xarray.open_datatree(self.path, engine="h5netcdf")
-        except (ImportError, ValueError) as error:  # xarray's word for an engine that is not installed
+        except (
+            ImportError,
+            ValueError,
+        ) as error:  # xarray raises ValueError for an engine that is not installed
             raise ResourceError(
                 f"xarray or h5netcdf is not installed ({error})\n"
                 f'    hint:     pip install "petabatch[analysis]"'
@@ -244,7 +249,7 @@ class Results:
 def open(path: str | os.PathLike[str]) -> Results:
     """Open a run: its directory, its `run.h5`, or a file made by `petabatch merge`.
 
-    Raises StorageError when it cannot be read, FormatError when it is of another version or not a run.
+    Raises StorageError when it cannot be read, FormatError when it is not a run or of another format version.
     """
     target = Path(path).absolute()
     return Results(target / "run.h5" if target.is_dir() else target)
@@ -252,7 +257,10 @@ def open(path: str | os.PathLike[str]) -> Results:
 
 def _unknown(message: str, name: str, known: Iterable[str]) -> UnknownName:
     names = sorted(known)
-    lines = [message, f"    expected: {', '.join(names)}" if names else "    expected: nothing of this kind"]
+    lines = [
+        message,
+        f"    expected: {', '.join(names)}" if names else "    expected: nothing: none was recorded",
+    ]
     if hint := did_you_mean(name, names):
         lines.append(f"    hint:     {hint}")
     return UnknownName("\n".join(lines))

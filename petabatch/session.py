@@ -1,4 +1,4 @@
-"""A run at work: an engine with its files, progress and signals."""
+"""A run in progress: an engine with its files, progress report and signal handling."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from petabatch.storage.segment import write_segment
 
 
 class RunSession:
-    """An engine with its files."""
+    """An engine with the run directory it writes to."""
 
     def __init__(self, directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm) -> None:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
@@ -43,8 +43,8 @@ class RunSession:
         )
         self.provenance["inputs"] = summary(directory)
 
-    def go(self, quiet: bool) -> None:
-        """Run to the end, or until a signal asks to stop."""
+    def run(self, quiet: bool) -> None:
+        """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
         engine, network = self.engine, self.loaded.network
         first = engine.step
         with (
@@ -66,12 +66,12 @@ class RunSession:
             log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
             for step in engine.run():
                 progress.update(step, self._latest("total"), self._latest("fraction"))
-                self._meet(step, flag)
+                self._at_sync_event(step, flag)
             self._finish("done")
             log.info("done: %s", self.directory.run_file)
 
     def checkpoint(self) -> None:
-        """Save the whole state at the present step."""
+        """Save the whole state at the current step; collective."""
         engine, state = self.engine, self.engine.state
         engine.updates.settle()
         engine.collect()
@@ -96,13 +96,13 @@ class RunSession:
             )
 
     def index(self, status: Status, until: int | None = None) -> None:
-        """Rewrite run.h5; rank 0 alone calls this."""
+        """Rewrite run.h5; called on rank 0 only."""
         batch = self.loaded.network.run.batch
         with self.engine.blocking_io:
             write_index(self.directory, self.streams, self.provenance, batch, status, until)
 
-    def _meet(self, step: int, flag: StopFlag) -> None:
-        """Do what falls due at a sync event."""
+    def _at_sync_event(self, step: int, flag: StopFlag) -> None:
+        """Flush, write a checkpoint or stop, as is due after `step`; collective."""
         plan = self.engine.plan
         last = step == plan.length
         stop = 0 if last else self.comm.any(flag.received or self._out_of_time())
@@ -128,7 +128,7 @@ class RunSession:
         self.checkpoint()
 
     def _flush(self, status: Status) -> None:
-        """Put what was recorded on disk: segments of all ranks, then the index over them."""
+        """Write what was recorded: one segment per rank, then the index over them; collective."""
         engine, state = self.engine, self.engine.state
         rank, split = engine.comm.rank, engine.split
         records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or rank == 0]
@@ -145,7 +145,7 @@ class RunSession:
             self.index(status)
 
     def _latest(self, quantity: str) -> float | None:
-        """Return the newest recorded value of a probe's quantity, the mean over all slices; collective."""
+        """Return the latest recorded value of a probe's quantity, averaged over all slices; collective."""
         mine, state = self.engine.recorder.latest(quantity), self.engine.state
         slices = state.hi - state.lo
         parts = self.comm.gather(None if mine is None else mine * slices)
@@ -155,7 +155,7 @@ class RunSession:
 
 
 def _started(directory: RunDirectory) -> str | None:
-    """Return when a run that is resumed was first started."""
+    """Return when a run that is being resumed was first started, None for a new run."""
     if not directory.run_file.exists():
         return None
     with open_results(directory.path) as before:

@@ -1,4 +1,4 @@
-"""A run from its params file to its directory: begun anew, or gone on with."""
+"""Loading params files, and starting and resuming runs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from petabatch.start_from import initialise_from
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
-from petabatch.storage.inputs import compare, survey, written
+from petabatch.storage.inputs import compare, fingerprints, serialise
 from petabatch.storage.lock import lock
 from petabatch.storage.provenance import blas_libraries, library_versions, other_software
 from petabatch.version import __version__
 
 
 def read(file: Path, overrides: Sequence[str] = ()) -> Loaded:
-    """Load a params file; raises ParamsError with every problem in it, of tables and of wiring."""
+    """Load a params file; raises ParamsError with every problem in its tables and in their wiring."""
     try:
         return load(file, overrides)
     except PartlyWrong as error:
@@ -48,7 +48,7 @@ def read(file: Path, overrides: Sequence[str] = ()) -> Loaded:
 
 
 def plan(loaded: Loaded) -> Plan:
-    """Check the network of a params file and derive its plan; errors carry file and line."""
+    """Check the network of a params file and derive its plan; errors name the file and line."""
     try:
         return schedule(build(loaded.network))
     except ParamsError as error:
@@ -66,15 +66,15 @@ def run(
 ) -> None:
     """Run a loaded params file, or a network built in Python, from step 0 into the new directory `out`.
 
-    Nothing is made on disk before the network is checked and its input opened. Raises StoppedEarly, with a
-    checkpoint to resume from, when a signal asks to stop.
+    Nothing is written before the network has been checked and its input opened. Raises StoppedEarly, with a
+    checkpoint to resume from, on a signal or when `run.wall_limit` is reached.
     """
     if isinstance(loaded, Network):
         loaded = Loaded.from_network(loaded)
     comm = _connect(mpi)
-    _compare(comm, loaded)
+    _check_environment(comm, loaded)
     engine = _engine(loaded, comm, threads)
-    _begin(engine, loaded)
+    _initialise(engine, loaded)
     directory = None
     if comm.rank == 0:
         suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
@@ -84,14 +84,14 @@ def run(
             suffix,
             force,
             resolved(loaded.network),
-            written(survey(loaded.network)),
+            serialise(fingerprints(loaded.network)),
             {array.digest: array.array for array in held(loaded.network)},
         )
     directory = comm.broadcast(directory)
     with lock(directory, comm.rank), to_file(directory.log, comm.rank):
         session = RunSession(directory, loaded, engine, comm)
         session.checkpoint()
-        session.go(quiet)
+        session.run(quiet)
 
 
 def resume(
@@ -104,51 +104,53 @@ def resume(
     features: int | None = None,
     changed_input: bool = False,
 ) -> None:
-    """Continue the run in directory `path` from its newest complete checkpoint, on any number of ranks.
+    """Resume the run in directory `path` from its latest complete checkpoint, on any number of ranks.
 
-    `device` overrides the one that the run was begun on, `features` over how many ranks features were split.
-    `changed_input` lets the run go on with input files that are not those it began with.
+    `device` and `features` override the device and the number of ranks over which features are split.
+    `changed_input` resumes the run even if its input files have changed.
 
-    Raises InputError when they are not and need to be, RunDirectoryError when the run is already done,
-    StoppedEarly when it is stopped again.
+    Raises InputError when input files have changed without it, RunDirectoryError when the run is already
+    done, and StoppedEarly when it is stopped again.
     """
     comm = _connect(mpi)
     directory = RunDirectory.open(path)
     with lock(directory, comm.rank), to_file(directory.log, comm.rank):
         loaded = _reload(directory, device, features)
-        _compare(comm, loaded)
+        _check_environment(comm, loaded)
         engine = _engine(loaded, comm, threads)
         if comm.rank == 0:
-            compare(directory, survey(loaded.network), changed_input)
+            compare(directory, fingerprints(loaded.network), changed_input)
         _resume(directory, loaded, engine, comm, quiet)
 
 
 def _resume(directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm, quiet: bool) -> None:
     head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
     if head is None:
-        _begin(engine, loaded)
+        _initialise(engine, loaded)
     else:
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
         engine.resume(meta["step"], arrays if engine.split is None else engine.split.part(arrays))
     if engine.step >= engine.plan.length:
         raise RunDirectoryError(
-            f"{directory.path}: this run is done: all {engine.plan.length} steps are made"
+            f"{directory.path}: this run is already done: it has reached step {engine.plan.length}"
         )
     session = RunSession(directory, loaded, engine, comm)
     if comm.rank == 0:
         directory.clean()
         if found := other_software(directory.run_file, session.provenance):
-            log.warning("other software than before may round differently: %s", "; ".join(found))
+            log.warning(
+                "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
+            )
         session.index("running", until=engine.step)
         drop_after(directory, engine.step)
     comm.barrier()
     if head is None:
         session.checkpoint()
-    session.go(quiet)
+    session.run(quiet)
 
 
-def _compare(comm: Comm, loaded: Loaded) -> None:
-    """Raise ResourceError when ranks would not compute the same bits: by other libraries, CPUs or params."""
+def _check_environment(comm: Comm, loaded: Loaded) -> None:
+    """Raise ResourceError when ranks differ in params, or in software that decides the bits; collective."""
     if comm.size > 1:
         params = json.dumps(resolved(loaded.network), sort_keys=True)
         own = {"petabatch": __version__, "BLAS": ", ".join(blas_libraries()), "params": fingerprint(params)}
@@ -156,15 +158,15 @@ def _compare(comm: Comm, loaded: Loaded) -> None:
 
 
 def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
-    """Return the engine of this rank, for its slices and its part of the features; collective."""
+    """Return the engine of this rank, with its slices and its share of the features; collective."""
     whole, wanted = plan(loaded), loaded.network.parallel
     place = grid(comm, wanted.batch, wanted.features)
     split = Split(whole, place.features) if wanted.features > 1 else None
     return Engine(whole, place.batch, threads, choose(loaded.network.run, comm), split)
 
 
-def _begin(engine: Engine, loaded: Loaded) -> None:
-    """Set the state a run begins with: that of step 0, or of a checkpoint of another run."""
+def _initialise(engine: Engine, loaded: Loaded) -> None:
+    """Set the initial state: that of step 0, or of a checkpoint of another run."""
     origin = loaded.network.run.start_from
     try:
         if origin is None:
@@ -183,7 +185,7 @@ def _connect(mpi: bool | None) -> Comm:
 
 
 def _reload(directory: RunDirectory, device: Literal["cpu", "gpu"] | None, features: int | None) -> Loaded:
-    """Return the network of an existing run as it was resolved when it began, never from its params file."""
+    """Return the network of an existing run from `params.json`, which was resolved when the run started."""
     text = directory.resolved.read_text(encoding="utf-8")
     loaded = Loaded.from_json(text, str(directory.resolved), directory.data)
     if features is not None:
@@ -192,6 +194,6 @@ def _reload(directory: RunDirectory, device: Literal["cpu", "gpu"] | None, featu
     run = loaded.network.run
     if device is None or device == run.device:
         return loaded
-    kernel = run.kernel if run.kernel == "array" else "auto"  # others belong to the device
+    kernel = run.kernel if run.kernel == "array" else "auto"  # the other kernels are specific to a device
     changed = run.model_copy(update={"device": device, "kernel": kernel})
     return replace(loaded, network=loaded.network.model_copy(update={"run": changed}))

@@ -1,4 +1,4 @@
-"""A run that goes on from a checkpoint of another one; its batch may be another, by a stated rule."""
+"""Initial state from a checkpoint of another run (`run.start_from`), also with another batch size."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from petabatch.network.until import NAME
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 
-_OWN = {f"{NAME}/steps", f"{NAME}/gap", *lazy.KEYS}
+_OPTIONAL = {f"{NAME}/steps", f"{NAME}/gap", *lazy.KEYS}
 
 
 def initialise_from(engine: Engine, origin: Path) -> None:
-    """Set the state a run starts from: checkpoint `origin`, or the newest of run directory `origin`.
+    """Initialise the state from checkpoint `origin`, or from the latest one of run directory `origin`.
 
-    Steps are counted on from there, so schedules and images go on. What becomes of another batch is
-    `run.batch_change`. Every rank calls this. Raises ParamsError where the batch or the length of the run
-    does not go with the checkpoint, StorageError where its arrays are not those of this network.
+    The step count continues from there, and with it schedules and the order of images. `run.batch_change`
+    says how a batch of another size is filled. Collective. Raises ParamsError when the batch or the length of
+    the run does not match the checkpoint, StorageError when its arrays do not match those of this network.
     """
     run = engine.plan.graph.network.run
     head = _head(origin)
@@ -32,10 +32,10 @@ def initialise_from(engine: Engine, origin: Path) -> None:
             [
                 Problem(
                     "run.batch",
-                    f"the batch is not that of {head}",
+                    f"the batch differs from that of {head}",
                     found=str(run.batch),
                     expected=str(before),
-                    hint='run.batch_change = "cycle" or "reset" says what new slices begin with',
+                    hint='run.batch_change = "cycle" or "reset" sets the initial state of new slices',
                 )
             ]
         )
@@ -45,26 +45,26 @@ def initialise_from(engine: Engine, origin: Path) -> None:
         taken = [number % before for number in range(lo, hi)]
     else:
         taken = list(range(lo, min(hi, before)))
-    step = _take(engine, head, taken)
+    step = _load_slices(engine, head, taken)
     if step >= run.length:
         raise ParamsError(
             [
                 Problem(
                     "run.displays" if run.displays else "run.steps",
-                    f"the run is no longer than what {head} has behind it",
+                    f"the run ends before the step of {head}",
                     found=f"{run.length} steps",
-                    expected=f"more than {step} steps, which are counted on",
+                    expected=f"more than {step} steps: those of the checkpoint count",
                 )
             ]
         )
     engine.resume(step, engine.state.saved())
-    _show_own(engine, before)
+    _show_current_items(engine, before)
 
 
 def _head(origin: Path) -> Path:
     if not origin.exists():
         raise StorageError(
-            f"{origin}: there is no such run or checkpoint\n"
+            f"{origin}: no such run or checkpoint\n"
             "    expected: a run directory, or a file checkpoints/step_*.h5 in one\n"
             f"    hint:     paths are relative to the params file or to {Path.cwd()}"
         )
@@ -72,12 +72,12 @@ def _head(origin: Path) -> Path:
         return origin
     head = latest_checkpoint(RunDirectory.open(origin))
     if head is None:
-        raise StorageError(f"{origin}: there is no complete checkpoint to start from")
+        raise StorageError(f"{origin}: no complete checkpoint to start from")
     return head
 
 
-def _take(engine: Engine, head: Path, slices: Sequence[int]) -> int:
-    """Put the state of the given slices of a checkpoint in place of the first local ones; return its step."""
+def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
+    """Load the given slices of a checkpoint into the first local ones; return the checkpoint's step."""
     mine = engine.state.saved()
     batched = {key for key in mine if engine.state.variables[key].per == "slice"}
     lo, hi = min(slices, default=0), max(slices, default=-1) + 1
@@ -86,14 +86,19 @@ def _take(engine: Engine, head: Path, slices: Sequence[int]) -> int:
         arrays = engine.split.part(arrays)
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
-    # One of the two runs may have ended its displays early: a slice then starts out awake.
-    own = _OWN & (here.keys() ^ there.keys())
-    for key in own if lazy.goes_on(mine, arrays) else own.union(lazy.KEYS):
+    # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.
+    dropped = _OPTIONAL & (here.keys() ^ there.keys())
+    for key in dropped if lazy.goes_on(mine, arrays) else dropped.union(lazy.KEYS):
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
-        lines = [f"    {key}: {here.get(key, 'not')} here, {there.get(key, 'not')} there" for key in names]
-        raise StorageError("\n".join([f"{head}: its arrays are not those of this network", *lines]))
+        lines = [
+            f"    {key}: {here.get(key, 'missing')} here, {there.get(key, 'missing')} in the checkpoint"
+            for key in names
+        ]
+        raise StorageError(
+            "\n".join([f"{head}: the arrays of this checkpoint do not match the network", *lines])
+        )
     places = np.asarray(slices, np.intp) - lo
     for key, array in mine.items():
         array[: len(places) if key in batched else 1] = arrays[key][places] if key in batched else arrays[key]
@@ -104,8 +109,8 @@ def _kind(array: np.ndarray, batched: bool) -> str:
     return f"{list(array.shape[1:])} {'of each slice' if batched else 'of all slices'}"
 
 
-def _show_own(engine: Engine, before: int) -> None:
-    """Show slices that the checkpoint did not have what they would see by now."""
+def _show_current_items(engine: Engine, before: int) -> None:
+    """Show slices that the checkpoint does not have the input items due at the current step."""
     state, display = engine.state, engine.plan.graph.network.run.display
     for name, layer in engine.plan.inputs.items():
         history = state.arrays[f"layers/{name}/A"]

@@ -1,4 +1,4 @@
-"""Requests to stop: a signal sets a flag that the run reads between blocks of steps."""
+"""Stop requests: signals set a flag, which the run checks between blocks of steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class StopFlag:
-    """Number of the signal that asked to stop, 0 for none."""
+    """A signal handler that stores the number of the signal received, 0 for none."""
 
     def __init__(self) -> None:
         self.received = 0
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Note a signal; a second Ctrl-C stops at once."""
+        """Store the signal; a second Ctrl-C raises KeyboardInterrupt."""
         if self.received and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = number
@@ -25,7 +25,7 @@ class StopFlag:
 
 @contextmanager
 def watch() -> Iterator[StopFlag]:
-    """Turn SIGINT, SIGTERM and SIGUSR1 into a flag while the block runs."""
+    """While the block runs, let SIGINT, SIGTERM and SIGUSR1 set a flag."""
     flag = StopFlag()
     before = {number: signal.signal(number, flag) for number in WATCHED}
     try:

@@ -1,4 +1,4 @@
-"""Sparse coding of 16 images by 128 random features: what is measured when no params file is given.
+"""The default benchmark: sparse coding of 16 images by 128 random features.
 
 It needs no other file and no optional library.
 """
@@ -18,7 +18,7 @@ _IMAGES = 64
 
 
 def natural_noise(shape: tuple[int, int, int]) -> np.ndarray:
-    """Return random images `[n, ny, nx, nf]` whose amplitude falls with frequency as that of photographs."""
+    """Return random images `[n, ny, nx, nf]` with the 1 / f amplitude spectrum of photographs."""
     ny, nx, nf = shape
     rng = np.random.default_rng(1)
     frequency = np.hypot(np.fft.fftfreq(ny)[:, None], np.fft.rfftfreq(nx)[None, :])

@@ -1,7 +1,7 @@
-"""The floor: the dense arithmetic of a sparse-coding step at the rate of this machine's BLAS.
+"""The floor: the time of the dense matrix products of a sparse-coding step with this machine's BLAS.
 
-Two `sgemm` in a step, the drive and the reconstruction of every position, and nothing else: no patches are
-cut out or added up, nothing is integrated. A loop that skips silent units can be faster.
+These are two `sgemm` per step, the drive and the reconstruction at all positions, without extracting or
+accumulating patches and without the integration. A loop that skips silent units can be faster.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from threadpoolctl import threadpool_limits
 from petabatch.geometry import Patches
 
 _ROWS = 4096
-"""Rows of a `sgemm` of several slices at a time, which is faster where one slice is small."""
+"""Rows of an `sgemm` over several slices at a time, which is faster for small slices."""
 _SECONDS = 0.05
-"""How long one measurement takes on each thread."""
+"""Duration of one measurement on each thread."""
 
 
 class Floor:
-    """Two `sgemm` per slice and step of one geometry; takes the shape that is fastest here."""
+    """The two `sgemm` per slice and step of one geometry, in the shape that is fastest here."""
 
     def __init__(self, patches: Patches, batch: int) -> None:
         self.patches, self.batch = patches, batch
@@ -32,15 +32,15 @@ class Floor:
         self._repeats = max(1, int(_SECONDS / (trials[self.slices] * self.slices)))
 
     def seconds(self, threads: int = 1) -> float:
-        """Return the time of one step of one slice, all threads at work: each on slices of its own."""
+        """Return the seconds of one step of one slice, with each of the threads at work on its own slices."""
         return self._time(self.slices, self._repeats, threads)
 
     def rate(self, seconds: float) -> float:
-        """Return the floating-point operations per second that this time means."""
+        """Return the floating-point operations per second to which this time corresponds."""
         return 4 * self.patches.multiply_adds / seconds
 
     def _time(self, slices: int, repeats: int, threads: int) -> float:
-        # Threads of BLAS itself only where there is one slice for all of them.
+        # BLAS threads itself only when there are fewer slices than threads.
         workers, inside = (threads, 1) if self.batch >= threads else (1, threads)
         sets = [self._arrays(slices) for _ in range(workers)]
         with threadpool_limits(inside), ThreadPoolExecutor(workers) as pool:

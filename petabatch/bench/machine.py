@@ -1,4 +1,4 @@
-"""What a measurement was made on, kept with every result."""
+"""Description of the machine, stored with every result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from petabatch.version import __version__
 
 
 def machine() -> dict[str, object]:
-    """Return processor, cores, load, BLAS with the kernels it chose, and versions."""
+    """Return processor, cores, load, BLAS with its CPU kernels, and versions."""
     return {
         "petabatch": __version__,
         "git": git_hash(Path(__file__).parent),

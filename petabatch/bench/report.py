@@ -1,4 +1,4 @@
-"""`petabatch bench`: measure a network, print what was found, keep it as JSON."""
+"""`petabatch bench`: measurement of a network, printed as a table and written as JSON."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from petabatch.spec.network import Network
 from petabatch.storage.provenance import preset_warning
 
 _BUDGET = 12.0
-"""Seconds that measuring may take before it stops at one round."""
+"""Seconds of all rounds together; at least one round is measured."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """What was measured on a number of threads; medians over rounds."""
+    """Results for one number of threads, medians over rounds."""
 
     threads: int
     slice_steps_per_second: float
     microseconds: float
-    """Of one step of one slice."""
+    """Time of one step of one slice."""
     floor_microseconds: float | None
     times_floor: float | None
     speedup: float
-    """Over one thread."""
+    """Relative to the smallest number of threads."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """The whole result."""
+    """The result of a benchmark."""
 
     title: str
     batch: int
@@ -51,19 +51,19 @@ class Report:
     machine: dict[str, Any]
 
     def json(self) -> dict[str, Any]:
-        """Return all of it, ready for JSON."""
+        """Return the report as a dictionary, ready for JSON."""
         return asdict(self)
 
 
 def bench(network: Network, title: str, threads: Sequence[int], steps: int | None = None) -> Report:
-    """Measure a network on each of these numbers of threads, and the floor beside it, in turns.
+    """Measure a network on each of these numbers of threads, interleaved with the floor.
 
-    Raises ParamsError when the network is wrong.
+    Raises ParamsError when the network is invalid.
     """
     trial = Trial.of(network, steps)
     p = trial.patches
     floor = Floor(p, network.run.batch) if p is not None and p.shared else None
-    first = sum(trial.seconds(n) for n in threads)  # compiles, and tells how long a round takes
+    first = sum(trial.seconds(n) for n in threads)  # warm-up, which also gives the time of a round
     rounds = max(1, min(9, int(_BUDGET / first)))
     jobs = {}
     for n in threads:
@@ -96,8 +96,8 @@ def show(report: Report, console: Console) -> None:
     about = report.machine
     active = "" if report.active is None else f", {report.active:.1%} active at the end"
     console.print(
-        f"[bold]{report.title}[/]: {report.batch} slices, {report.steps} steps of {report.display} "
-        f"in a display{active}; median of {report.rounds}"
+        f"[bold]{report.title}[/]: {report.batch} slices, {report.steps} of {report.display} steps per "
+        f"display{active}; median of {report.rounds} rounds"
     )
     console.print(f"{about['processor']}, {about['cores']} cores; BLAS {', '.join(about['blas'])}")
     table = Table("threads", "slice·steps/s", "µs per slice·step", "floor µs", "× floor", "speed-up")
@@ -112,12 +112,15 @@ def show(report: Report, console: Console) -> None:
     console.print(table)
     if report.floor_gflops is None:
         console.print(
-            "no floor: only a loop of image, error, code and reconstruction with shared weights has one"
+            "no floor: it is defined only for a loop of image, error, code and reconstruction "
+            "with shared weights"
         )
     else:
         console.print(f"floor: two dense sgemm per step, {report.floor_gflops:.0f} GFLOP/s on one thread")
     parts = sorted(report.shares.items(), key=lambda item: -item[1])
-    console.print("one thread: " + ", ".join(f"{name} {share:.1%}" for name, share in parts if share >= 5e-4))
+    console.print(
+        "time on one thread: " + ", ".join(f"{name} {share:.1%}" for name, share in parts if share >= 5e-4)
+    )
     warning = preset_warning()
     if warning:
         console.print(f"[yellow]warning: {warning}[/]")

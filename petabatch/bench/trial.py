@@ -1,4 +1,4 @@
-"""One measurement: a network run by the real engine, in memory."""
+"""Benchmark trials: a network run by the engine in memory, without files."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
 
 _MOST = 2e11
-"""Dense multiply-adds of one measurement, several seconds, from which only the first steps are made."""
+"""Dense multiply-adds of one measurement, several seconds, beyond which a display is cut short."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A network of a length that is worth measuring: a display, or the `steps` asked for."""
+    """A network cut to a length suitable for measurement."""
 
     plan: Plan
 
     @classmethod
     def of(cls, network: Network, steps: int | None = None) -> Trial:
-        """Cut a network to `steps` steps, by default a display or as much of it as takes seconds.
+        """Cut a network to `steps` steps, by default one display, or what takes several seconds of it.
 
-        Raises ParamsError when the network is wrong.
+        Raises ParamsError when the network is invalid.
         """
         run = network.run
         if steps is None:
@@ -43,17 +43,17 @@ class Trial:
 
     @property
     def steps(self) -> int:
-        """Steps of one measurement; `slice_steps` counts those of every slice."""
+        """Steps of one measurement."""
         return self.plan.length
 
     @property
     def slice_steps(self) -> int:
-        """Steps of one measurement, of all slices together."""
+        """Steps of one measurement, summed over slices."""
         return self.steps * self.plan.graph.network.run.batch
 
     @property
     def loop(self) -> Loop | None:
-        """The sparse-coding loop that compiled kernels can run, if the network is one."""
+        """The sparse-coding loop that compiled kernels can run, if the network has one."""
         return find_loop(self.plan.graph)
 
     @property
@@ -69,11 +69,11 @@ class Trial:
         return engine
 
     def seconds(self, threads: int) -> float:
-        """Return the time of all steps from a fresh start, with everything in them but files."""
+        """Return the seconds of all steps from step 0, with everything but files."""
         return run(self.engine(threads))
 
     def active(self, engine: Engine) -> float | None:
-        """Return the fraction of units of the code that are not silent at the engine's last step."""
+        """Return the fraction of active units of the code after the engine's last step."""
         if self.loop is None:
             return None
         code = engine.state.arrays[f"layers/{self.loop.code}/A"]
@@ -90,7 +90,7 @@ def run(engine: Engine) -> float:
 
 
 def interleaved(jobs: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Measure A B A B ..., so that whatever else the machine does falls on all alike."""
+    """Measure in the order A B A B ..., so that other load on the machine affects all jobs alike."""
     found: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(rounds):
         for name, job in jobs.items():

@@ -34,15 +34,13 @@ from petabatch.logs import log
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
+from petabatch.progress import PATIENCE
 
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
 
 _PARTS = 4
 """Parts of the way to the next sync event in which the last lanes take turns."""
-
-_PATIENCE = 1.5
-"""Seconds after which a user is told what takes so long."""
 
 
 class Engine:

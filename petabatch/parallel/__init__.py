@@ -1,1 +1,1 @@
-"""Who owns which slices, and how what they learn is summed."""
+"""Distribution of slices over ranks, and reductions between them."""

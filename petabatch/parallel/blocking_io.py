@@ -1,4 +1,4 @@
-"""Work beside the steps whose length nobody can foretell: files, images, compiling."""
+"""Tracking of blocking operations (file access, image decoding, compilation) for the watchdog."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from numba.core import event
 
 
 class BlockingIO:
-    """Counts the threads of a rank that are away on such work: `with errands: ...`, on any of them, nested.
+    """Counts the threads of this rank that are inside a blocking operation.
 
-    A file system that stalls may stop all threads of Python, those too that tell others about it. So what is
-    to be told is told before: see `announced`.
+    A context manager, re-entrant and usable from any thread: `with blocking_io: ...`. A stalled file system
+    may block every Python thread, the one that sends heartbeats included. So the state is announced before
+    the operation starts: see `announced`.
     """
 
     def __init__(self) -> None:
         self.busy = 0
-        self._tell: Callable[[], None] = _nothing
+        """Threads that are inside a blocking operation."""
+        self._announce: Callable[[], None] = _nothing
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
@@ -28,35 +30,35 @@ class BlockingIO:
         self._count(-1)
 
     @contextmanager
-    def announced(self, tell: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, call `tell` when the first thread goes and when the last one is back.
+    def announced(self, announce: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, call `announce` whenever `busy` leaves or returns to zero.
 
-        What numba compiles, on whatever thread, then counts too.
+        Compilation by numba, on any thread, counts as well.
         """
-        self._tell = tell
+        self._announce = announce
         try:
             with event.install_listener("numba:compile", _Compiling(self)):
                 yield
         finally:
-            self._tell = _nothing
+            self._announce = _nothing
 
-    def _count(self, more: int) -> None:
+    def _count(self, change: int) -> None:
         with self._lock:
-            before, self.busy = self.busy, self.busy + more
+            before, self.busy = self.busy, self.busy + change
             if not (before and self.busy):
-                self._tell()
+                self._announce()
 
 
 class _Compiling(event.Listener):  # type: ignore[misc]  # numba has no types
     def __init__(self, blocking_io: BlockingIO) -> None:
-        self._errands = blocking_io
+        self._blocking_io = blocking_io
 
     def on_start(self, event: event.Event) -> None:
-        self._errands.__enter__()
+        self._blocking_io.__enter__()
 
     def on_end(self, event: event.Event) -> None:
-        self._errands.__exit__()
+        self._blocking_io.__exit__()
 
 
 def _nothing() -> None:
-    """Tell nobody."""
+    """Announce nothing."""

@@ -1,4 +1,4 @@
-"""What ranks say to each other, and the stand-in for a single process, which needs no MPI."""
+"""Communication between ranks: the interface, and its single-process implementation without MPI."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from petabatch.variable import Array
 
 
 class Pending(Protocol):
-    """A collective operation on its way; its array belongs to it until it is done."""
+    """A non-blocking collective operation; its array must not be touched until it is done."""
 
     def test(self) -> bool:
-        """Push the operation on without waiting, and say whether it is done.
+        """Advance the operation without blocking; return whether it is done.
 
-        MPI libraries move a non-blocking operation only while they are called: test now and then.
+        MPI libraries make progress on non-blocking operations only while they are called: poll regularly.
         """
 
     def wait(self) -> None:
@@ -25,43 +25,40 @@ class Pending(Protocol):
 
 
 class Ring(Protocol):
-    """Messages from each rank to the one before it; neither end ever waits."""
+    """Messages from each rank to the one before it; neither end ever blocks."""
 
-    def tell(self, message: np.ndarray) -> None:
-        """Send three numbers, int64, on any thread; lost if the other has not listened for long."""
+    def send(self, message: np.ndarray) -> None:
+        """Send int64 `[3]`, from any thread; dropped if the receiver has not read for long."""
 
-    def hear(self) -> np.ndarray | None:
-        """Return the newest message of the next rank, None if there is no new one."""
+    def receive(self) -> np.ndarray | None:
+        """Return the latest message from the next rank, None if there is no new one."""
 
 
 class Sums(Protocol):
-    """What sums arrays over ranks, in place, from where they lie: in the memory of the host, or of a GPU."""
-
-    def sum(self, array: Array) -> None:
-        """Replace an array by its sum over ranks; of floats the last bits depend on the number of ranks."""
+    """In-place reductions of arrays over ranks, in the memory of the host or of a GPU."""
 
     def start_sum(self, array: Array) -> Pending:
-        """Begin to replace an array by its sum over ranks."""
+        """Start replacing an array by its sum over ranks."""
 
     def start_max(self, array: Array) -> Pending:
-        """Begin to replace an array by its maximum over ranks."""
+        """Start replacing an array by its maximum over ranks."""
 
 
 class Comm(Sums, Protocol):
     """A group of ranks; every method but `abort` is collective: all ranks call it, in the same order.
 
-    The `start_` methods have an order of their own: others may be called before what they started is done.
+    The `start_` methods are ordered among themselves only: others may be called while they are in progress.
     Arrays are contiguous numpy arrays of the same length and dtype on all ranks.
     """
 
     rank: int
     size: int
     local_rank: int
-    """Number of this rank among those on the same host, from 0: which GPU it should take."""
+    """Rank among those on the same host, from 0: the GPU it should use."""
     hosts: tuple[str, ...]
     """Host name of every rank."""
     waiting: bool
-    """This rank is inside a collective operation: it waits for others."""
+    """True while this rank waits for others inside a collective operation."""
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -73,45 +70,46 @@ class Comm(Sums, Protocol):
         """Return all ranks' values in rank order on rank 0, None elsewhere."""
 
     def any(self, flags: int) -> int:
-        """Return the bitwise or of all ranks' flags."""
+        """Return the bitwise OR of all ranks' flags."""
 
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
-        """Return the sum over ranks, added in the order of ranks: its bits depend on their number alone."""
+        """Return the sum over ranks, added in rank order: its bits depend only on the number of ranks."""
 
     def split(self, group: int) -> Comm:
-        """Return the communicator of the ranks that gave the same group, in the same order."""
+        """Return the communicator of the ranks that passed the same `group`, in the same order."""
 
     def ring(self) -> Ring | None:
-        """Return a ring of all ranks; None with a single one, or if the MPI library bears one thread only."""
+        """Return a ring of all ranks; None for a single rank, or without MPI_THREAD_MULTIPLE."""
 
     def abort(self, code: int) -> None:
-        """End all ranks at once; returns only when there is one rank, which ends by itself."""
+        """Terminate all ranks at once; does nothing for a single rank."""
 
 
 def shares(batch: int, size: int) -> list[tuple[int, int]]:
-    """Return for each rank the global slices lo <= slice < hi that it owns.
+    """Return, for each rank, the range `(lo, hi)` of global slices lo <= slice < hi that it owns.
 
-    Shares are contiguous, in rank order, and differ by one slice at most. Raises ResourceError when there are
-    more ranks than slices.
+    Ranges are contiguous, in rank order, and differ in length by at most one. Raises ResourceError when there
+    are more ranks than slices.
     """
     if size > batch:
         raise ResourceError(
-            f"{size} ranks are more than the batch of {batch} slices\n"
+            f"there are more ranks than slices\n"
+            f"    found:    {size} ranks, {batch} slices\n"
             f"    hint:     start at most {batch} ranks, or raise run.batch"
         )
     return [(batch * rank // size, batch * (rank + 1) // size) for rank in range(size)]
 
 
 def share(batch: int, rank: int, size: int) -> tuple[int, int]:
-    """Return the global slices lo <= slice < hi that one rank owns; see `shares`."""
+    """Return the range of global slices that one rank owns; see `shares`."""
     return shares(batch, size)[rank]
 
 
 class Done:
-    """An operation that needed nobody else."""
+    """A pending operation that is already done."""
 
     def test(self) -> bool:
-        """Say that it is done."""
+        """Return True."""
         return True
 
     def wait(self) -> None:
@@ -119,7 +117,7 @@ class Done:
 
 
 class Serial:
-    """One process, alone."""
+    """A single process without MPI."""
 
     def __init__(self) -> None:
         self.rank = 0
@@ -143,9 +141,6 @@ class Serial:
         """Return the flags."""
         return flags
 
-    def sum(self, array: np.ndarray) -> None:
-        """Leave the array as it is."""
-
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
         """Return the array."""
         return array
@@ -163,7 +158,7 @@ class Serial:
         return self
 
     def ring(self) -> Ring | None:
-        """Return nothing: there is nobody else."""
+        """Return None: there is no other rank."""
         return None
 
     def abort(self, code: int) -> None:

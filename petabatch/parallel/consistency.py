@@ -1,4 +1,4 @@
-"""Ranks that should hold the same bits: a check that they do."""
+"""Consistency checks over ranks: identical arrays, and the same software environment."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from petabatch.parallel.comm import Comm
 
 
 class RanksDisagree(PetabatchError):
-    """Ranks hold different bits of what is the same for all slices; names it, and the ranks."""
+    """An array that all ranks share differs between them; the message names the array and the ranks."""
 
 
 def assert_identical(comm: Comm, arrays: Mapping[str, np.ndarray]) -> None:
-    """Compare a hash of each array over all ranks; `arrays` maps what it is called in errors to the array.
+    """Check, by hash, that each array is the same on all ranks; `arrays` maps its name in errors to it.
 
-    Collective. Raises RanksDisagree on all ranks together.
+    Collective. Raises RanksDisagree on all ranks.
     """
     problems = [
-        f"{name}: the ranks hold different bits\n    found:    {found}"
+        f"{name}: differs between ranks\n    found:    {found}"
         for name, found in _differences(comm, {name: _hash(array) for name, array in arrays.items()})
     ]
     if problems:
         problems.append(
             "    expected: the same hash on all ranks\n"
-            "    hint:     resume from a checkpoint; a host that differs again has a fault or other libraries"
+            "    hint:     resume from a checkpoint; if the same host differs again, check its hardware "
+            "and libraries"
         )
         raise RanksDisagree("\n".join(problems))
 
 
 def assert_same_environment(comm: Comm, facts: Mapping[str, str]) -> None:
-    """Compare what decides the bits of a run, as versions of libraries, by name, over all ranks.
+    """Check that facts on which results depend, such as library versions by name, agree on all ranks.
 
-    Collective. Raises ResourceError on all ranks together.
+    Collective. Raises ResourceError on all ranks.
     """
     problems = [
         f"{name} is not the same on all ranks\n    found:    {found}"
@@ -43,20 +44,20 @@ def assert_same_environment(comm: Comm, facts: Mapping[str, str]) -> None:
     ]
     if problems:
         problems.append(
-            "    expected: the same on all ranks; other libraries or CPUs may round differently\n"
+            "    expected: the same on all ranks, since other libraries or CPUs may round differently\n"
             "    hint:     start all ranks with the same params file in the same environment"
         )
         raise ResourceError("\n".join(problems))
 
 
 def _differences(comm: Comm, mine: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the names whose texts differ, each with which ranks have which."""
+    """Return each name whose value differs, with the value on each rank in words."""
     everyone: list[dict[str, str]] = comm.broadcast(comm.gather(dict(mine)))
     found = []
     for name in sorted({name for one in everyone for name in one}):
         groups: dict[str, list[int]] = {}
         for rank, texts in enumerate(everyone):
-            groups.setdefault(texts.get(name, "nothing"), []).append(rank)
+            groups.setdefault(texts.get(name, "missing"), []).append(rank)
         if len(groups) > 1:
             found.append((name, ", ".join(f"{text} on {_ranks(ranks)}" for text, ranks in groups.items())))
     return found

@@ -1,6 +1,6 @@
-"""Sums between the GPUs of ranks: by NCCL, or staged through pinned memory of the hosts and MPI.
+"""Sums over the GPUs of all ranks: by NCCL, or by MPI through pinned host memory.
 
-Both sum the same integers, and so give the same bits as the sums of a CPU (`parallel.reduce`).
+Both sum the same integers and so give the same bits as on the CPU (`parallel.reduce`).
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from petabatch.variable import Array
 
 @dataclass(frozen=True)
 class _Rank:
-    """What decides how sums are made."""
+    """What the choice of a transport depends on."""
 
     place: tuple[str, str]
     """Host and GPU."""
     version: int
-    """Of NCCL; 0 where it cannot be used."""
+    """Version of NCCL; 0 where it cannot be used."""
     reason: str
     here: bool
 
 
 def between(device: Device, comm: Comm, here: bool) -> Sums:
-    """Return what sums the changes of these ranks, and say on rank 0 which way, and why; collective.
+    """Choose how weight changes are summed over these ranks; rank 0 logs the choice and why. Collective.
 
-    `here` says that they lie on the GPU of this rank; else on its host.
+    `here` says that this rank's changes are on its GPU, not on its host.
     """
     if comm.size == 1:
         return comm
@@ -45,12 +45,12 @@ def between(device: Device, comm: Comm, here: bool) -> Sums:
         if group is not None:
             log.info("sums between GPUs: NCCL %s", _named(library.get_version()))
             return Nccl(device, comm, library, group)
-    log.info("sums between GPUs: through pinned memory and MPI, since %s", reason)
+    log.info("sums between GPUs: MPI through pinned host memory, since %s", reason)
     return Staged(device, comm) if here else comm
 
 
 def _reason(device: Device, comm: Comm, here: bool) -> tuple[str | None, Any]:
-    """Return why NCCL cannot be used, None if it can, the same on all ranks; and NCCL."""
+    """Return why NCCL cannot be used (None if it can; the same on all ranks), and the library."""
     try:
         library, why = device.nccl(), ""
     except ImportError as error:
@@ -62,18 +62,18 @@ def _reason(device: Device, comm: Comm, here: bool) -> tuple[str | None, Any]:
         if not rank.version:
             return f"rank {number} has no NCCL ({rank.reason})", None
         if not rank.here:
-            return f"slices of rank {number} take turns on its GPU and wait on the host", None
+            return f"the slices of rank {number} do not all fit on its GPU and stay on the host", None
     (place, most), *_ = Counter(rank.place for rank in ranks).most_common(1)
     if most > 1:
-        return f"{most} ranks share {place[1]}, and NCCL wants a GPU for each", None
+        return f"{most} ranks share {place[1]}, and NCCL needs one GPU per rank", None
     versions = {_named(rank.version) for rank in ranks}
     if len(versions) > 1:
-        return f"the ranks have different versions of NCCL: {', '.join(sorted(versions))}", None
+        return f"the ranks have different NCCL versions: {', '.join(sorted(versions))}", None
     return None, library
 
 
 def _join(library: Any, comm: Comm) -> tuple[Any, str | None]:
-    """Return NCCL's group of all ranks, or why there is none; collective."""
+    """Return an NCCL communicator of all ranks, or why there is none; collective."""
     group, error = None, ""
     number = comm.broadcast(library.get_unique_id() if comm.rank == 0 else None)
     try:
@@ -83,17 +83,17 @@ def _join(library: Any, comm: Comm) -> tuple[Any, str | None]:
     errors: Sequence[str] = comm.broadcast(comm.gather(error))
     for rank, found in enumerate(errors):
         if found:
-            return None, f"NCCL cannot begin on rank {rank}: {found}"
+            return None, f"NCCL failed to initialise on rank {rank}: {found}"
     return group, None
 
 
 def _named(version: int) -> str:
-    """Return a version of NCCL, as 22707, in words."""
+    """Return an NCCL version number such as 22707 as "2.27.7"."""
     return f"{version // 10000}.{version // 100 % 100}.{version % 100}"
 
 
 class Nccl:
-    """From the memory of one GPU to that of another, on a stream of its own."""
+    """Reductions by NCCL, between GPU memories, on a stream of its own."""
 
     def __init__(self, device: Device, comm: Comm, library: Any, group: Any) -> None:
         self._device, self._comm, self._group, self._stream = device, comm, group, device.stream()
@@ -105,16 +105,12 @@ class Nccl:
             "float64": library.NCCL_FLOAT64,
         }
 
-    def sum(self, array: Array) -> None:
-        """Replace an array by its sum over ranks."""
-        self.start_sum(array).wait()
-
     def start_sum(self, array: Array) -> Pending:
-        """Begin to replace an array by its sum over ranks."""
+        """Start replacing an array by its sum over ranks."""
         return self._start(array, self._add)
 
     def start_max(self, array: Array) -> Pending:
-        """Begin to replace an array by its maximum over ranks."""
+        """Start replacing an array by its maximum over ranks."""
         return self._start(array, self._largest)
 
     def _start(self, array: Array, operation: int) -> Pending:
@@ -127,75 +123,69 @@ class Nccl:
 
 
 class _Sent:
-    """A sum on its way through NCCL."""
+    """A reduction in progress in NCCL."""
 
     def __init__(self, comm: Comm, event: Any) -> None:
         self._comm, self._event = comm, event
 
     def test(self) -> bool:
-        """Say whether it is done."""
+        """Return whether it is done."""
         return bool(self._event.done)
 
     def wait(self) -> None:
         """Wait until it is done."""
-        self._comm.barrier()  # a rank that waits for others here is known to wait
+        self._comm.barrier()  # tells the watchdog that this rank waits for others
         self._event.synchronize()
 
 
 class Staged:
-    """Through pinned memory of the hosts, between which MPI sums."""
+    """Reductions by MPI, staged through pinned host memory."""
 
     def __init__(self, device: Device, comm: Comm) -> None:
         self._device, self._comm = device, comm
 
-    def sum(self, array: Array) -> None:
-        """Replace an array by its sum over ranks."""
-        pinned = self._fetch(array)
-        self._comm.sum(pinned)
-        array.set(pinned)
-
     def start_sum(self, array: Array) -> Pending:
-        """Begin to replace an array by its sum over ranks."""
-        pinned = self._fetch(array)
+        """Start replacing an array by its sum over ranks."""
+        pinned = self._download(array)
         return _Back(self._comm.start_sum(pinned), pinned, array)
 
     def start_max(self, array: Array) -> Pending:
-        """Begin to replace an array by its maximum over ranks."""
-        pinned = self._fetch(array)
+        """Start replacing an array by its maximum over ranks."""
+        pinned = self._download(array)
         return _Back(self._comm.start_max(pinned), pinned, array)
 
-    def _fetch(self, array: Array) -> np.ndarray:
+    def _download(self, array: Array) -> np.ndarray:
         pinned = self._device.staging(array.shape, array.dtype)
         array.get(out=pinned)
         return pinned
 
 
 class _Back:
-    """A sum on its way through MPI, and then back to the GPU."""
+    """A reduction in progress in MPI, whose result is then copied back to the GPU."""
 
     def __init__(self, pending: Pending, pinned: np.ndarray, array: Array) -> None:
         self._pending, self._pinned, self._array = pending, pinned, array
         self._arrived = False
 
     def test(self) -> bool:
-        """Push it on without waiting, and say whether it is done."""
+        """Advance it without blocking; return whether it is done."""
         if self._pending.test():
-            self._bring()
+            self._upload()
         return self._arrived
 
     def wait(self) -> None:
         """Wait until it is done."""
         self._pending.wait()
-        self._bring()
+        self._upload()
 
-    def _bring(self) -> None:
+    def _upload(self) -> None:
         if not self._arrived:
             self._array.set(self._pinned)
             self._arrived = True
 
 
 class SideStreamSum:
-    """An `ExactSum` of copies, made on a stream beside the one that makes the steps."""
+    """An `ExactSum` of copies, computed on the side stream while steps go on."""
 
     def __init__(self, device: Device, copies: dict[str, Array], comm: Sums, slices: int, first: int) -> None:
         self._device = device
@@ -203,7 +193,7 @@ class SideStreamSum:
             self._sum = ExactSum(copies, comm, slices, first)
 
     def test(self) -> bool:
-        """Push the sums on without waiting, and say whether they are done."""
+        """Advance the sums without blocking; return whether they are done."""
         with self._device.on_side_stream():
             return self._sum.test()
 
@@ -214,9 +204,9 @@ class SideStreamSum:
 
 
 def nccl() -> Any:
-    """Return the library NCCL; raises ImportError that says how it is installed."""
+    """Return the NCCL library; raises ImportError with the command that installs it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # CuPy's, of a library that is not there
+        warnings.simplefilter("ignore")  # CuPy warns when the library is missing
         from cupy.cuda import nccl as library
         from cupy.cuda import runtime
     if not library.available:
@@ -225,9 +215,10 @@ def nccl() -> Any:
 
 
 def route() -> str:
-    """Return how GPUs of several ranks would sum, one line."""
+    """Return in one line how sums over the GPUs of several ranks would be made."""
     try:
         library = nccl()
     except ImportError as error:
-        return f"through pinned memory and MPI, since NCCL is not installed ({error})"
-    return f"NCCL {_named(library.get_version())} where each rank has its own GPU, else pinned memory and MPI"
+        return f"MPI through pinned host memory, since NCCL is not installed ({error})"
+    version = _named(library.get_version())
+    return f"NCCL {version} if each rank has its own GPU, else MPI through pinned host memory"

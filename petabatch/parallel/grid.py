@@ -1,4 +1,4 @@
-"""Ranks in rows and columns: slices are spread over one axis, features over the other."""
+"""The two-dimensional grid of ranks: slices over one axis, features over the other."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from petabatch.parallel.comm import Comm, Serial
 
 @dataclass(frozen=True)
 class Grid:
-    """The place of a rank: world rank = batch rank * features + feature rank."""
+    """The position of a rank: world rank = batch rank * features + feature rank."""
 
     world: Comm
     batch: Comm
-    """Ranks with the same features of other slices."""
+    """Ranks with the same features and other slices."""
     features: Comm
-    """Ranks with other features of the same slices."""
+    """Ranks with the same slices and other features."""
 
 
 def grid(world: Comm, batch: int | None, features: int) -> Grid:
-    """Arrange all ranks, `batch` times `features`; collective.
+    """Arrange all ranks in a grid of `batch` times `features`; collective.
 
-    Without `batch` it is as many as there are. Raises ResourceError where the ranks do not fill the grid.
+    `batch` defaults to as many as there are ranks for. Raises ResourceError when the ranks do not fill the
+    grid.
     """
     wanted = features * (world.size // features if batch is None else batch)
     if world.size != wanted or wanted == 0:
         shape = f"{features} for the features" + ("" if batch is None else f" times {batch} for the batch")
         raise ResourceError(
-            f"{world.size} ranks do not fill the grid of [parallel]\n"
+            "the number of ranks does not match [parallel]\n"
+            f"    found:    {world.size}\n"
             f"    expected: {shape}{', or a multiple' if batch is None else ''}\n"
-            "    hint:     mpirun -n, or -s parallel.features=1 for a run with whole layers"
+            "    hint:     change mpirun -n, or set parallel.features=1 not to split layers"
         )
     if features == 1:
         return Grid(world, world, Serial())

@@ -1,4 +1,4 @@
-"""Find out whether this process is one of several, without importing MPI."""
+"""Detection of an MPI launch, without importing MPI."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import end_all_on_error
 
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE")
-"""Ranks in all: MPICH, Intel and Cray MPI; Open MPI; MVAPICH."""
+"""Number of ranks, as set by MPICH, Intel and Cray MPI; Open MPI; MVAPICH."""
 _MARKS = ("PMI_RANK", "PMIX_RANK", "PALS_RANKID", "MPI_LOCALNRANKS")
-"""Set by launchers that need not say how many ranks there are in all."""
+"""Set by launchers that may not give the number of ranks."""
 
 
 def launched_ranks(environment: Mapping[str, str]) -> int:
-    """Return how many ranks the launcher says there are: 1 without a launcher, 0 when it does not say.
+    """Return the number of ranks given by the launcher: 1 without a launcher, 0 when it is not given.
 
-    SLURM sets variables for plain processes of a job too; only those of a step started by `srun` count.
+    SLURM sets variables for plain processes of a job, too; only those of a step started by `srun` count.
     """
     for name in _SIZES:
         if environment.get(name, "").isdigit():
@@ -29,11 +29,11 @@ def launched_ranks(environment: Mapping[str, str]) -> int:
 
 
 def connect(mpi: bool | None) -> Comm:
-    """Return the communicator: MPI when asked for (`True`) or launched so (`None`), else a single process.
+    """Return the communicator: MPI if `mpi` is True, or None and a launcher is detected; else one process.
 
-    With several ranks, an uncaught exception of one ends all from now on. Raises ResourceError when MPI is
-    wanted and missing, or when the launcher started several ranks that do not find each other, because it
-    belongs to another MPI library.
+    With several ranks, an uncaught exception on one terminates all from now on. Raises ResourceError when MPI
+    is wanted and missing, or when the launcher belongs to another MPI library, so that its ranks do not find
+    each other.
     """
     ranks = launched_ranks(os.environ)
     if mpi is False or (mpi is None and ranks == 1):
@@ -43,11 +43,11 @@ def connect(mpi: bool | None) -> Comm:
     comm = MPI()
     if comm.size == 1 and ranks > 1:
         raise ResourceError(
-            f"the launcher started {ranks} ranks, but each finds itself alone: it belongs to another MPI\n"
+            f"the launcher started {ranks} ranks, but each sees only itself: it uses another MPI\n"
             f"    found:    {comm.implementation}\n"
-            "    expected: the mpirun of this library, or srun with a --mpi type it knows\n"
-            "    hint:     mpirun of petabatch[mpi] is in the bin directory beside python; "
-            "--no-mpi for a process by itself"
+            "    expected: the mpirun of this library, or srun with a --mpi type that it supports\n"
+            "    hint:     petabatch[mpi] installs mpirun next to python; use --no-mpi for independent "
+            "processes"
         )
     if comm.size > 1:
         end_all_on_error()

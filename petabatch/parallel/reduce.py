@@ -1,4 +1,4 @@
-"""The exact sum over slices: in integers, so that no order, split or number of ranks changes a bit.
+"""Exact summation over slices, in integers: the same bits for any order, split or number of ranks.
 
 Let N be the number of slices in the whole run, c = ceil(log2 N), and 2^e > |x| for every x of a feature in
 any slice (frexp gives e). Each x becomes the integer q = round(x 2^s) with s = 63 - e - c, ties to even.
@@ -6,10 +6,10 @@ Scaling by a power of two is exact in float64, so q depends on x and s alone.
 
 No overflow: if |q| <= 2^(63 - c) - 1, then N terms or fewer make at most N 2^(63 - c) - N < 2^63. Now
 |x 2^s| < 2^(63 - c), and for c <= 10 the float64 numbers next below that power are integers, so rounding does
-not reach it. For c > 10 it may, and |q| is kept down to 2^(63 - c) - 1.
+not reach it. For c > 10 it may, and |q| is clipped to 2^(63 - c) - 1.
 
 Error: let M be the largest |x|; 2^e <= 2 M. Rounding costs at most half a unit of 2^-s for each slice, in all
-N 2^-(s+1) <= 2^(2c - 64) 2^e <= 2^(2c - 63) M. A q that was kept down, from x = 2^e - t 2^-s, costs 1 - t
+N 2^-(s+1) <= 2^(2c - 64) 2^e <= 2^(2c - 63) M. A q that was clipped, from x = 2^e - t 2^-s, costs 1 - t
 units, but then M >= 2^e - t 2^-s, and N (1 - t) 2^-s <= 2^(2c - 63) (2^e - t 2^-s) <= 2^(2c - 63) M as well.
 The sum is then rounded once to float64 and once to the dtype of the values.
 """
@@ -28,17 +28,17 @@ from petabatch.parallel.comm import Sums
 from petabatch.variable import Array, host, module_of
 
 _NOT_FINITE = np.iinfo(np.int32).max
-"""Stands for the exponent of a value that is not finite, less the number of its slice: the maximum over ranks
-then names the first such slice to every rank."""
+"""Sentinel exponent of a value that is not finite, minus the number of its slice: the maximum over ranks then
+identifies the first such slice on every rank."""
 _LARGEST_EXPONENT = 1024
-_NOTHING = -2000
+_ZERO = -2000
 """The exponent of a feature that is zero in a slice: below that of every number."""
 _LARGEST_SHIFT = 1023
 """Keeps 2^s a float64. Only float64 features below 2^(-960 - c) are summed more coarsely, to N 2^-1024."""
 
 
 class _Part:
-    """One array among those of a message."""
+    """One of the arrays that are summed in one message."""
 
     def __init__(self, name: str, values: Array, top: Array, total: Array) -> None:
         self.name, self.values, self.top = name, values, top
@@ -46,19 +46,19 @@ class _Part:
         self.total = total.reshape(self.flat.shape[1:])
 
     def measure(self, first: int) -> None:
-        """Put in `top` int32 `[features]`: e with |x| < 2^e, or the mark of what is not finite."""
+        """Set `top`, int32 `[features]`, to e with |x| < 2^e, or to the sentinel if not finite."""
         xp = module_of(self.flat)
         largest = integers.largest(self.flat).astype(np.float64)
-        exponents = xp.where(largest == 0, _NOTHING, xp.frexp(largest)[1])
+        exponents = xp.where(largest == 0, _ZERO, xp.frexp(largest)[1])
         mark = _NOT_FINITE - xp.arange(first, first + len(largest))[:, None]
         self.top[...] = xp.where(xp.isfinite(largest), exponents, mark).max(axis=0)
 
     def quantise(self, slices: int) -> None:
-        """Put in `total` the sum over this rank's slices, in units of 2^-s."""
+        """Set `total` to the sum over this rank's slices, in units of 2^-s."""
         integers.add_integers(self.flat, self._scale(slices), 63 - _log2(slices), self.total)
 
     def result(self, slices: int) -> np.ndarray:
-        """Return `total` as numbers again, `[1, ...]`."""
+        """Return `total` converted back to floating point, `[1, ...]`."""
         return _cast(self.name, host(self.total) / self._scale(slices), self.values)
 
     def _scale(self, slices: int) -> np.ndarray:
@@ -67,15 +67,15 @@ class _Part:
 
 
 class ExactSum:
-    """The sums of several arrays over all slices of all ranks, on their way in one message.
+    """The sums of several arrays over all slices of all ranks, in one non-blocking operation.
 
-    `parts` maps what an array is called in errors to `[local slices, ky, kx, nf, ...]`, float32 or float64,
-    with one scale for each kernel and feature (axes 1 to 3). The arrays must not change until the sums are
-    done. `slices` is the number of slices in the whole run, `first` the global number of the first local one.
-    Names, and shapes but for the first axis, are the same on all ranks. What is on a GPU is rounded and added
-    up there, and `comm` sums what is there; the bits are the same.
+    `parts` maps the name of an array in errors to `[local slices, ky, kx, nf, ...]`, float32 or float64, with
+    one scale per kernel and feature (axes 1 to 3). The arrays must not change until the sums are done.
+    `slices` is the number of slices in the whole run, `first` the global number of the first local one.
+    Names, and shapes but for the first axis, are the same on all ranks. Arrays on a GPU are rounded and
+    summed there, with the same bits.
 
-    Blocking: `ExactSum(...).wait()`. While lanes go on: give it copies, `test` now and then, `wait` later.
+    Blocking: `ExactSum(...).wait()`. Overlapped with other work: pass copies, poll `test`, `wait` at the end.
     """
 
     def __init__(self, parts: Mapping[str, Array], comm: Sums, slices: int, first: int) -> None:
@@ -97,7 +97,7 @@ class ExactSum:
         self._pending = comm.start_max(self._top)
 
     def test(self) -> bool:
-        """Push the sums on without waiting, and say whether they are done."""
+        """Advance the sums without blocking; return whether they are done."""
         if not self._pending.test():
             return False
         if not self._summing and self._top.max() <= _LARGEST_EXPONENT:
@@ -106,13 +106,13 @@ class ExactSum:
         return True
 
     def wait(self) -> dict[str, np.ndarray]:
-        """Return each sum, `[1, ky, kx, nf, ...]` in the dtype of its array; collective.
+        """Return each sum, `[1, ky, kx, nf, ...]`, in the dtype of its array; collective.
 
-        Raises NonFiniteError, on all ranks together, when a value or a sum is not finite.
+        Raises NonFiniteError, on all ranks, when a value or a sum is not finite.
         """
         self._pending.wait()
         for part in self._parts:
-            _refuse(part.name, int(part.top.max()))
+            _require_finite(part.name, int(part.top.max()))
         if not self._summing:
             self._sum()
         self._pending.wait()
@@ -125,36 +125,12 @@ class ExactSum:
         self._pending = self._comm.start_sum(self._total)
 
 
-def fast_sums(parts: Mapping[str, Array], comm: Sums, first: int) -> dict[str, np.ndarray]:
-    """Return what `ExactSum` returns, summed in floating point, in the widest dtype among the parts.
-
-    The last bits depend on the number of ranks and on the MPI library. Raises NonFiniteError as `ExactSum`.
-    """
-    xp = module_of(next(iter(parts.values())))
-    there = xp.concatenate([values.sum(axis=0).reshape(-1) for values in parts.values()])
-    comm.sum(there)
-    total = host(there)
-    if not np.isfinite(total).all():
-        bad = [
-            np.flatnonzero(~np.isfinite(host(v)).all(axis=tuple(range(1, v.ndim)))) for v in parts.values()
-        ]
-        marks = xp.asarray([_NOT_FINITE - (first + b[0]) if len(b) else _NOTHING for b in bad], np.int32)
-        comm.start_max(marks).wait()
-        for name, mark in zip(parts, host(marks), strict=True):
-            _refuse(name, int(mark))
-    ends = np.cumsum([math.prod(values.shape[1:]) for values in parts.values()])[:-1]
-    return {
-        name: _cast(name, one, values)
-        for (name, values), one in zip(parts.items(), np.split(total, ends), strict=True)
-    }
-
-
 def _log2(slices: int) -> int:
     """Return ceil(log2 slices)."""
     return (slices - 1).bit_length()
 
 
-def _refuse(name: str, exponent: int) -> None:
+def _require_finite(name: str, exponent: int) -> None:
     if exponent > _LARGEST_EXPONENT:
         raise NonFiniteError(f"{name}: not finite in slice {_NOT_FINITE - exponent}")
 

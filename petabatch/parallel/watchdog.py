@@ -1,14 +1,15 @@
-"""A rank that hangs ends all ranks: each has a thread that watches whether the next rank gets on.
+"""Hang detection by heartbeat: a rank that hangs ends the whole run instead of blocking it for ever.
 
-A rank tells the one before it, every second, how far it is, whether it only waits for others, and whether it
-is away on errands: files, images, compiling. How long it may say nothing new depends on what it does:
+Each rank watches the next one. Every second it sends the rank before it a heartbeat: its progress counter,
+whether it only waits for other ranks, and whether it is inside a blocking operation (file access, image
+decoding, compilation). How long a rank may make no progress depends on its state, in terms of one limit:
 
-- it says nothing at all (it is stopped, or its host hangs): a twentieth of the limit;
-- it answers, but its steps do not go on: ten times the longest it took so far from one sign of progress to
-  the next, and no less than a twentieth of the limit. While it is new there is nothing to go by: the limit;
-- it is away on errands, which take what file systems and compilers take, and may keep it from answering: the
-  limit, unless the operating system says that it is stopped;
-- it waits for others: for ever. It is not to blame.
+- no heartbeat arrives (the process is stopped, or its host hangs): a twentieth of the limit;
+- heartbeats arrive, but the progress counter stands still: ten times the longest interval between two
+  advances so far, and at least a twentieth of the limit. During warm-up no interval is known: the limit;
+- it is inside a blocking operation, which may also keep heartbeats from being sent: the limit, unless the
+  operating system reports the process as stopped;
+- it waits for other ranks: for ever, since it is not the one that hangs.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import fail
 
 _SHORT = 20
-"""The part of the limit that is enough for a rank of which more is known."""
+"""The short limit, for a rank in a known state, is the limit divided by this."""
 _TIMES = 10
-"""How many times as long as ever before a rank may take from one sign of progress to the next."""
+"""How many times the longest interval so far a rank may take to advance its progress counter."""
 _BEATS = 10
-"""Messages within the shortest limit; no more than one a second."""
-_LEFT = -1
-"""Progress of a rank that is done, and not to be watched any more."""
-_WAITS, _AWAY, _NEW = 1, 2, 4
+"""Heartbeats within the short limit; at most one a second."""
+_DONE = -1
+"""Progress of a rank that has finished and is no longer watched."""
+_WAITING, _BLOCKED, _WARMING_UP = 1, 2, 4
 
 
 class Worker(Protocol):
@@ -45,129 +46,132 @@ class Worker(Protocol):
 
     @property
     def progress(self) -> int:
-        """A number from 0 that changes whenever a piece of work is done."""
+        """A counter from 0 that changes whenever a unit of work is done."""
 
     @property
     def warming_up(self) -> bool:
-        """Say whether there is a kind of work that it has not done yet."""
+        """Say whether some kind of work has not been done yet, so that its duration is unknown."""
 
 
 @contextmanager
 def watched(comm: Comm, worker: Worker, limit: float) -> Iterator[None]:
-    """While the block runs, end all ranks when one is stuck: see above for what `limit`, seconds, means.
+    """While the block runs, end all ranks when one hangs; `limit` in seconds is explained above.
 
-    Every rank calls this. Nothing is watched in a single process.
+    Collective. Does nothing in a single process.
     """
     ring = comm.ring()
     if ring is None:
         yield
         return
 
-    def tell() -> None:
-        flags = _WAITS * comm.waiting | _AWAY * (worker.blocking_io.busy > 0) | _NEW * worker.warming_up
-        ring.tell(np.array([worker.progress, flags, os.getpid()], np.int64))
+    def beat() -> None:
+        flags = (
+            _WAITING * comm.waiting
+            | _BLOCKED * (worker.blocking_io.busy > 0)
+            | _WARMING_UP * worker.warming_up
+        )
+        ring.send(np.array([worker.progress, flags, os.getpid()], np.int64))
 
     over = threading.Event()
-    here = comm.hosts[comm.rank] == comm.hosts[(comm.rank + 1) % comm.size]
+    same_host = comm.hosts[comm.rank] == comm.hosts[(comm.rank + 1) % comm.size]
 
     def watch() -> None:
-        seen, pause = Seen(limit), min(1.0, limit / _SHORT / _BEATS)
+        monitor, pause = Monitor(limit), min(1.0, limit / _SHORT / _BEATS)
         before = time.monotonic()
         while not over.wait(pause):
-            tell()
+            beat()
             now = time.monotonic()
-            # What stopped this process too, as a suspended job, is not the other's silence.
-            seen.note(min(now - before, 2 * pause), ring.hear())
+            # Time in which this process was stopped as well, as in a suspended job, does not count.
+            monitor.note(min(now - before, 2 * pause), ring.receive())
             before = now
-            if seen.stuck or (seen.silent and here and _stopped(seen.process)):
-                _end(comm, seen)
+            if monitor.stuck or (monitor.silent and same_host and _stopped(monitor.process)):
+                _end(comm, monitor)
 
-    dog = threading.Thread(target=watch, name="watchdog", daemon=True)
-    dog.start()
+    thread = threading.Thread(target=watch, name="watchdog", daemon=True)
+    thread.start()
     try:
-        with worker.blocking_io.announced(tell):
+        with worker.blocking_io.announced(beat):
             yield
     finally:
         over.set()
-        dog.join()
-        ring.tell(np.array([_LEFT, 0, os.getpid()], np.int64))
+        thread.join()
+        ring.send(np.array([_DONE, 0, os.getpid()], np.int64))
 
 
-class Seen:
-    """What a rank knows of the next one."""
+class Monitor:
+    """The state of the next rank, as its heartbeats tell it."""
 
     def __init__(self, limit: float) -> None:
         self._limit, self._short = limit, limit / _SHORT
-        self._progress, self._flags, self._longest = 0, _NEW, 0.0
+        self._progress, self._flags, self._longest = 0, _WARMING_UP, 0.0
         self.silence = 0.0
-        """Seconds since it was heard."""
-        self.quiet = 0.0
-        """Seconds since there was anything new in what it says."""
+        """Seconds since the last heartbeat."""
+        self.idle = 0.0
+        """Seconds since the last sign of progress."""
         self.process = 0
 
-    def note(self, seconds: float, heard: np.ndarray | None) -> None:
-        """Take in what was heard, if anything, in the `seconds` since the last call."""
+    def note(self, seconds: float, heartbeat: np.ndarray | None) -> None:
+        """Take in the heartbeat, if any, that arrived in the `seconds` since the last call."""
         self.silence += seconds
-        self.quiet += seconds
-        if heard is None:
+        self.idle += seconds
+        if heartbeat is None:
             return
         self.silence = 0.0
-        before, self._flags = self._flags, int(heard[1])
-        if heard[0] != self._progress:
-            self._longest = max(self._longest, self.quiet)
-            self.quiet = 0.0
-        elif self._flags & _WAITS or (self._flags ^ before) & _AWAY:
-            self.quiet = 0.0
-        self._progress, self.process = int(heard[0]), int(heard[2])
+        before, self._flags = self._flags, int(heartbeat[1])
+        if heartbeat[0] != self._progress:
+            self._longest = max(self._longest, self.idle)
+            self.idle = 0.0
+        elif self._flags & _WAITING or (self._flags ^ before) & _BLOCKED:
+            self.idle = 0.0
+        self._progress, self.process = int(heartbeat[0]), int(heartbeat[2])
 
     @property
     def stuck(self) -> bool:
-        """Say whether it is given up."""
-        if self._progress == _LEFT:
+        """Say whether the rank has exceeded its limit."""
+        if self._progress == _DONE:
             return False
-        if self.silence > (self._limit if self.busy else self._short):
+        if self.silence > (self._limit if self.blocked else self._short):
             return True
-        known = not self._flags & (_AWAY | _NEW)
+        known = not self._flags & (_BLOCKED | _WARMING_UP)
         usual = min(self._limit, max(self._short, _TIMES * self._longest))
-        return self.quiet > (usual if known else self._limit)
+        return self.idle > (usual if known else self._limit)
 
     @property
     def silent(self) -> bool:
-        """Say whether it is not heard, for longer than is usual, and not because it is done."""
-        return self._progress != _LEFT and self.silence > self._short
+        """Say whether heartbeats are overdue, and not because the rank has finished."""
+        return self._progress != _DONE and self.silence > self._short
 
     @property
-    def busy(self) -> bool:
-        """Say whether it went on errands, by what it said last, and is not yet back."""
-        return bool(self._flags & _AWAY)
+    def blocked(self) -> bool:
+        """Say whether it was inside a blocking operation at its last heartbeat."""
+        return bool(self._flags & _BLOCKED)
 
     @property
     def answers(self) -> bool:
-        """Say whether it goes on saying that there is nothing new."""
-        return self.silence < self.quiet / 2
+        """Say whether heartbeats keep arriving, without progress."""
+        return self.silence < self.idle / 2
 
 
 def _stopped(process: int) -> bool:
-    """Say whether a process of this host is stopped, by a signal or a debugger; known on Linux only."""
+    """Say whether a process on this host is stopped, by a signal or a debugger; known on Linux only."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
     except OSError:
         return False
 
 
-def _end(comm: Comm, seen: Seen) -> None:
+def _end(comm: Comm, monitor: Monitor) -> None:
     """End all ranks with a message about the next one."""
     rank = (comm.rank + 1) % comm.size
-    where = " in reading, writing or compiling" if seen.busy else ""
-    found = f"it answers, but its steps do not go on{where}" if seen.answers else _silent(where)
+    where = " while reading, writing or compiling" if monitor.blocked else ""
+    if monitor.answers:
+        found = f"heartbeats arrive, but its steps make no progress{where}"
+    else:
+        found = f"no heartbeat: is the process stopped{where}?"
     fail(
-        f"rank {rank} is stuck: no progress for {seen.quiet:.0f} s\n"
-        f"    found:    {found} (process {seen.process or 'unknown'} on {comm.hosts[rank]})\n"
-        "    hint:     petabatch resume goes on from the last checkpoint; if the rank is only slow, raise "
-        "run.stuck_after",
+        f"rank {rank} is stuck: no progress for {monitor.idle:.0f} s\n"
+        f"    found:    {found} (process {monitor.process or 'unknown'} on {comm.hosts[rank]})\n"
+        "    hint:     `petabatch resume` continues from the last checkpoint; if the rank is only slow, "
+        "raise run.stuck_after",
         1,
     )
-
-
-def _silent(where: str) -> str:
-    return f"it does not answer: is it stopped{where}?"

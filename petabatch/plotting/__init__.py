@@ -1,6 +1,6 @@
-"""Pictures of a run: dictionary, reconstructions, energy. Plain arrays in, matplotlib figures out.
+"""Plots of a run: dictionary, reconstructions, energy. Plain arrays in, matplotlib figures out.
 
-Needs the `analysis` extra, from the first picture on.
+Plotting needs the `analysis` extra.
 """
 
 from petabatch.plotting.comparison import psnr, reconstructions

@@ -1,4 +1,4 @@
-"""Inputs beside what became of them."""
+"""Side-by-side plots of inputs and reconstructions."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def reconstructions(
     """Return input, reconstruction and their difference side by side, one image to a row.
 
     Both are `[image, y, x, channel]` with 1 or 3 channels. Input and reconstruction share the grey or colour
-    scale of the input; in the error (input - reconstruction) the same scale is centred on middle grey.
-    PSNR = 20 log10(range of the input / rms error). `labels` name the images; `rows` of them are put below
-    one another before the next column is begun.
+    scale of the input; the error (input - reconstruction) has the same scale, centred on middle grey.
+    PSNR = 20 log10(range of the input / rms error). `labels` name the images; a column holds `rows` of them.
+    Raises InputError when the shapes do not match.
     """
     inputs = images(inputs, "inputs [image, y, x, channel]")
     recons = images(recons, "reconstructions [image, y, x, channel]")
     if inputs.shape != recons.shape or (labels is not None and len(labels) != len(inputs)):
         raise InputError(
-            f"inputs and reconstructions do not belong together\n    found:    {list(inputs.shape)} and "
+            f"inputs, reconstructions and labels do not match\n    found:    {list(inputs.shape)} and "
             f"{list(recons.shape)}, {'no' if labels is None else len(labels)} labels"
         )
     count, height, width, _ = inputs.shape
     rows = min(count, rows or 4)
     groups = -(-count // rows)
-    # A narrow empty column sets the groups apart.
+    # A narrow empty column separates the groups.
     ratios = ([1.0, 1.0, 1.0, 0.12] * groups)[:-1]
     side = 1.15
     figure, grid = figure_of(

@@ -1,4 +1,4 @@
-"""Numbers per slice over the run."""
+"""Curves of per-slice quantities over the run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def energy(
     log: bool = False,
     title: str = "",
 ) -> Any:
-    """Return curves over the steps: the mean over slices as a line, 10 to 90 % of them as a band.
+    """Return curves over the steps: the mean over slices as a line, percentiles 10 to 90 as a band.
 
-    `steps` is `[step]`; `total` and each of `parts` (name to values) are `[step, batch]`. `display` is for
-    how many steps an image is shown.
+    `steps` is `[step]`; `total` and each of `parts` (name to values) are `[step, batch]`. `display` is the
+    number of steps for which an image is shown. Raises InputError when the shapes do not match.
     """
     steps = np.asarray(steps)
     curves = {name: np.asarray(total), **{k: np.asarray(v) for k, v in (parts or {}).items()}}
     for label, values in curves.items():
         if values.ndim != 2 or len(values) != len(steps) or 0 in values.shape:
             raise InputError(
-                f"{label}: these values cannot be drawn over {len(steps)} steps\n"
+                f"{label}: the shape of the values does not match {len(steps)} steps\n"
                 f"    found:    {list(values.shape)}\n    expected: [step, batch]"
             )
     figure, (axes,) = figure_of((6.4, 3.6), 1, 1)
@@ -47,7 +47,7 @@ def energy(
     axes.grid(axis="y", color="#e4e4e4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.set(
-        xlabel=f"step ({display} for each image)" if display else "step",
+        xlabel=f"step ({display} per image)" if display else "step",
         ylabel=ylabel,
         yscale="log" if log else "linear",
     )

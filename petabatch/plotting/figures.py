@@ -1,4 +1,4 @@
-"""What the pictures share: style, figures, images, and where they go."""
+"""Shared parts of the plots: style, figures, images and output."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from petabatch.errors import InputError, ResourceError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Okabe & Ito 2008, "Color universal design": colour-blind people can tell them apart.
+# Okabe & Ito 2008, "Color universal design": distinguishable with colour blindness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _INK = "#262626"
 _STYLE = {
@@ -34,7 +34,7 @@ _STYLE = {
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Make a function draw in our style and leave matplotlib's settings as they were."""
+    """Decorate a function to draw in our style, without changing matplotlib's settings."""
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -47,13 +47,13 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 def finish(figure: Any, output: str | Path | None = None) -> None:
     """Write the figure in the format of the suffix (.png, .svg, .pdf, ...), or show it on screen.
 
-    Raises InputError for an unknown suffix, ResourceError when there is no screen.
+    Raises InputError for an unknown suffix, ResourceError without a display.
     """
     plt = pyplot()
     if output is None:
         if plt.get_backend().lower() == "agg":
             raise ResourceError(
-                "there is no screen to show the figure on\n    hint:     write it to a file with -o"
+                "there is no display on which to show the figure\n    hint:     write it to a file with -o"
             )
         plt.show()
         return
@@ -61,7 +61,7 @@ def finish(figure: Any, output: str | Path | None = None) -> None:
     suffix = Path(output).suffix.lstrip(".").lower()
     if suffix not in known:
         raise InputError(
-            f"{output}: no figure can be written in this format\n    found:    {suffix or 'no suffix'}\n"
+            f"{output}: unsupported figure format\n    found:    {suffix or 'no suffix'}\n"
             f"    expected: {', '.join(sorted(known))}"
         )
     Path(output).parent.mkdir(parents=True, exist_ok=True)
@@ -96,14 +96,14 @@ def images(values: Any, what: str) -> np.ndarray:
     images = np.asarray(values, float)
     if images.ndim != 4 or 0 in images.shape or images.shape[-1] not in (1, 3):
         raise InputError(
-            f"{what}: these cannot be drawn\n    found:    {list(images.shape)}\n"
+            f"{what}: not images\n    found:    {list(images.shape)}\n"
             f"    expected: four axes, the last one of length 1 (grey) or 3 (red, green, blue)"
         )
     return images
 
 
 def show(axes: Any, image: np.ndarray) -> None:
-    """Draw an image whose values go from 0 to 1."""
+    """Draw an image with values from 0 to 1."""
     shown = np.clip(image, 0, 1)
     grey = shown.shape[-1] == 1
     axes.imshow(shown[..., 0] if grey else shown, cmap="gray", vmin=0, vmax=1, interpolation="nearest")

@@ -1,4 +1,4 @@
-"""A dictionary as one picture."""
+"""Plot of a dictionary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from petabatch.plotting.figures import COLOURS, figure_of, images, show, styled
 
 @styled
 def dictionary(weights: Any, use: Any = None, *, columns: int | None = None, title: str = "") -> Any:
-    """Return a tableau of features, the most used first, with their use drawn below.
+    """Return a tableau of features, the most used first, with a bar chart of their use below.
 
     `weights` is `[feature, py, px, channel]` with 1 or 3 channels; each feature is scaled by its own largest
     absolute weight, and zero is middle grey. `use` is `[feature]`, the fraction of units that were active.
@@ -46,7 +46,7 @@ def dictionary(weights: Any, use: Any = None, *, columns: int | None = None, tit
 
 
 def _columns(count: int, aspect: float) -> int:
-    """Return how many patches to put side by side: about 3:2, preferring full rows."""
+    """Return the number of columns: an aspect ratio of about 3:2, preferring full rows."""
     ideal = np.sqrt(1.5 * count * aspect)
     near = range(max(1, int(0.75 * ideal)), max(2, int(1.4 * ideal) + 1))
     full = [n for n in near if count % n == 0]

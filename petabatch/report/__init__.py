@@ -1,1 +1,1 @@
-"""What can be told before a run: a network's plan, drawing and step limits, and what is installed."""
+"""Reports for the command line: plan, drawing and stability of a network, progress of a run, installation."""

@@ -1,11 +1,11 @@
-"""The network as a drawing: Mermaid text, or a picture by matplotlib."""
+"""Drawings of the network graph: Mermaid text, or a figure by matplotlib."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from petabatch.errors import ResourceError
+from petabatch.errors import InputError, ResourceError
 from petabatch.network.graph import Graph
 
 _COLOURS = {"input": "#8fb9d9", "lca": "#f2b56b", "linear": "#d9d9d9", "constant": "#b8d8a8"}
@@ -24,9 +24,9 @@ def mermaid(graph: Graph) -> str:
 
 
 def draw(graph: Graph, target: Path) -> None:
-    """Write the graph to `target`: `.mmd` or `.md` as Mermaid text, `.svg`, `.png` or `.pdf` as a picture.
+    """Write the graph to `target`: `.mmd` or `.md` as Mermaid text, `.svg`, `.png` or `.pdf` as a figure.
 
-    Raises ResourceError when a picture is wanted and matplotlib is not installed.
+    Raises InputError for other suffixes, ResourceError when a figure needs matplotlib and it is missing.
     """
     if target.suffix in (".mmd", ".md"):
         text = mermaid(graph)
@@ -36,15 +36,22 @@ def draw(graph: Graph, target: Path) -> None:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ResourceError(
-            f"a {target.suffix} drawing needs matplotlib (pip install 'petabatch[analysis]'); .mmd does not"
+            f"{target}: this format needs matplotlib\n"
+            "    hint:     pip install 'petabatch[analysis]', or write Mermaid text to a .mmd file"
         ) from error
     rows = max(len(level) for level in graph.order)
     figure = Figure(figsize=(2.6 * len(graph.order) + 0.6, 1.5 + 1.2 * rows), layout="constrained")
-    _picture(graph, figure.add_subplot())
+    known = figure.canvas.get_supported_filetypes()
+    if target.suffix[1:].lower() not in known:
+        raise InputError(
+            f"{target}: unsupported format\n    found:    {target.suffix or 'no suffix'}\n"
+            f"    expected: .mmd, .md, {', '.join(f'.{name}' for name in sorted(known))}"
+        )
+    _figure(graph, figure.add_subplot())
     figure.savefig(target, dpi=160)
 
 
-def _picture(graph: Graph, axes: Any) -> None:
+def _figure(graph: Graph, axes: Any) -> None:
     places = {}
     for column, level in enumerate(graph.order):
         for row, name in enumerate(level):

@@ -1,4 +1,4 @@
-"""A plan in words: shapes, levels, feedback, delays, what happens when, memory and arithmetic."""
+"""The plan as text: shapes, levels, feedback, delays, schedules, memory and arithmetic."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def summary(plan: Plan) -> str:
 
 
 def explain(plan: Plan) -> str:
-    """Return the summary and the whole plan: each step's operations and every schedule."""
+    """Return the summary and the full plan: the operations of a step and all schedules."""
     return "\n".join([summary(plan), "", *_operations(plan), "", *_schedules(plan)])
 
 
@@ -28,7 +28,7 @@ def _layers(plan: Plan) -> Iterator[str]:
     for level in graph.order:
         for name in level:
             layer = graph.network.layers[name]
-            kept = f"  keeps {graph.depth[name]} steps" if graph.depth[name] > 1 else ""
+            kept = f"  history of {graph.depth[name]} steps" if graph.depth[name] > 1 else ""
             yield f"  {name:16} {layer.type:9} {graph.levels[name]:5}  {list(layer.shape)}{kept}"
 
 
@@ -41,7 +41,7 @@ def _connections(plan: Plan) -> Iterator[str]:
         if connection.feedback:
             notes.append("feedback")
         if lookback.get(name):
-            notes.append(f"activity of {lookback[name]} step{'s' * (lookback[name] > 1)} before")
+            notes.append(f"delayed by {lookback[name]} step{'s' * (lookback[name] > 1)}")
         if name in graph.weighted:
             conv = graph.weighted[name]
             notes.append(f"{conv.mode} weights {list(graph.variables[f'connections/{name}/weights'].shape)}")
@@ -59,15 +59,15 @@ def _costs(plan: Plan) -> Iterator[str]:
     macs = multiply_adds(plan.graph)
     yield f"run                {plan.length} steps, batch {run.batch}"
     yield f"kernels            {kernels(plan.graph)}"
-    yield f"memory             {_bytes(per_slice)} a slice, {_bytes(per_slice * run.batch)} the batch, "
-    yield f"                   {_bytes(common)} once on each rank"
-    yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP a step and slice, done densely; "
-    yield f"                   {2 * macs * run.batch * plan.length / 1e12:.2f} TFLOP the run"
+    yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * run.batch)} for the batch,"
+    yield f"                   plus {_bytes(common)} on each rank"
+    yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP per step and slice if dense,"
+    yield f"                   {2 * macs * run.batch * plan.length / 1e12:.2f} TFLOP for the run"
     yield from _parallel(plan)
 
 
 def _parallel(plan: Plan) -> Iterator[str]:
-    """Tell what it costs and saves to split features over ranks."""
+    """Yield the cost and the savings of splitting features over ranks, if they are split."""
     graph, ways = plan.graph, plan.graph.network.parallel.features
     split = split_layers(graph.network)
     if not split:
@@ -86,36 +86,36 @@ def _parallel(plan: Plan) -> Iterator[str]:
             held[variable.per] += _size(variable.shape) * word
     slices, common = (held[per] * (ways - 1) / ways for per in ("slice", "network"))
     names = ", ".join(sorted(split))
-    yield f"features           of {names} split over {ways} ranks; steps are made layer by layer"
-    yield f"                   costs {_bytes(sent)} from each of the other {ways - 1} a step and slice"
-    yield f"                   saves {_bytes(slices)} a slice and {_bytes(common)} on each rank"
+    yield f"features           of {names} split over {ways} ranks; steps run layer by layer"
+    yield f"                   cost: {_bytes(sent)} from each other rank of the group, per step and slice"
+    yield f"                   saving on each rank: {_bytes(slices)} per slice, plus {_bytes(common)}"
 
 
 def _operations(plan: Plan) -> Iterator[str]:
     graph = plan.graph
     yield "each step, each slice"
     for name, layer in plan.inputs.items():
-        yield f"  show       {name}: a new item of its {layer.source.type} every {layer.every}"
+        yield f"  input      {name}: next item of its {layer.source.type} source every {layer.every}"
     for number, level in enumerate(graph.order):
         for name in level:
             terms = [
                 f"{'-' if edge.factor < 0 else '+'} {edge.name}({edge.connection.pre}"
-                f"{f' of {edge.lookback} before' if edge.lookback else ''})"
+                f"{f'[t-{edge.lookback}]' if edge.lookback else ''})"
                 for edge in graph.edges[name]
             ]
-            yield f"  level {number}    {name} <- {' '.join(terms) or 'itself'}"
+            yield f"  level {number}    {name} <- {' '.join(terms) or '(no connections)'}"
 
 
 def _schedules(plan: Plan) -> Iterator[str]:
-    yield "inside a lane"
+    yield "within each slice"
     for recording in plan.recordings:
         yield f"  record     {recording.stream.path} every {recording.period} steps"
     until = plan.graph.network.run.until
     if until is not None:
         probe = certificate(plan.graph.network)
-        yield f"  rest       at a gap of {probe} up to {until.gap:g}, looked at every {until.every} steps"
+        yield f"  stop       early at a gap of {probe} up to {until.gap:g}, checked every {until.every} steps"
     for update in plan.weight_updates:
-        where = "sum over slices" if update.reduced else "at once, slice by slice"
+        where = "summed over slices" if update.reduced else "applied per slice"
         yield f"  learn      {update.name} every {update.period} steps ({where})"
     yield "sync events"
     for update in plan.weight_updates:
@@ -127,7 +127,7 @@ def _schedules(plan: Plan) -> Iterator[str]:
         if plan.checkpoint
         else "  checkpoint at the end"
     )
-    yield f"  signals    heeded at least every {plan.block} steps"
+    yield f"  signals    checked at least every {plan.block} steps"
 
 
 def _size(shape: tuple[int, ...]) -> int:

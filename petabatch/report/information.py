@@ -1,4 +1,4 @@
-"""What a run directory holds and how far it got; what this installation can do."""
+"""Progress and contents of a run directory; versions and optional parts of this installation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from petabatch.version import __version__
 
 
 def describe(path: Path) -> str:
-    """Return a run's progress, origin and content as text; raises RunDirectoryError when it is none."""
+    """Return a run's progress, provenance and contents as text; raises RunDirectoryError without a run."""
     directory = RunDirectory.open(path)
     steps = checkpoint_steps(directory)
     lines = [f"run directory      {directory.path}"]
     if not directory.run_file.exists():
-        lines.append("status             begun; nothing is recorded yet")
+        lines.append("status             started; nothing recorded yet")
     else:
         with results.open(path) as run:
             lines += _run(run)
@@ -36,7 +36,7 @@ def _run(run: results.Results) -> list[str]:
         f"title              {params['title'] or '-'}",
         f"status             {run.status}: step {run.steps_reached} of {length}",
         f"batch              {run.batch} slices on {about['ranks']} rank(s): {', '.join(about['hosts'])}",
-        f"started            {about['started']}, last written {about['updated']}",
+        f"started            {about['started']}, last updated {about['updated']}",
         f"command            {about['command']}",
         f"petabatch          {about['petabatch_version']}",
         "recorded",
@@ -48,7 +48,7 @@ def _run(run: results.Results) -> list[str]:
 
 
 def installation() -> str:
-    """Return versions, cores, BLAS and which optional parts are installed."""
+    """Return versions, cores, BLAS and installed extras as text."""
     from petabatch.storage.provenance import blas_libraries, library_versions, preset_warning
 
     optional = {"mpi": "mpi4py", "analysis": "xarray", "images": "skimage", "video": "av"}
@@ -57,10 +57,10 @@ def installation() -> str:
     ]
     lines = [
         f"petabatch          {__version__}",
-        f"machine            {platform.node()}, {len(os.sched_getaffinity(0))} cores for this process",
+        f"machine            {platform.node()}, {len(os.sched_getaffinity(0))} cores available",
         f"libraries          {', '.join(map(' '.join, library_versions().items()))}",
         *(f"BLAS               {library}" for library in blas_libraries()),
-        f"optional parts     {', '.join(parts)}",
+        f"extras             {', '.join(parts)}",
     ]
     warning = preset_warning()
     if warning:

@@ -1,10 +1,10 @@
-"""How large a step the dynamics of a code bear, from the weights they start with.
+"""Stability limits of the step size of sparse-coding layers, from the initial weights.
 
 A code layer's drive falls by C A when its activity grows by A; C is dictionary^T dictionary in the usual
-network. With the step k = 1 - exp(-dt / tau) the rest state is stable up to k = 2 / L for the LCA, L the
-largest eigenvalue of C, and up to 2 (1 + beta) / L with the inertia of heavy-ball. L is that of all units at
-once. The units of a sparse code bear more: with a learned dictionary of L = 508 the LCA converged at
-k = 5 / L; below the limit it is sure to. FISTA finds its step as it goes.
+network. With the step size k = 1 - exp(-dt / tau) the fixed point is stable up to k = 2 / L for the LCA, L
+the largest eigenvalue of C, and up to 2 (1 + beta) / L with the momentum of heavy-ball. L is that of all
+units. Sparse codes tolerate larger steps: with a learned dictionary of L = 508 the LCA converged at
+k = 5 / L; below the limit convergence is certain. FISTA adapts its step size.
 """
 
 from __future__ import annotations
@@ -23,32 +23,33 @@ from petabatch.random import stream
 from petabatch.variable import Array, Border
 
 WITHIN_ONE_PERCENT = 10.0
-"""Time constants until the LCA's energy is about 1 % above its minimum: 5 to 24, more for small lambda."""
+"""Time constants until the LCA's energy is about 1 % above its minimum: 5 to 24, more for low thresholds."""
 
 
 @dataclass(frozen=True)
 class StepLimit:
-    """The step of one code layer beside the largest it bears."""
+    """The step size of one code layer and its stability limit."""
 
     layer: str
     curvature: float
-    """L, the largest eigenvalue of what an activity takes from the layer's own drive."""
+    """L, the largest eigenvalue of C."""
     step: float
     """k = 1 - exp(-dt / tau)."""
     largest: float
-    """The step beyond which the layer may diverge."""
+    """The stability limit: beyond it the layer may diverge."""
     steps: int
-    """Steps to within about 1 % of the optimum, a rule of thumb that holds within a factor of three."""
+    """Steps to within about 1 % of the optimum, to a factor of three."""
 
     def __str__(self) -> str:
-        """Return a sentence for `petabatch check`."""
+        """Return the line printed by `petabatch check`."""
         if self.exceeded:
             return (
-                f"{self.layer}: step {self.step:.3g} is above {self.largest:.3g}, where a code with every "
-                "unit active diverges; sparse codes bear more: watch the energy, or raise tau"
+                f"{self.layer}: step size {self.step:.3g} is above {self.largest:.3g}, the stability limit "
+                "with all units active; sparse codes often converge all the same: watch the energy, or raise "
+                "tau"
             )
         return (
-            f"{self.layer}: step {self.step:.3g} of at most {self.largest:.3g}; roughly "
+            f"{self.layer}: step size {self.step:.3g}, stability limit {self.largest:.3g}; roughly "
             f"{self.steps} steps to within 1 % of the optimum"
         )
 
@@ -61,8 +62,8 @@ class StepLimit:
 def step_limits(graph: Graph) -> tuple[StepLimit, ...]:
     """Return the limit of every code layer whose drive depends on its own activity through linear layers.
 
-    Weights are those of step 0; learning changes them, and L with them. Other code layers are held fixed, and
-    an adaptive time scale, a factor on dt, is taken as 1. The cost is that of at most 100 steps of one slice.
+    The weights are those of step 0; learning changes them, and with them L. Other code layers are held fixed,
+    and an adaptive time scale (a factor on dt) is taken as 1. Costs at most 100 steps of one slice.
     """
     layers = graph.network.layers
     codes = {name: layer for name, layer in layers.items() if isinstance(layer, LCA)}
@@ -74,7 +75,7 @@ def step_limits(graph: Graph) -> tuple[StepLimit, ...]:
     for name, layer in codes.items():
         loop = _Loop(graph, state, name)
         largest = curvature(loop, layer.shape)
-        if largest > 0 and not isinstance(layer, MomentumLCA):  # whose rest state is another
+        if largest > 0 and not isinstance(layer, MomentumLCA):  # which has another fixed point
             found.append(_limit(name, layer, graph.network.run.dt, largest))
     return tuple(found)
 
@@ -82,7 +83,7 @@ def step_limits(graph: Graph) -> tuple[StepLimit, ...]:
 def curvature(operator: Callable[[Array], Array | None], shape: tuple[int, ...]) -> float:
     """Return the largest eigenvalue of a symmetric operator on `[1, *shape]`, by power iteration.
 
-    Ends after 100 iterations, or when one adds less than a fraction 1e-4; the estimate comes from below.
+    Stops after 100 iterations, or at a relative increase below 1e-4; the estimate is a lower bound.
     """
     vector: Array = stream(0, "power iteration").normal(size=(1, *shape))
     value = 0.0
@@ -97,7 +98,7 @@ def curvature(operator: Callable[[Array], Array | None], shape: tuple[int, ...])
 
 
 class _Loop:
-    """What an activity of one code layer takes from its own drive, all other layers as they are."""
+    """The operator C: by how much an activity of one code layer lowers its own drive, other layers fixed."""
 
     def __init__(self, graph: Graph, state: State, code: str) -> None:
         self.graph, self.state, self.code = graph, state, code
@@ -108,7 +109,7 @@ class _Loop:
         return None if drive is None else -drive
 
     def _drive(self, post: str, activity: Array, path: tuple[str, ...]) -> Array | None:
-        """Return the change of a layer's input, None where the code does not reach it."""
+        """Return the change of a layer's input, None if it does not depend on the code."""
         total = None
         for edge in self.graph.edges[post]:
             pre = edge.connection.pre
@@ -146,6 +147,6 @@ def _limit(name: str, layer: LCA, dt: float, largest: float) -> StepLimit:
     if isinstance(layer, HeavyBall):
         bound, steps = 2 * (1 + layer.beta) / largest, steps * (1 - layer.beta)
     else:
-        # Without self-interaction the rest state is V = drive, and a unit inhibits itself once more.
+        # Without self-interaction V = drive at the fixed point, and a unit inhibits itself once more.
         bound = 2 / (largest + (not layer.self_interact))
     return StepLimit(name, largest, step, bound, round(steps))

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from petabatch.errors import InputError, ResourceError
-from petabatch.progress import told
+from petabatch.progress import with_progress
 from petabatch.sources.files import open_npy, unreadable
 from petabatch.sources.pixels import largest
 
@@ -35,7 +35,9 @@ def headers(paths: Sequence[str]) -> list[tuple[int, int, int]]:
     shapes: list[tuple[int, int, int]] = []
     wrong: list[InputError] = []
     with ThreadPoolExecutor(_THREADS, "headers") as pool:
-        looks = told(pool.map(_look, paths), len(paths), f"looking at {len(paths):,} image files")
+        looks = with_progress(
+            pool.map(_look, paths), len(paths), f"reading the headers of {len(paths):,} image files"
+        )
         for found in looks:
             if isinstance(found, InputError):
                 wrong.append(found)

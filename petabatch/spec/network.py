@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.spec.duration import Duration
@@ -60,10 +60,9 @@ class Run(Model):
     """On a GPU: let tensor cores make the drive of `kernel = "step"`, which `auto` then takes, and the matrix
     products of `array`. They round factors to 10 bits and add up in float32, and are faster; all else, and
     without this all, is float32."""
-    reduce: Literal["exact", "fast", "overlapped"] = "exact"
-    """How changes of weights are summed over slices. `exact`: in integers, the same bits on any number of
-    ranks. `fast`: in floating point. `overlapped`: exactly, but while the next steps are made, and applied
-    one update late."""
+    reduce: Literal["exact", "overlapped"] = "exact"
+    """How weight changes are summed over slices. `exact`: in integers, so that any number of ranks gives the
+    same bits. `overlapped`: the same sum, overlapped with the next steps and applied one update late."""
     verify: Count | None = None
     """Compare the weights of all ranks every so many updates, and stop when they differ."""
     until: Until | None = None
@@ -80,6 +79,21 @@ class Run(Model):
     """What slices begin with when `batch` is not that of `start_from`. `error`: nothing; it is refused.
     `cycle`: slice i with the state of slice i modulo the old batch. `reset`: slices beyond the old batch as
     at step 0. Weights that all slices share are taken over in any case."""
+
+    @field_validator("reduce", mode="before")
+    @classmethod
+    def _fast_was_removed(cls, reduce: object) -> object:
+        if reduce == "fast":
+            raise PydanticCustomError(
+                "reduce_fast",
+                "this is not one of the choices",
+                {
+                    "expected": "exact or overlapped",
+                    "hint": '"fast" was removed: use "exact", which costs the same and gives the same bits '
+                    "on any number of ranks",
+                },
+            )
+        return reduce
 
     @model_validator(mode="after")
     def _one_length(self) -> Run:

@@ -1,4 +1,4 @@
-"""Writing a file so that it is complete or not there at all."""
+"""Atomic writing of files: each is complete, or not there at all."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from petabatch.storage import FORMAT
 from petabatch.storage.sink import Sink
 
 TEMPORARY = ".tmp"
-"""Ending of the names files have until they are complete."""
+"""Suffix of the names of files that are not yet complete."""
 
 
 @contextmanager
 def new_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Write a new HDF5 file, which appears as `path` when the block ends without an error.
 
-    Yields `(file, check)`; a long writer calls `check` now and then to learn early that the disk is full.
-    Raises StorageError when the file cannot be written; then nothing of it is left, and what was at `path`
-    before is still there.
+    Yields `(file, check)`; long writers call `check` regularly, which raises as soon as the disk is full.
+    Raises StorageError when the file cannot be written; `path` is then left as it was.
     """
     temporary = path.with_name(f".{path.name}{TEMPORARY}")
     try:
@@ -39,7 +38,7 @@ def new_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
 
     try:
         try:
-            # from HDF5 1.10 (2016) on: virtual datasets need it anyway
+            # HDF5 1.10 (2016), which virtual datasets need anyway
             with h5py.File(path.name, "w", driver="fileobj", fileobj=sink, libver=("v110", "v110")) as file:
                 file.attrs["petabatch_format"] = FORMAT
                 yield file, check
@@ -65,30 +64,32 @@ def _finish(descriptor: int, temporary: Path, path: Path, sink: Sink) -> None:
 
 
 def replace(source: Path, target: Path) -> None:
-    """Rename a file over another, durably."""
+    """Atomically and durably replace `target` by `source`."""
     os.replace(source, target)
     sync_directory(target.parent)
 
 
 def sync_directory(directory: Path) -> None:
-    """Make renames within a directory outlast a power failure, where the file system can."""
+    """Make renames within a directory survive a power failure, where the file system supports it."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        with suppress(OSError):  # some network file systems cannot; the rename stands all the same
+        with suppress(
+            OSError
+        ):  # not supported by some network file systems; the rename is valid all the same
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _failure(path: Path, error: OSError, wanted: int) -> StorageError:
+def _failure(path: Path, error: OSError, size: int) -> StorageError:
     try:
         stat = os.statvfs(path.parent)
         free = f"{stat.f_bavail * stat.f_frsize:,} bytes free"
     except OSError:
         free = "free space unknown"
-    size = f"at least {wanted:,} bytes wanted, " if wanted else ""
+    needed = f"at least {size:,} bytes needed, " if size else ""
     return StorageError(
         f"{path}: cannot be written: {error.strerror or error}\n"
-        f"    found:    {size}{free}\n"
-        f"    hint:     what was written before is complete; make room or check the permissions and resume"
+        f"    found:    {needed}{free}\n"
+        f"    hint:     files written before are intact; free disk space or check permissions, then resume"
     )

@@ -1,7 +1,8 @@
-"""Checkpoints: the whole state after a step, from which a run goes on, on any number of ranks.
+"""Checkpoints: the whole state after a step, from which a run resumes on any number of ranks.
 
-Every rank writes one part with its slices (rank 0's also holds what all slices share); then rank 0 writes the
-head, a small file that lists the parts and shows all arrays in global order. Without its head it is nothing.
+Every rank writes one part with its slices (rank 0's also holds the arrays that all slices share); then rank 0
+writes the head, a small file that lists the parts and presents all arrays in global order as virtual
+datasets. A checkpoint without its head is ignored.
 """
 
 from __future__ import annotations
@@ -20,15 +21,14 @@ import numpy as np
 from petabatch.errors import FormatError, StorageError
 from petabatch.storage import FORMAT
 from petabatch.storage.atomic import new_hdf5
-from petabatch.storage.checkpoint_part import Part, show, verify, write_part
+from petabatch.storage.checkpoint_part import Part, link, verify, write_part
 from petabatch.storage.directory import RunDirectory
 
 _HEAD = re.compile(r"step_(\d+)\.h5")
 _FILE = re.compile(r"\.?step_(\d+)[_.].*")
 
-
 Gather = Callable[[Part], Sequence[Part] | None]
-"""Collects the parts of all ranks: on rank 0 the list in the order of ranks, on the others None."""
+"""Gathers the parts of all ranks: a list in rank order on rank 0, None elsewhere."""
 
 
 def save_checkpoint(
@@ -45,11 +45,12 @@ def save_checkpoint(
     gather: Gather = lambda part: [part],
     keep: int = 2,
 ) -> None:
-    """Write the state after `step`; every rank calls this, and it is complete when rank 0 returns.
+    """Write the state after `step`; collective, and complete when rank 0 returns.
 
-    `arrays` maps names as `layers/V1/V` to arrays. Those named in `batched` are `[hi - lo, ...]`; the others
-    are the same on all ranks and rank 0 writes them. `meta` is anything JSON can hold. The `keep` newest
-    complete checkpoints up to `step` survive; older ones go when the new one is complete.
+    `arrays` maps names such as `layers/V1/V` to arrays. Those named in `batched` are `[hi - lo, ...]`; the
+    others are the same on all ranks and are written by rank 0. `meta` can be anything that JSON can hold.
+    The `keep` latest complete checkpoints up to `step` are kept; older ones are removed when the new one is
+    complete.
     Raises StorageError when a file cannot be written.
     """
     part = write_part(directory, step, arrays, set(batched), lo, hi, rank)
@@ -67,14 +68,14 @@ def save_checkpoint(
         file.attrs["arrays"] = json.dumps(list(arrays))
         for name, array in arrays.items():
             if name in batched:
-                show(file, name, array, parts, batch)
+                link(file, name, array, parts, batch)
             else:
                 file[name] = h5py.ExternalLink(parts[0].name, name)
     _retire(directory, step, keep)
 
 
 def latest_checkpoint(directory: RunDirectory) -> Path | None:
-    """Return the head of the newest complete checkpoint, every byte of it verified; None if there is none."""
+    """Return the head of the latest complete checkpoint, fully verified; None if there is none."""
     for step in reversed(checkpoint_steps(directory)):
         head = _head(directory, step)
         try:
@@ -87,15 +88,16 @@ def latest_checkpoint(directory: RunDirectory) -> Path | None:
 
 
 def load_checkpoint(path: Path, lo: int, hi: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return (arrays, meta) of the checkpoint with head `path`, with the slices `lo` to `hi - 1`.
+    """Return (arrays, meta) of the checkpoint with head `path`, restricted to slices `lo` to `hi - 1`.
 
-    Any range will do, whatever ranks wrote the parts; the parts read are verified. Raises StorageError when
-    a part is missing or damaged or the range lies outside the batch, FormatError for other versions.
+    The range is independent of the ranks that wrote the parts; the parts read are verified. Raises
+    StorageError when a part is missing or damaged or the range lies outside the batch, FormatError for other
+    format versions.
     """
     parts, attributes = _read_head(path)
     if not 0 <= lo <= hi <= attributes["batch"]:
         raise StorageError(
-            f"{path}: slices {lo} to {hi - 1} are wanted, but it holds a batch of {attributes['batch']}"
+            f"{path}: slices {lo} to {hi - 1} were requested, but it holds a batch of {attributes['batch']}"
         )
     for index, part in enumerate(parts):
         if index == 0 or (part.lo < hi and lo < part.hi):
@@ -122,7 +124,7 @@ def checkpoint_steps(directory: RunDirectory) -> list[int]:
 
 
 def drop_checkpoints_after(directory: RunDirectory, step: int) -> None:
-    """Remove the checkpoints of later steps than `step`."""
+    """Remove the checkpoints of steps after `step`."""
     _remove(directory, lambda other: other > step)
 
 
@@ -134,18 +136,18 @@ def _read_head(path: Path) -> tuple[list[Part], dict[str, Any]]:
     try:
         with h5py.File(path, "r") as file:
             attributes = dict(file.attrs)
-    except (OSError, RuntimeError, KeyError, ValueError) as error:  # what h5py makes of damaged files
+    except (OSError, RuntimeError, KeyError, ValueError) as error:  # what h5py raises for damaged files
         raise StorageError(f"{path}: this checkpoint cannot be read: {error}") from error
     if attributes.get("kind") != "checkpoint" or attributes.get("petabatch_format") != FORMAT:
         raise FormatError(
-            f"{path}: this is not a checkpoint of format {FORMAT}\n"
+            f"{path}: not a checkpoint of format {FORMAT}\n"
             f"    found:    {attributes.get('kind')} of format {attributes.get('petabatch_format')}"
         )
     return [Part(**part) for part in json.loads(attributes["parts"])], attributes
 
 
 def _retire(directory: RunDirectory, step: int, keep: int) -> None:
-    """Remove all but the `keep` newest complete checkpoints up to `step`, and stray parts."""
+    """Remove all but the `keep` latest complete checkpoints up to `step`, and stray parts."""
     kept: dict[int, set[str]] = {}
     for other in reversed(checkpoint_steps(directory)):
         if other > step or len(kept) == keep:
@@ -164,7 +166,7 @@ def _retire(directory: RunDirectory, step: int, keep: int) -> None:
 def _remove(
     directory: RunDirectory, chosen: Callable[[int], bool], keeping: Collection[str] = frozenset()
 ) -> None:
-    """Remove the files of the chosen steps: heads first, so that no head is left without its parts."""
+    """Remove the files of the chosen steps, heads first, so that no head is left without its parts."""
     names = [name for name in os.listdir(directory.checkpoints) if name not in keeping]
     for name in sorted(names, key=lambda name: _HEAD.fullmatch(name) is None):
         match = _FILE.fullmatch(name)

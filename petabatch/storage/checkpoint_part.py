@@ -1,4 +1,4 @@
-"""One rank's part of a checkpoint: writing it, showing it, and telling whether it is whole."""
+"""One rank's part of a checkpoint: writing, verification, and its place in the head."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from petabatch.storage.directory import RunDirectory
 
 @dataclass(frozen=True)
 class Part:
-    """The file one rank wrote, and how to tell that it is whole."""
+    """The file that one rank wrote, with its size and checksum."""
 
     name: str
     size: int
@@ -41,7 +41,7 @@ def write_part(
 ) -> Part:
     """Write the slices `lo` to `hi - 1` of the arrays named in `batched`, and on rank 0 all others."""
     if missing := batched - set(arrays):
-        raise StorageError(f"there is no array {', '.join(sorted(missing))} to save in a checkpoint")
+        raise StorageError(f"there is no array {', '.join(sorted(missing))} to write to a checkpoint")
     stem = f"step_{step:09d}_rank_{rank:05d}"
     unnamed = directory.checkpoints / f"{stem}.h5"
     with new_hdf5(unnamed) as (file, _):
@@ -51,7 +51,7 @@ def write_part(
                 raise StorageError(f"{name}: holds {len(array)} slices, expected {hi - lo}")
             if name in batched or rank == 0:
                 file.create_dataset(name, data=array)
-    # the checksum in the name keeps a part of an earlier attempt at the same step from being overwritten
+    # the checksum in the name keeps this from overwriting a part of an earlier attempt at the same step
     crc, size = _checksum(unnamed)
     part = Part(f"{stem}_{crc:08x}.h5", size, crc, lo, hi)
     try:
@@ -61,8 +61,8 @@ def write_part(
     return part
 
 
-def show(file: Any, name: str, array: np.ndarray, parts: Sequence[Part], batch: int) -> None:
-    """Show an array of all parts as one, in global order."""
+def link(file: Any, name: str, array: np.ndarray, parts: Sequence[Part], batch: int) -> None:
+    """Create a virtual dataset that joins an array of all parts in global order."""
     shape = (batch, *array.shape[1:])
     if 0 in shape:
         file.create_dataset(name, shape=shape, dtype=array.dtype)
@@ -76,7 +76,7 @@ def show(file: Any, name: str, array: np.ndarray, parts: Sequence[Part], batch: 
 
 
 def verify(head: Path, part: Part) -> None:
-    """Raise StorageError unless every byte of the part is as it was written."""
+    """Raise StorageError unless size and checksum of the part are those recorded in the head."""
     path = head.parent / part.name
     try:
         size = path.stat().st_size

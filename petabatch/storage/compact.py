@@ -1,4 +1,4 @@
-"""Merging old segments into larger ones, so that a long run does not become a crowd of files."""
+"""Compaction: merging of old segments into larger ones, to bound the number of files of a long run."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from petabatch.storage.segment import Segment, Summary, checksum, create_dataset
 from petabatch.variable import Stream
 
 LIMIT = 256
-"""Segments a run has at most."""
+"""Largest number of segments of a run."""
 _FAN = 16
-"""Segments of like size that are merged at a time; each value is copied about log16(flushes) times in all."""
+"""Segments of similar size merged at a time; each value is copied about log16(flushes) times in total."""
 
 
 def compact(directory: RunDirectory, streams: Sequence[Stream], batch: int, limit: int = LIMIT) -> None:
-    """Merge neighbouring segments while there are more than `limit`; rank 0 alone calls this.
+    """Merge neighbouring segments while there are more than `limit`; called on rank 0 only.
 
-    A few at a time, the smallest first, so that no flush waits for a copy of the whole run. The old files
-    stay until an index without them is written. No merged file crosses a checkpoint, so that a run can be
-    resumed from any of them.
+    They are merged a few at a time, smallest first, so that no flush has to copy the whole run. The old files
+    are kept until an index without them is written. No merged file crosses a checkpoint, so that the run can
+    be resumed from any of them.
     """
     barriers = checkpoint_steps(directory)
     for tiered in (True, False):
@@ -50,7 +50,7 @@ def compact(directory: RunDirectory, streams: Sequence[Stream], batch: int, limi
 
 
 def _portions(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Cut rows into neighbours that together have just enough segments to be worth merging."""
+    """Group neighbouring rows that together have just enough segments to be worth merging."""
     portion: list[Row] = []
     for row in rows:
         portion.append(row)

@@ -1,4 +1,4 @@
-"""The directory of one run: where its files are, making a new one, and recognising one."""
+"""The run directory: paths of its files, creation and recognition."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ class RunDirectory:
 
     path: Path
     summaries: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What is known of the segments, which never change, by file name."""
+    """Cached summaries of the segments, which are immutable, by file name."""
 
     @property
     def run_file(self) -> Path:
-        """The one file people open."""
+        """The index, which is the file to open."""
         return self.path / RUN_FILE
 
     @property
     def parts(self) -> Path:
-        """Where the segments are that `run.h5` refers to."""
+        """The directory of the segments to which `run.h5` refers."""
         return self.path / PARTS
 
     @property
     def checkpoints(self) -> Path:
-        """Where the states are from which the run can be resumed."""
+        """The directory of the checkpoints."""
         return self.path / CHECKPOINTS
 
     @property
     def log(self) -> Path:
-        """What the run said."""
+        """The log file."""
         return self.path / LOG
 
     @property
@@ -77,17 +77,17 @@ class RunDirectory:
 
     @property
     def resolved(self) -> Path:
-        """The params with overrides and every default filled in, as JSON: what a resumed run goes by."""
+        """The resolved params, with overrides and defaults, as JSON: what a resumed run uses."""
         return self.path / RESOLVED
 
     @property
     def inputs(self) -> Path:
-        """What the input files were like when the run began, one JSON list on each line."""
+        """Fingerprints of the input files, one JSON list per line; see `storage.inputs`."""
         return self.path / INPUTS
 
     @property
     def data(self) -> Path:
-        """Where the arrays are that the run was given in memory."""
+        """The directory of the arrays that the run was given in memory."""
         return self.path / DATA
 
     @classmethod
@@ -101,12 +101,12 @@ class RunDirectory:
         inputs: str = "",
         arrays: Mapping[str, np.ndarray] | None = None,
     ) -> RunDirectory:
-        """Make a new run directory; `force` replaces an existing one. Rank 0 alone calls this.
+        """Create a new run directory; `force` replaces an existing one. Called on rank 0 only.
 
-        `arrays` are those that the run was given in memory, by the names that `resolved` has for them.
+        `arrays` are those that the run was given in memory, by their names in `resolved`.
 
         Raises RunDirectoryError when `path` exists (without `force`), is not recognisably a run directory
-        (with `force`), or cannot be written. After an error everything is as it was before.
+        (with `force`), or cannot be written. After an error nothing has changed on disk.
         """
         target = Path(path).absolute()
         exists = os.path.lexists(target)
@@ -148,15 +148,13 @@ class RunDirectory:
         """Return the run directory at `path`; raises RunDirectoryError when there is none."""
         target = Path(path).absolute()
         if not target.is_dir():
-            raise RunDirectoryError(f"{target}: there is no run directory here")
+            raise RunDirectoryError(f"{target}: no such run directory")
         if lacking := _lacking(target):
-            raise RunDirectoryError(
-                f"{target}: this is not a run directory: it has no {', no '.join(lacking)}"
-            )
+            raise RunDirectoryError(f"{target}: not a run directory: it has no {', no '.join(lacking)}")
         return cls(target)
 
     def write_inputs(self, text: str) -> None:
-        """Replace what is noted of the input files."""
+        """Replace the fingerprints of the input files."""
         temporary = self.path / f".{INPUTS}.tmp"
         try:
             temporary.write_text(text, encoding="utf-8")
@@ -165,7 +163,7 @@ class RunDirectory:
             raise StorageError(f"{self.inputs}: cannot be written: {error.strerror}") from error
 
     def clean(self) -> None:
-        """Remove what a killed run left unfinished; rank 0 calls this before a resumed run writes."""
+        """Remove unfinished files of a killed run; called on rank 0, before a resumed run writes."""
         for folder in (self.path, self.parts, self.checkpoints):
             for leftover in folder.glob(".*.tmp"):
                 try:
@@ -184,10 +182,11 @@ def _lacking(path: Path) -> list[str]:
 def _may_replace(path: Path, force: bool) -> None:
     if not force:
         raise RunDirectoryError(
-            f"{path}: exists already\n    hint:     resume it, choose another place, or replace it: --force"
+            f"{path}: already exists\n"
+            "    hint:     resume it, choose another directory, or replace it with --force"
         )
     if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and _lacking(path)):
-        raise RunDirectoryError(f"{path}: exists and is not a run directory; it is left alone")
+        raise RunDirectoryError(f"{path}: exists and is not a run directory; not replaced")
     foreign = [
         entry.name for entry in path.iterdir() if entry.name not in _FILES and not _LOGS.fullmatch(entry.name)
     ]
@@ -199,8 +198,8 @@ def _may_replace(path: Path, force: bool) -> None:
     if foreign:
         listed = ", ".join(sorted(foreign)[:5])
         raise RunDirectoryError(
-            f"{path}: holds files that no run wrote, so it is left alone\n    found:    {listed}\n"
-            f"    hint:     move them elsewhere, or choose another place for the run"
+            f"{path}: contains files that no run has written; not replaced\n    found:    {listed}\n"
+            f"    hint:     move them elsewhere, or choose another run directory"
         )
 
 
@@ -209,4 +208,4 @@ def _unwritable(path: Path, error: OSError) -> RunDirectoryError:
     with suppress(OSError):
         stat = os.statvfs(path.parent)
         free = f" ({stat.f_bavail * stat.f_frsize:,} bytes free)"
-    return RunDirectoryError(f"{path}: a run directory cannot be made here: {error.strerror}{free}")
+    return RunDirectoryError(f"{path}: cannot create the run directory: {error.strerror}{free}")

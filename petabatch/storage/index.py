@@ -1,4 +1,4 @@
-"""`run.h5`: a small file of virtual datasets over the segments of all ranks, rewritten at every flush."""
+"""The index `run.h5`: virtual datasets over the segments of all ranks, rewritten at every flush."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from petabatch.variable import Stream
 
 Status = Literal["running", "stopped", "done"]
 Piece = tuple[Segment, tuple[int, ...], tuple[int, ...]]
-"""A segment, and where its values are in the whole: start and count along each axis."""
+"""A segment, and the position of its values in the whole: start and count along each axis."""
 
 
 def write_index(
@@ -33,10 +33,11 @@ def write_index(
     until: int | None = None,
     limit: int = LIMIT,
 ) -> None:
-    """Rewrite `run.h5` over all complete segments (up to step `until`); rank 0 alone calls this.
+    """Rewrite `run.h5` over all complete segments (up to step `until`); called on rank 0 only.
 
-    All ranks must have written their segments before. Segments beyond `limit` are merged first, and the old
-    ones are removed last, so that a kill at any point leaves a `run.h5` whose segments are all there.
+    All ranks must have written their segments before. If there are more than `limit` segments, some are
+    merged first; the old ones are removed last, so that after a kill at any point no segment of `run.h5` is
+    missing.
     Raises StorageError when the segments do not fit together or the file cannot be written.
     """
     if until is None:
@@ -57,18 +58,18 @@ def write_index(
 
 
 def drop_after(directory: RunDirectory, step: int) -> None:
-    """Remove the segments and checkpoints of the steps after `step`, from which the run goes on.
+    """Remove the segments and checkpoints of the steps after `step`, from which the run is resumed.
 
-    Rank 0 alone calls this, after `write_index(..., until=step)` and before any rank writes. A run that goes
-    on from step 0 records that step again, so then every segment goes. Raises StorageError, with nothing
-    removed, when a segment holds steps on both sides.
+    Called on rank 0 only, after `write_index(..., until=step)` and before any rank writes. A run resumed from
+    step 0 records that step again, so every segment is removed. Raises StorageError, with nothing removed,
+    when a segment has steps both before and after `step`.
     """
     segments = all_segments(directory)
     for segment in segments:
         if step > 0 and segment.first <= step < segment.last:
             raise StorageError(
-                f"{directory.parts / segment.name}: this segment goes beyond step {step}, so the run cannot "
-                f"be resumed there\n    hint:     resume from a later checkpoint"
+                f"{directory.parts / segment.name}: this segment extends beyond step {step}, so the run "
+                f"cannot be resumed there\n    hint:     resume from a later checkpoint"
             )
     drop_checkpoints_after(directory, step)
     _remove(directory, [segment for segment in reversed(segments) if segment.first > step or step == 0])
@@ -106,7 +107,7 @@ def _values(rows: Sequence[Row], batch: int) -> Place:
                     yield segment, start, count
                 at += n
 
-        # what HDF5 shows where a segment is missing
+        # what HDF5 returns where a segment is missing
         fill = np.nan if np.issubdtype(stream.dtype, np.floating) else 0
         return _virtual(group, name, stream.dtype, shape, f"{stream.path}/values", pieces(), fill)
 
@@ -140,7 +141,7 @@ def _virtual(
     pieces: Iterator[Piece],
     fill: float,
 ) -> Any:
-    """Create a virtual dataset; h5py's own VirtualLayout does the same in five times the time."""
+    """Create a virtual dataset, five times as fast as h5py's own VirtualLayout."""
     space = h5py.h5s.create_simple(shape)
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     creation.set_fill_value(np.asarray(fill, dtype))

@@ -1,8 +1,8 @@
-"""What a run reads its images and plug-ins from, as it was when the run began: a resumed run compares.
+"""Fingerprints of input files and plug-ins, taken when a run starts and compared when it is resumed.
 
-Of a file its size, its date and a hash of some of its bytes are kept. The hash is of its first and its last
-block and, in files of more than 2 MiB, of up to 62 in between: whoever changes a compressed image, or an
-array by more than a few of its numbers, changes it. Dates alone prove nothing: copies have new ones.
+A fingerprint is a file's size, modification time and a hash of some of its bytes: of its first and last block
+and, in files larger than 2 MiB, of up to 62 blocks in between. Changing a compressed image, or more than a
+few numbers of an array, changes the hash. Modification times alone prove nothing: copies have new ones.
 """
 
 from __future__ import annotations
@@ -17,118 +17,121 @@ from dataclasses import astuple, dataclass
 from petabatch.errors import InputError
 from petabatch.layers import Input
 from petabatch.logs import log
-from petabatch.progress import told
+from petabatch.progress import with_progress
 from petabatch.spec.network import Network
 from petabatch.storage.directory import RunDirectory
 
 _BLOCK = 4096
-"""Bytes of a block that is hashed."""
-_APART = 1 << 20
-"""Bytes between blocks, where there are not too many."""
+"""Bytes per hashed block."""
+_SPACING = 1 << 20
+"""Bytes between blocks, up to `_MOST` blocks."""
 _MOST = 64
-"""Blocks hashed of one file."""
+"""Largest number of blocks hashed per file."""
 _THREADS = 8
-"""Files looked at at a time: on a network file system that is mostly waiting."""
-_NAMED = 5
-"""Files named in a message."""
+"""Files read at a time: on a network file system most of the time is latency."""
+_LISTED = 5
+"""Files listed in a message."""
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a file was like."""
+class Fingerprint:
+    """What identifies the content of a file."""
 
     path: str
     size: int
-    """Bytes; -1 of a file that was not there."""
-    date: int
-    """Time of its last change in ns."""
+    """Bytes; -1 for a missing file."""
+    modified: int
+    """Modification time in ns."""
     digest: str
 
     @property
     def content(self) -> tuple[int, str]:
-        """What must not change."""
+        """The part that must not change: size and hash."""
         return self.size, self.digest
 
 
-def survey(network: Network) -> list[Seen]:
-    """Look at every file that a network reads while it runs, in the order in which they are shown."""
+def fingerprints(network: Network) -> list[Fingerprint]:
+    """Return the fingerprint of every file that a network reads while it runs, in the order shown."""
     sources = [layer.source for layer in network.layers.values() if isinstance(layer, Input)]
     paths = [path for source in sources for path in source.paths()]
     paths += [plugin for plugin in network.plugins if plugin.endswith(".py")]
     with ThreadPoolExecutor(_THREADS, "inputs") as pool:
-        seen = pool.map(_look, paths)
-        return list(told(seen, len(paths), f"noting what {len(paths):,} input files are like"))
+        found = pool.map(_fingerprint, paths)
+        return list(with_progress(found, len(paths), f"fingerprinting {len(paths):,} input files"))
 
 
-def written(files: Iterable[Seen]) -> str:
-    """Return what was seen as text, a file on each line."""
+def serialise(files: Iterable[Fingerprint]) -> str:
+    """Return fingerprints as text, one JSON list per line."""
     return "\n".join(json.dumps(astuple(file)) for file in files)
 
 
-def noted(directory: RunDirectory) -> list[Seen]:
-    """Return what was noted of the input files of a run."""
+def recorded(directory: RunDirectory) -> list[Fingerprint]:
+    """Return the fingerprints recorded when a run started."""
     if not directory.inputs.exists():  # a run of an earlier version
         return []
     lines = directory.inputs.read_text(encoding="utf-8").splitlines()
-    return [Seen(*json.loads(line)) for line in lines]
+    return [Fingerprint(*json.loads(line)) for line in lines]
 
 
 def summary(directory: RunDirectory) -> dict[str, object]:
-    """Return what tells one set of input files from another, in a few words."""
-    files = noted(directory)
+    """Return the number, total size and combined hash of the input files, for the run file."""
+    files = recorded(directory)
     whole = hashlib.sha256(json.dumps([file.content for file in files]).encode()).hexdigest()[:16]
     return {"files": len(files), "bytes": sum(file.size for file in files), "sha256": whole}
 
 
-def compare(directory: RunDirectory, now: Sequence[Seen], changed_input: bool) -> None:
-    """Compare input files with those that the run began with, which `directory` lists.
+def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: bool) -> None:
+    """Compare the input files with the fingerprints recorded when the run started.
 
-    Raises InputError when one has changed, unless `changed_input` says that it may; then the run goes by the
-    new ones from now on. Says so when there are only new dates. A run that noted none is not compared.
+    Raises InputError when one has changed, unless `changed_input` allows it; then the new fingerprints
+    replace the old ones. Logs a warning when only modification times differ. Does nothing for a run without
+    recorded fingerprints.
     """
-    before = noted(directory)
+    before = recorded(directory)
     if not directory.inputs.exists():
         return
     if [file.content for file in before] == [file.content for file in now]:
         pairs = zip(before, now, strict=True)
-        dated = [new.path for old, new in pairs if old.path == new.path and old.date != new.date]
+        dated = [new.path for old, new in pairs if old.path == new.path and old.modified != new.modified]
         if dated:
-            log.warning("input files look the same as when the run began, but are newer: %s", _named(dated))
+            log.warning("input files have new modification times but the same content: %s", _listed(dated))
         return
     found = _differences(before, now)
     if not changed_input:
         raise InputError(
-            f"{directory.path}: the input files are not those the run began with\n    found:    {found}\n"
+            f"{directory.path}: the input files have changed since the run started\n    found:    {found}\n"
             f"    expected: the {len(before):,} files listed in {directory.inputs}\n"
-            f"    hint:     put them back; or go on with what is there now: --changed-input "
-            f"(the run is then no longer what it would have been without a break)"
+            f"    hint:     restore them, or resume with --changed-input (results then differ from those of "
+            "an uninterrupted run)"
         )
-    log.warning("goes on with other input files than before: %s", found)
-    directory.write_inputs(written(now))
+    log.warning("resuming with changed input files: %s", found)
+    directory.write_inputs(serialise(now))
 
 
-def _differences(before: Sequence[Seen], now: Sequence[Seen]) -> str:
+def _differences(before: Sequence[Fingerprint], now: Sequence[Fingerprint]) -> str:
     old, new = ({file.path: file for file in files} for files in (before, now))
     kinds = {
         "changed": [path for path in old if path in new and old[path].content != new[path].content],
-        "gone": [path for path in old if path not in new],
+        "missing": [path for path in old if path not in new],
         "new": [path for path in new if path not in old],
     }
-    parts = [f"{len(paths):,} {kind}: {_named(paths)}" for kind, paths in kinds.items() if paths]
+    parts = [f"{len(paths):,} {kind}: {_listed(paths)}" for kind, paths in kinds.items() if paths]
     return "; ".join(parts) or "the same files in another order"
 
 
-def _named(paths: Sequence[str]) -> str:
-    return ", ".join(paths[:_NAMED]) + (", ..." if len(paths) > _NAMED else "")
+def _listed(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:_LISTED]) + (", ..." if len(paths) > _LISTED else "")
 
 
-def _look(path: str) -> Seen:
+def _fingerprint(path: str) -> Fingerprint:
     try:
         with open(path, "rb", buffering=0) as file:
             about = os.fstat(file.fileno())
-            count = min(_MOST, max(2, about.st_size // _APART))
-            places = sorted({max(0, about.st_size - _BLOCK) * i // (count - 1) for i in range(count)})
-            blocks = [os.pread(file.fileno(), _BLOCK, place) for place in places]
+            count = min(_MOST, max(2, about.st_size // _SPACING))
+            offsets = sorted({max(0, about.st_size - _BLOCK) * i // (count - 1) for i in range(count)})
+            blocks = [os.pread(file.fileno(), _BLOCK, offset) for offset in offsets]
     except OSError:
-        return Seen(path, -1, 0, "")
-    return Seen(path, about.st_size, about.st_mtime_ns, hashlib.sha256(b"".join(blocks)).hexdigest()[:16])
+        return Fingerprint(path, -1, 0, "")
+    return Fingerprint(
+        path, about.st_size, about.st_mtime_ns, hashlib.sha256(b"".join(blocks)).hexdigest()[:16]
+    )

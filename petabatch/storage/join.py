@@ -1,4 +1,4 @@
-"""Joining segments into one file, in memory that does not depend on their number or size."""
+"""Copying of segments into one file, in constant memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from petabatch.storage.segment import Segment
 from petabatch.variable import Stream
 
 _BLOCK = 1 << 22
-"""Bytes held in memory at a time."""
+"""Bytes copied at a time."""
 
 
 def join(
@@ -26,9 +26,9 @@ def join(
     steps: Mapping[Stream, Any],
     check: Callable[[], None],
 ) -> None:
-    """Copy the values and the steps of streams from `rows` into datasets with room for all of them.
+    """Copy the values and steps of all streams in `rows` into datasets of sufficient size.
 
-    `check` is called now and then and raises when the copy is in vain.
+    `check` is called regularly and raises when the target can no longer be written.
     """
     at = dict.fromkeys(values, 0)
     for row in rows:
@@ -56,7 +56,7 @@ def _copy_steps(source: Any, target: Any, at: int) -> None:
 def _copy_chunks(
     stream: Stream, sources: Mapping[Segment, Any], target: Any, at: int, check: Callable[[], None]
 ) -> None:
-    """Copy compressed chunks as they are: one time and one slice each, so that they fit anywhere."""
+    """Copy compressed chunks without decompressing them; each holds one time of one slice."""
     for segment, source in sources.items():
         dataset = source["values"]
         for chunk in dataset.iter_chunks():
@@ -77,7 +77,7 @@ def _copy_blocks(
     length: int,
     check: Callable[[], None],
 ) -> None:
-    """Copy uncompressed values, some times of all slices together so that they are written in one piece."""
+    """Copy contiguous values, several times of all slices at once, so that writes are contiguous."""
     rest = target.shape[1:]
     many = max(1, _BLOCK // max(1, int(np.prod(rest)) * target.dtype.itemsize))
     for start in range(0, length, many):

@@ -1,4 +1,4 @@
-"""The layout of `run.h5`: groups, datasets, coordinates and attributes, whatever holds the values."""
+"""The layout of `run.h5`: groups, datasets, coordinates and attributes, wherever the values are stored."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def lay_out(
 ) -> None:
     """Create all datasets of a run file with their coordinates.
 
-    `values` and `steps` create what grows with time. Every dimension is an HDF5 dimension scale: `batch` in
-    the root group, the others beside the dataset. Streams of one group that were recorded at the same steps
-    share one time coordinate.
+    `values` and `steps` create the datasets that grow with time. Every dimension has an HDF5 dimension scale:
+    `batch` in the root group, the others in the group of the dataset. Streams of one group that were recorded
+    at the same steps share one time coordinate.
     """
     scale = file.create_dataset("batch", data=np.arange(batch))
     scale.make_scale("batch")
@@ -76,7 +76,7 @@ def _coordinate(group: Any, name: str, stream: Stream, axis: int, length: int, s
 
 
 def write_attributes(file: Any, attributes: Mapping[str, object]) -> None:
-    """Write root attributes: texts and numbers as they are, lists and tables as JSON; None is left out."""
+    """Write root attributes: strings and numbers as they are, lists and tables as JSON; None is skipped."""
     for name, value in attributes.items():
         if value is not None:
             plain = isinstance(value, str | int | float)

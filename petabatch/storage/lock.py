@@ -1,4 +1,4 @@
-"""One process at a time works on a run: a lock that the system releases however the process ends."""
+"""The lock on a run directory, released by the operating system however the process ends."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from petabatch.storage.directory import RunDirectory
 
 @contextmanager
 def lock(directory: RunDirectory, rank: int) -> Iterator[None]:
-    """Hold the run while the block runs; rank 0 holds it for all.
+    """Hold the lock on a run while the block runs; rank 0 holds it for all ranks.
 
-    Raises RunDirectoryError when another process does, or the directory cannot be written. File systems
-    without locks let everybody in.
+    Raises RunDirectoryError when another process holds it, or when the directory cannot be written. Has no
+    effect on file systems without locks.
     """
     if rank != 0:
         yield
@@ -26,8 +26,8 @@ def lock(directory: RunDirectory, rank: int) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RunDirectoryError(
-                f"{directory.path}: another process is working on this run\n"
-                "    hint:     wait until it ends, or stop it: it writes a checkpoint"
+                f"{directory.path}: another process is running in this directory\n"
+                "    hint:     wait until it ends, or stop it with Ctrl-C (it then writes a checkpoint)"
             ) from None
         except OSError:
             pass  # no locks on this file system
@@ -40,5 +40,5 @@ def _log(directory: RunDirectory) -> BinaryIO:
     except OSError as error:
         raise RunDirectoryError(
             f"{directory.log}: cannot be written: {error.strerror}\n"
-            "    hint:     a run goes on only where its directory can be written; copy it to such a place"
+            "    hint:     to resume the run, copy its directory to a place where you can write"
         ) from error

@@ -1,4 +1,4 @@
-"""Making one plain file of a run: the same layout as `run.h5`, with the values inside."""
+"""Merging of a run into one self-contained file, with the layout of `run.h5`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from petabatch.variable import Stream
 
 
 def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Path:
-    """Write what `run.h5` of the run directory `folder` shows as one HDF5 file `target`; return its path.
+    """Write the content of a run directory `folder` to one HDF5 file `target`; return its path.
 
-    It has no virtual datasets and needs no other file. Data pass through in pieces, so memory does not depend
-    on the length of the run. Raises RunDirectoryError when `folder` is no run directory, StorageError when
-    `target` exists or cannot be written, or a segment is missing or unreadable.
+    The file has the layout of `run.h5`, no virtual datasets, and needs no other file. Memory use does not
+    depend on the length of the run. Raises RunDirectoryError when `folder` is not a run directory,
+    StorageError when `target` exists or cannot be written, or when a segment is missing or unreadable.
     """
     directory = RunDirectory.open(folder)
     path = Path(target).absolute()
     if os.path.lexists(path):
-        raise StorageError(f"{path}: exists already\n    hint:     choose another name or remove it first")
+        raise StorageError(f"{path}: already exists\n    hint:     choose another name or remove it first")
     streams, attributes = _declared(directory.run_file)
     batch, reached = int(attributes.pop("batch")), int(attributes["steps_reached"])
     rows = [row for row in find_rows(directory, batch)[0] if row.last <= reached]
@@ -56,7 +56,7 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
 
 
 def _declared(run_file: Path) -> tuple[list[Stream], dict[str, Any]]:
-    """Return the streams a run file shows, and its root attributes with the size of the batch as `batch`."""
+    """Return the streams of a run file, and its root attributes, with the size of the batch as `batch`."""
     streams: list[Stream] = []
 
     def visit(path: str, item: Any) -> None:
@@ -78,7 +78,7 @@ def _declared(run_file: Path) -> tuple[list[Stream], dict[str, Any]]:
     try:
         with h5py.File(run_file, "r") as file:
             if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") != FORMAT:
-                raise FormatError(f"{run_file}: this is not a run file of format {FORMAT}")
+                raise FormatError(f"{run_file}: not a run file of format {FORMAT}")
             file.visititems(visit)
             return streams, {**file.attrs, "batch": len(file["batch"])}
     except OSError as error:

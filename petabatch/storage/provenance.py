@@ -1,4 +1,4 @@
-"""Where a run file comes from: everything needed to understand it, and to make it again."""
+"""Provenance of a run: everything needed to understand and to reproduce it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def collect(
 ) -> dict[str, object]:
     """Return the root attributes of a run file.
 
-    `params_text` is the params file as given, `params` the same with every default filled in, ready for JSON.
-    `hosts` and `devices` have one entry for each rank. `started` (UTC, ISO 8601) is that of the first start
-    if the run is resumed; by default it is now.
+    `params_text` is the params file as given, `params` the same with all defaults, ready for JSON. `hosts`
+    and `devices` have one entry per rank. `started` (UTC, ISO 8601) is when a resumed run was first started;
+    it defaults to now.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return {
@@ -68,7 +68,7 @@ def collect(
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of Python, HDF5 and the installed packages that shape results."""
+    """Return the versions of Python, HDF5 and the installed packages that can affect results."""
     from h5py.version import hdf5_version
 
     versions = {"python": platform.python_version(), "hdf5": hdf5_version}
@@ -81,7 +81,7 @@ def library_versions() -> dict[str, str]:
 
 
 def blas_libraries() -> list[str]:
-    """Return each BLAS this process has loaded, its version, and the kernels it chose here."""
+    """Return name, version and CPU kernels of each BLAS library loaded by this process."""
     loaded = (entry for entry in threadpool_info() if entry["user_api"] == "blas")
     return sorted(
         f"{entry['internal_api']} {entry['version']} {entry.get('architecture', 'unknown kernels')}"
@@ -90,9 +90,9 @@ def blas_libraries() -> list[str]:
 
 
 def other_software(run_file: Path, now: Mapping[str, Any]) -> list[str]:
-    """Return which libraries that may round differently a run was written with, as `numpy 2.1, now 2.2`.
+    """Return the software that differs from that of the run file, such as `numpy 2.1, now 2.2`.
 
-    `now` are the attributes that the next index will have.
+    `now` are the attributes of the next index.
     """
     if not run_file.exists():
         return []
@@ -101,7 +101,7 @@ def other_software(run_file: Path, now: Mapping[str, Any]) -> list[str]:
         before["petabatch_version"] = file.attrs["petabatch_version"]
     old, new = (_software(attributes) for attributes in (before, now))
     return [
-        f"{name} {old.get(name, 'not there')}, now {new.get(name, 'not there')}"
+        f"{name} {old.get(name, 'missing')}, now {new.get(name, 'missing')}"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
@@ -113,15 +113,15 @@ def _software(attributes: Mapping[str, Any]) -> dict[str, str]:
 
 
 def preset_warning() -> str | None:
-    """Return what a preset kind of processor does to the BLAS; None when there is no preset."""
+    """Return a warning when OPENBLAS_CORETYPE overrides the choice of BLAS kernels, else None."""
     preset = os.environ.get("OPENBLAS_CORETYPE")
     if not preset:
         return None
-    return f"OPENBLAS_CORETYPE={preset} is set: it may halve the speed of sgemm; unset it to compare speeds"
+    return f"OPENBLAS_CORETYPE={preset} is set, which may halve the speed of sgemm; unset it for benchmarks"
 
 
 def git_hash(folder: Path) -> str | None:
-    """Return the commit of the checkout `folder` belongs to, with `+` if it was changed since; else None."""
+    """Return the commit of the checkout that contains `folder`, with `+` if modified; None without one."""
 
     def git(*arguments: str) -> str | None:
         try:
@@ -136,7 +136,7 @@ def git_hash(folder: Path) -> str | None:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    # an installed package may lie inside some other checkout, which says nothing about it
+    # an installed package may lie inside an unrelated checkout
     if not git("ls-files", "--", "."):
         return None
     commit = git("rev-parse", "HEAD")

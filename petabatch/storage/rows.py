@@ -1,4 +1,4 @@
-"""Which segments make up a run: rows of files that together hold all slices over a range of steps."""
+"""Rows of segments: files that together hold all slices over a range of steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from petabatch.variable import Stream
 
 @dataclass(frozen=True)
 class Row:
-    """The segments over the steps `first` to `last`, in the order of their slices."""
+    """The segments of the steps `first` to `last`, in the order of their slices."""
 
     first: int
     last: int
@@ -49,7 +49,7 @@ class Row:
 
 
 def all_segments(directory: RunDirectory) -> list[Segment]:
-    """Return every segment in `parts/`, in the order of time."""
+    """Return every segment in `parts/`, in chronological order."""
     found = (Segment.parse(entry.name) for entry in directory.parts.iterdir())
     return sorted(segment for segment in found if segment is not None)
 
@@ -57,8 +57,7 @@ def all_segments(directory: RunDirectory) -> list[Segment]:
 def find_rows(directory: RunDirectory, batch: int) -> tuple[list[Row], list[Segment]]:
     """Return (rows, superseded): the complete rows of a run in order, and segments merged into others.
 
-    Rows at the end that some rank has not finished are left out. Raises StorageError when a segment in
-    between is missing.
+    Incomplete rows at the end are left out. Raises StorageError when a segment in between is missing.
     """
     segments = all_segments(directory)
     merged = [segment for segment in segments if segment.merged]
@@ -73,13 +72,11 @@ def find_rows(directory: RunDirectory, batch: int) -> tuple[list[Row], list[Segm
         spans.pop()
     for (first, last), row in spans:
         if not _tiles(row, batch):
-            raise StorageError(
-                f"{directory.parts}: a rank's segment of the steps {first} to {last} is missing"
-            )
+            raise StorageError(f"{directory.parts}: a rank's segment of steps {first} to {last} is missing")
     for ((_, last), _), ((first, _), _) in pairwise(spans):
         if first != last + 1:
             raise StorageError(
-                f"{directory.parts}: the segments do not follow one another: one ends at step {last}, "
+                f"{directory.parts}: the segments are not contiguous: one ends at step {last}, "
                 f"the next starts at step {first}"
             )
     return [Row(*span, row, _summaries(directory, row)) for span, row in spans], superseded
@@ -94,7 +91,7 @@ def _summaries(directory: RunDirectory, row: Sequence[Segment]) -> tuple[Summary
 
 
 def _tiles(row: Sequence[Segment], batch: int) -> bool:
-    """Say whether the segments cover every slice of the batch once."""
+    """Say whether the segments cover every slice of the batch exactly once."""
     if len(row) == 1 and row[0].merged:
         return True
     ends = [0, *(segment.hi for segment in row)]

@@ -1,4 +1,4 @@
-"""Segments: what one rank recorded between two flushes, as one immutable file in `parts/`."""
+"""Segments: immutable files in `parts/`, each with what one rank recorded between two flushes."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
 _CHUNKED = 4096
-"""Bytes at one time (of one slice) from which an array is compressed."""
+"""Bytes per time (and slice) from which an array is chunked and compressed."""
 _CHUNK_LIMIT = 1 << 24
 """Bytes of the largest chunk."""
 
 
 @dataclass(frozen=True, order=True)
 class Segment:
-    """A file of `parts/`, as its name describes it."""
+    """A file of `parts/`, as described by its name."""
 
     first: int
     last: int
@@ -42,7 +42,7 @@ class Segment:
 
     @property
     def merged(self) -> bool:
-        """True when the file holds what all ranks recorded."""
+        """True when the file holds the recordings of all ranks."""
         return self.hi < 0
 
     @property
@@ -53,14 +53,14 @@ class Segment:
 
     @classmethod
     def parse(cls, name: str) -> Segment | None:
-        """Return the segment with this file name; None when it is no segment's."""
+        """Return the segment with this file name; None for other files."""
         match = _NAME.fullmatch(name)
         return cls(*(int(part) for part in match.groups() if part is not None)) if match else None
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a segment holds, without its data."""
+    """The content of a segment, without its data."""
 
     flushes: int
     """Flushes merged into the file."""
@@ -80,9 +80,9 @@ def write_segment(
     """Write what `rank` recorded in steps `first_step` to `last_step` of slices `lo` to `hi - 1`.
 
     Both steps are included, and the next segment starts at `last_step + 1`. Every rank with slices writes a
-    segment at every flush, even if there is nothing in it; a rank without slices writes one (and gets a path
-    back) only if it is rank 0. Streams without a batch axis are the same on all ranks, so rank 0 writes them.
-    Raises StorageError when a record does not fit its stream or the file cannot be written.
+    segment at every flush, even an empty one; a rank without slices writes one only if it is rank 0, and
+    otherwise returns None. Streams without a batch axis are the same on all ranks and are written by rank 0.
+    Raises StorageError when a record does not match its stream or the file cannot be written.
     """
     if lo == hi and rank != 0:
         return None
@@ -105,7 +105,7 @@ def write_segment(
 def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]) -> Any:
     """Create the dataset of a stream: chunks of one slice at one time, or contiguous where that is small.
 
-    All datasets of a stream have the same chunks and filters, so that they can be joined without unpacking.
+    All datasets of a stream have the same chunks and filters, so they can be joined without decompression.
     """
     lead = 2 if stream.batched else 1
     rest = list(stream.shape[lead - 1 :])
@@ -115,7 +115,7 @@ def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]
     for axis in range(len(rest)):
         while int(np.prod(rest)) * size > _CHUNK_LIMIT and rest[axis] > 1:
             rest[axis] = -(-rest[axis] // 2)
-    # a code is mostly zeros: a byte shuffle makes it larger and slower, and a higher level gains little
+    # codes are mostly zeros: a byte shuffle makes them larger and slower, a higher level gains little
     filters = {"compression_opts": 1} if stream.sparse else {"compression_opts": 4, "shuffle": True}
     chunks = (*(1,) * lead, *rest)
     return group.create_dataset(
@@ -134,11 +134,11 @@ def describe(file: Any, segment: Segment, summary: Summary) -> None:
 
 
 def read_summary(path: Path) -> Summary:
-    """Return what a segment holds; raises StorageError, or FormatError when it is not a segment."""
+    """Return the summary of a segment; raises StorageError, or FormatError when it is not a segment."""
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("petabatch_format") != FORMAT or file.attrs.get("kind") != "segment":
-                raise FormatError(f"{path}: this is not a segment of format {FORMAT}")
+                raise FormatError(f"{path}: not a segment of format {FORMAT}")
             times = {name: (n, crc) for name, (n, crc) in json.loads(file.attrs["times"]).items()}
             return Summary(int(file.attrs["flushes"]), times)
     except (OSError, KeyError) as error:

@@ -1,16 +1,16 @@
-"""A file object under HDF5 that never fails.
+"""A file object for HDF5 whose writes never fail.
 
-HDF5 cannot close a file whose write failed, and brings the process down with it at exit. So it is given an
-object that takes every write: when the real file takes no more, the error is kept for the caller and small
-blocks (HDF5's own bookkeeping, which it may read back) are remembered until the file is closed.
+HDF5 cannot close a file after a failed write, and crashes the process at exit. It is therefore given an
+object that accepts every write: once the real file cannot be written, the error is kept for the caller, and
+small blocks (HDF5's own metadata, which it may read back) are held in memory until the file is closed.
 """
 
 from __future__ import annotations
 
 import os
 
-_BOOKKEEPING = 1 << 20
-"""Bytes of the largest block remembered after a failure; larger ones are array data and are not read back."""
+_METADATA = 1 << 20
+"""Bytes of the largest block kept after a failure; larger ones are array data and are not read back."""
 
 
 class Sink:
@@ -18,41 +18,43 @@ class Sink:
 
     def __init__(self, descriptor: int) -> None:
         self.error: BaseException | None = None
-        """What the first failed write raised."""
+        """The exception of the first failed write."""
         self.size = 0
-        """Bytes the file has, or would have had."""
+        """Length in bytes, including writes that failed."""
         self._descriptor = descriptor
         self._at = 0
         self._lost: list[tuple[int, bytes]] = []
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move to `offset` from the start, the present place or the end; return the place."""
+        """Move to `offset` from the start, the current position or the end; return the new position."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self.size}[whence]
         self._at = base + offset
         return self._at
 
     def tell(self) -> int:
-        """Return the present place."""
+        """Return the current position."""
         return self._at
 
     def write(self, block: memoryview) -> int:
-        """Write a whole block at the present place; keep the error if that fails."""
+        """Write a whole block at the current position; keep the error if that fails."""
         length = len(block)
         if self.error is None:
             try:
                 done = 0
                 while done < length:
                     done += os.pwrite(self._descriptor, block[done:], self._at + done)
-            except BaseException as error:  # an interrupt as well must not reach HDF5 in mid-write
+            except (
+                BaseException
+            ) as error:  # including KeyboardInterrupt, which must not reach HDF5 in the middle of a write
                 self.error = error
-        if self.error is not None and length <= _BOOKKEEPING:
+        if self.error is not None and length <= _METADATA:
             self._lost.append((self._at, bytes(block)))
         self._at += length
         self.size = max(self.size, self._at)
         return length
 
     def readinto(self, block: memoryview) -> int:
-        """Fill `block` from the present place with what was written there; zeros where nothing was."""
+        """Fill `block` from the current position; zeros where nothing was written."""
         length = len(block)
         try:
             done = os.preadv(self._descriptor, [block], self._at)
@@ -77,4 +79,4 @@ class Sink:
         return size
 
     def flush(self) -> None:
-        """Do nothing: nothing is buffered."""
+        """Do nothing, since nothing is buffered."""

@@ -22,9 +22,8 @@ from support.dead_features import DEAD, FRESH, network
 from support.networks import collect, images, lca_network, simulate
 
 
-@pytest.mark.parametrize("reduce", ["exact", "fast"])
-def test_usage_counts_active_units_of_each_feature_over_positions_and_slices(reduce: Any) -> None:
-    done = in_memory.run(network(None, reduce=reduce), [20, 40, 60, 80])
+def test_usage_counts_active_units_of_each_feature_over_positions_and_slices() -> None:
+    done = in_memory.run(network(None), [20, 40, 60, 80])
     expected = (done.states["layers/V1/A"] != 0).sum(axis=(1, 2, 3))
     np.testing.assert_array_equal(done.recorded["connections/dictionary/usage"][1:], expected)
     assert not expected[:, DEAD].any()

@@ -1,4 +1,4 @@
-"""Sums between GPUs: the bits of the CPU's by NCCL and through the hosts, and which way is taken why."""
+"""Sums between GPUs: the same bits as on the CPU, by NCCL and by MPI, and the choice between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from petabatch.network.plan import schedule
 from petabatch.parallel import gpu_sums
 from petabatch.parallel.comm import Serial, share
 from petabatch.parallel.gpu_sums import SideStreamSum
-from petabatch.parallel.reduce import ExactSum, fast_sums
+from petabatch.parallel.reduce import ExactSum
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
 from support.gpu_runs import MISSING, network, window
 from support.networks import collect
@@ -75,31 +75,16 @@ def test_sums_between_gpus_have_the_bits_of_the_cpu(
 
 
 @pytest.mark.parametrize("library", [Nccl(), None])
-def test_fast_sums_between_gpus_agree_with_exact_ones(library: Nccl | None) -> None:
-    def work(comm: Thread) -> dict[str, np.ndarray]:
-        device = gpus(library)(comm)
-        device.enter()
-        parts, first = given(comm, 3, "f8")
-        return fast_sums(parts, gpu_sums.between(device, comm, True), first)
-
-    expected = exact_sum(changes(SLICES, 3, 20, "f8"))
-    for found in on_threads(3, work):
-        np.testing.assert_allclose(found["d"], expected, rtol=0, atol=1e-12 * np.abs(expected).max())
-
-
-@pytest.mark.parametrize("library", [Nccl(), None])
-@pytest.mark.parametrize("how", ["exact", "fast"])
-def test_all_ranks_hear_of_the_first_slice_that_is_not_finite(library: Nccl | None, how: str) -> None:
+def test_all_ranks_hear_of_the_first_slice_that_is_not_finite(library: Nccl | None) -> None:
     def work(comm: Thread) -> str:
         device = gpus(library)(comm)
         device.enter()
         parts, first = given(comm, 3, "f4")
         if comm.rank == 1:
             parts["e"][1, 0, 0, 2] = np.nan
-        sums = gpu_sums.between(device, comm, True)
-        exact = ExactSum(parts, sums, SLICES, first) if how == "exact" else None
+        pending = ExactSum(parts, gpu_sums.between(device, comm, True), SLICES, first)
         with pytest.raises(NonFiniteError) as error:
-            exact.wait() if exact is not None else fast_sums(parts, sums, first)
+            pending.wait()
         return str(error.value)
 
     assert on_threads(3, work) == ["e: not finite in slice 3"] * 3
@@ -109,10 +94,10 @@ def test_all_ranks_hear_of_the_first_slice_that_is_not_finite(library: Nccl | No
     ("gpu_of", "here", "expected"),
     [
         (gpus(Nccl()), True, "sums between GPUs: NCCL 2.32.3"),
-        (gpus(None), True, "through pinned memory and MPI, since rank 0 has no NCCL (it is not installed)"),
-        (gpus(Nccl(), shared=True), True, "since 3 ranks share the one, and NCCL wants a GPU for each"),
-        (gpus(Nccl(fails=2)), True, "since NCCL cannot begin on rank 2: NCCL_ERROR_SYSTEM_ERROR"),
-        (gpus(Nccl()), False, "since slices of rank 1 take turns on its GPU"),
+        (gpus(None), True, "MPI through pinned host memory, since rank 0 has no NCCL (it is not installed)"),
+        (gpus(Nccl(), shared=True), True, "since 3 ranks share the one, and NCCL needs one GPU per rank"),
+        (gpus(Nccl(fails=2)), True, "since NCCL failed to initialise on rank 2: NCCL_ERROR_SYSTEM_ERROR"),
+        (gpus(Nccl()), False, "since the slices of rank 1 do not all fit on its GPU"),
     ],
 )
 def test_the_way_sums_take_is_said_with_its_reason(
@@ -166,7 +151,6 @@ def test_a_real_nccl_of_one_rank_leaves_the_sums_as_they_are() -> None:
         parts = {"d": device.xp.asarray(values)}
         made = SideStreamSum(device, parts, sums, SLICES, 0) if late else ExactSum(parts, sums, SLICES, 0)
         assert made.wait()["d"].tobytes() == exact_sum(values).tobytes()
-    np.testing.assert_allclose(fast_sums(parts, sums, 0)["d"], exact_sum(values), rtol=1e-5, atol=1e-3)
 
 
 @emulated
@@ -190,6 +174,6 @@ def test_a_run_on_several_gpus_has_the_bits_of_one(library: Nccl | None, reduce:
     assert [theirs for _, theirs in several] == [weights] * 2
     together = np.concatenate([found["layers/V1/A"] for found, _ in several], axis=1)
     assert together.tobytes() == alone["layers/V1/A"].tobytes()
-    # one of them has memory for two of its slices only, so that its changes lie on its host
+    # one of them has memory for only two of its slices, so its weight changes are on the host
     mixed = on_threads(2, lambda comm: work(comm, window(2, wanted) if comm.rank == 1 else None))
     assert [theirs for _, theirs in mixed] == [weights] * 2

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from petabatch.errors import NonFiniteError
 from petabatch.kernels.cpu import exact_sum as integers
 from petabatch.parallel.comm import Pending, Serial, shares
-from petabatch.parallel.reduce import ExactSum, fast_sums
+from petabatch.parallel.reduce import ExactSum
 from support.weight_changes import changes, exact_sum
 
 
@@ -210,8 +210,6 @@ def test_what_is_not_finite_is_named_by_slice_and_connection_on_all_ranks(bad: f
     for one in on_ranks(parts, 3):
         with pytest.raises(NonFiniteError, match="connection e: not finite in slice 7"):
             one.wait()
-    with pytest.raises(NonFiniteError, match="connection e: not finite in slice 7"):
-        fast_sums(parts, Serial(), 0)
 
 
 def test_a_sum_too_large_for_the_precision_is_an_error() -> None:
@@ -230,12 +228,3 @@ def test_a_sum_on_its_way_is_done_only_when_all_ranks_take_part() -> None:
     assert first.test()
     assert second.test()
     assert bits(first.wait()["d"]) == bits(second.wait()["d"])
-
-
-def test_fast_sums_agree_with_exact_sums_to_rounding() -> None:
-    parts = {"connection d": changes(12, 0, 2), "connection e": changes(12, 1, 2, features=4)}
-    fast, exact = fast_sums(parts, Serial(), 0), ExactSum(parts, Serial(), 12, 0).wait()
-    for name, values in parts.items():
-        assert fast[name].shape == exact[name].shape
-        assert fast[name].dtype == np.float32
-        np.testing.assert_allclose(fast[name], exact[name], rtol=0, atol=1e-6 * np.abs(values).sum())

@@ -1,4 +1,4 @@
-"""A rank that hangs ends all ranks in a stated time, with a message that names it; a slow one does not."""
+"""Hang detection: a rank that hangs ends all ranks within a stated time and is named; a slow one does not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from petabatch.parallel.watchdog import Seen
+from petabatch.parallel.watchdog import Monitor
 from petabatch.storage.checkpoint import latest_checkpoint
 from petabatch.storage.directory import RunDirectory
 from support.commands import BIN, Command
@@ -63,7 +63,7 @@ def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int) -> None:
     assert process.returncode != 0
     assert f"rank {rank} is stuck" in errors
     assert f"(process {stopped} on " in errors
-    assert "does not answer: is it stopped" in errors
+    assert "no heartbeat: is the process stopped" in errors
     assert time.monotonic() - began < 20
     while Path(f"/proc/{stopped}").exists() and time.monotonic() - began < 20:
         time.sleep(0.1)
@@ -88,7 +88,7 @@ def test_without_any_settings_a_stopped_rank_or_a_loop_without_end_ends_all_in_s
     assert time.monotonic() - began < 40
     assert looping.returncode != 0
     assert "rank 2 is stuck" in errors
-    assert "it answers, but its steps do not go on (" in errors
+    assert "heartbeats arrive, but its steps make no progress (" in errors
     assert (small.parent / "looping" / "checkpoints" / "step_000000020.h5").exists()
 
 
@@ -113,18 +113,18 @@ class Stalling(ImageArray):
 
         def stalling(number, item):
             if number == 2 and item == 4:
-                ctypes.PyDLL(None).sleep(6)  # no other thread gets on: so does opening a file with h5py
+                ctypes.PyDLL(None).sleep(6)  # blocks every other thread, as opening a file with h5py does
             return read(number, item)
 
         return stalling
 """
 
 
-def test_a_file_system_that_stalls_and_a_job_that_is_suspended_are_survived(small: Path) -> None:
+def test_a_run_survives_a_file_system_that_stalls_and_a_job_that_is_suspended(small: Path) -> None:
     (small.parent / "stalling.py").write_text(STALLING)
     stalling = small.read_text().replace('type = "array"', 'type = "stalling"')
     small.write_text('plugins = ["stalling.py"]\n' + stalling)
-    # four seconds for other work than files; more than a minute to compile for, on a busy machine
+    # four seconds for anything but files; more than a minute for compiling, on a busy machine
     process = launched(small, "-s", "run.displays=40000", "-s", "run.stuck_after=80s")
     wait_for(small.parent / "cut" / "checkpoints" / "step_000000060.h5", process)
     ranks = [process_of(small.parent / "cut" / log) for log in ("log.txt", "log.rank1.txt")]
@@ -146,15 +146,15 @@ def test_how_long_a_rank_may_be_silent_or_make_no_progress_depends_on_what_it_do
     limit = 20.0 * times  # a twentieth is `times` seconds
 
     def given(flags: int, answers: bool, step: float) -> float:
-        """Return after how many seconds a rank is given up that has made steps of that length before."""
-        seen, progress = Seen(limit), 0
+        """Return after how many seconds a rank counts as stuck, when its steps took `step` seconds so far."""
+        monitor, progress = Monitor(limit), 0
         for _ in range(5):
             progress += 1
-            seen.note(step, np.array([progress, works, 1]))
-        seen.note(0.01, np.array([progress, flags, 1]))
+            monitor.note(step, np.array([progress, works, 1]))
+        monitor.note(0.01, np.array([progress, flags, 1]))
         for tenth in range(1000 * times):
-            seen.note(0.1, np.array([progress, flags, 1]) if answers else None)
-            if seen.stuck:
+            monitor.note(0.1, np.array([progress, flags, 1]) if answers else None)
+            if monitor.stuck:
                 return (tenth + 1) / 10
         return float("inf")
 

@@ -46,6 +46,10 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
         [('channel = "inh"', 'channel = "inh"\nstrength = 2\nborder = 1')],
         [("border = 1", "there is no such key")],
     ),
+    "a way to sum that was removed": (
+        [("batch = 3", 'batch = 3\nreduce = "fast"')],
+        [('reduce = "fast"', "hint:     \"fast\" was removed: use \"exact\"")],
+    ),
     "shape too short": ([("shape = [6, 6, 8]", "shape = [6, 6]")], [("shape = [6, 6]", "too short")]),
     "shape too long": ([("shape = [6, 6, 8]", "shape = [6, 6, 8, 1]")], [("shape = [6", "wrong length")]),
     "no length": ([("displays = 6\n", "")], [("[run]", "the length of the run is missing")]),

@@ -217,7 +217,7 @@ def test_parts_that_do_not_cover_the_batch_are_refused(tmp_path: Path) -> None:
     assert latest_checkpoint(directory) is None
 
 
-def test_misuse_is_told(tmp_path: Path) -> None:
+def test_misuse_is_an_error(tmp_path: Path) -> None:
     directory = make(tmp_path)
     with pytest.raises(StorageError, match="no array layers/V2/V"):
         save_checkpoint(directory, 1, state(1), {"layers/V2/V"}, {}, lo=0, hi=B, batch=B)
@@ -225,7 +225,7 @@ def test_misuse_is_told(tmp_path: Path) -> None:
         save_checkpoint(directory, 1, state(1), BATCHED, {}, lo=0, hi=2, batch=2)
     save(directory, 1, state(1))
     head = directory.checkpoints / "step_000000001.h5"
-    with pytest.raises(StorageError, match="slices 0 to 5 are wanted, but it holds a batch of 5"):
+    with pytest.raises(StorageError, match="slices 0 to 5 were requested, but it holds a batch of 5"):
         load_checkpoint(head, 0, B + 1)
     with pytest.raises(FormatError, match="found:    checkpoint part of format 1"):
         load_checkpoint(part_files(directory, 1)[0], 0, 1)

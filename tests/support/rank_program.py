@@ -13,7 +13,7 @@ import numpy as np
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.consistency import assert_identical
 from petabatch.parallel.launch import connect
-from petabatch.parallel.reduce import ExactSum, fast_sums
+from petabatch.parallel.reduce import ExactSum
 
 SLICES = 7
 
@@ -46,8 +46,6 @@ def sums(comm: Comm) -> None:
         comm.any(turn)
     overlapped = background.wait()
     assert_identical(comm, blocking | {f"{name}, overlapped": one for name, one in overlapped.items()})
-    for name, one in fast_sums(parts, comm, first).items():
-        np.testing.assert_allclose(one, blocking[name], rtol=0, atol=1e-5 * np.abs(one).max())
     if comm.rank == 0:
         print(digest(blocking), digest(overlapped))
 
@@ -69,7 +67,7 @@ def collectives(comm: Comm) -> None:
     assert comm.gather(comm.rank) == (list(range(comm.size)) if comm.rank == 0 else None)
     assert comm.any(1 << comm.rank) == (1 << comm.size) - 1
     values = np.array([comm.rank, 1.5])
-    comm.sum(values)
+    comm.start_sum(values).wait()
     assert values.tolist() == [sum(range(comm.size)), 1.5 * comm.size]
     assert comm.local_rank == comm.rank
     assert len(comm.hosts) == comm.size

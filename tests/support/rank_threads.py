@@ -97,9 +97,6 @@ class Thread(Serial):
     def any(self, flags: int) -> int:
         return int(np.bitwise_or.reduce(self._meet("any", flags).given))
 
-    def sum(self, array: np.ndarray) -> None:
-        self._meet("sum", array, _reduce(np.add))
-
     def _start(self, array: np.ndarray, operation: np.ufunc) -> Meeting:
         assert type(array) is np.ndarray, "MPI is given what is on a GPU"
         self._begun += 1

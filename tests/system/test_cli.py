@@ -38,7 +38,7 @@ def test_a_run_leaves_what_the_docs_promise(small: Path, petabatch: Command) -> 
     assert "done: step 60 of 60" in told.stdout
     again = petabatch("resume", "out")
     assert again.returncode == 1
-    assert "this run is done" in again.stderr
+    assert "this run is already done" in again.stderr
 
 
 def test_an_existing_directory_is_kept_unless_forced(small: Path, petabatch: Command) -> None:
@@ -112,7 +112,7 @@ def test_killed_at_twenty_random_moments_it_resumes_with_the_same_bits(
 def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:
     checked = petabatch("check", small, "--explain")
     assert checked.returncode == 0
-    for words in ("level 2    V1 <- + drive(error)", "feedback", "MFLOP", "every 10 steps", "KiB a slice"):
+    for words in ("level 2    V1 <- + drive(error)", "feedback", "MFLOP", "every 10 steps", "KiB per slice"):
         assert words in checked.stdout
     assert "recon -.->" in petabatch("draw", small).stdout
     assert petabatch("draw", small, "-o", "net.svg").returncode == 0
@@ -121,6 +121,11 @@ def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:
         drawing.draw(graph, small.parent / name)
     for name in ("net.svg", "net.png", "net.mmd"):
         assert (small.parent / name).stat().st_size > 100
+    wrong = petabatch("draw", small, "-o", "net.foo")
+    assert wrong.returncode == 1
+    assert wrong.stderr.startswith(
+        "net.foo: unsupported format\n    found:    .foo\n    expected: .mmd, .md, "
+    )
     schema = json.loads(petabatch("schema").stdout)
     references: list[str] = []
 
@@ -186,7 +191,7 @@ def test_an_unwritable_place_is_named(small: Path, petabatch: Command) -> None:
     (small.parent / "file").write_text("")
     failed = petabatch("run", small, "--out", "file/out")
     assert failed.returncode == 1
-    assert "a run directory cannot be made here" in failed.stderr
+    assert "cannot create the run directory" in failed.stderr
 
 
 def test_a_network_that_blows_up_says_where(small: Path, petabatch: Command) -> None:
@@ -254,4 +259,4 @@ def test_a_run_at_work_cannot_be_resumed_beside_itself(small: Path, petabatch: C
     process.terminate()
     assert process.wait(30) == 3
     assert refused.returncode == 1
-    assert "another process is working on this run" in refused.stderr
+    assert "another process is running in this directory" in refused.stderr

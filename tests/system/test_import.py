@@ -14,12 +14,22 @@ def test_importing_petabatch_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_one_process_never_imports_mpi_nor_pictures() -> None:
+def test_in_memory_is_also_found_by_its_former_name() -> None:
+    code = (
+        "import petabatch\n"
+        "from petabatch import memory\n"
+        "assert petabatch.memory is memory is petabatch.in_memory\n"
+        "assert petabatch.memory.run.__module__ == 'petabatch.in_memory'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_one_process_imports_neither_mpi_nor_plotting() -> None:
     code = (
         "import sys\n"
         "from petabatch.connections import Identity\n"
         "from petabatch.layers import Constant, Linear\n"
-        "from petabatch import Network, memory\n"
+        "from petabatch import Network, in_memory\n"
         "from petabatch.spec.network import Run\n"
         "layers = {'a': Constant(shape=(1, 1, 1)), 'b': Linear(shape=(1, 1, 1))}\n"
         "wires = {'c': Identity(pre='a', post='b')}\n"

@@ -93,7 +93,7 @@ def test_an_error_on_one_rank_ends_all_with_its_message(small: Path, petabatch: 
 def test_more_ranks_than_slices_are_refused(small: Path, petabatch: Command) -> None:
     refused = petabatch("run", small, "--out", "out", ranks=4)
     assert refused.returncode != 0
-    assert "4 ranks are more than the batch of 3 slices" in refused.stderr
+    assert "found:    4 ranks, 3 slices" in refused.stderr
     assert not (small.parent / "out").exists()
 
 

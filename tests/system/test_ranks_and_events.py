@@ -40,7 +40,7 @@ def test_one_flipped_bit_on_one_rank_is_caught_at_the_next_check(small: Path, pe
     small.write_text('plugins = ["flipping.py"]\n' + text)
     failed = petabatch("run", small, "--out", "out", "-q", "-s", "run.verify=2", ranks=3)
     assert failed.returncode != 0
-    assert "weights of connection dictionary: the ranks hold different bits" in failed.stderr
+    assert "weights of connection dictionary: differs between ranks" in failed.stderr
     assert "on ranks 0, 2" in failed.stderr
     assert "on rank 1" in failed.stderr
     # update 2 is made at step 30, the check is with update 3 at step 40: no checkpoint holds that step

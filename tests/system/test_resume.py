@@ -192,7 +192,7 @@ def test_a_run_does_not_go_on_with_other_images_unless_it_is_told_to(stopped: Pa
     before = sorted(stopped.rglob("*.h5"))
     with pytest.raises(InputError) as caught:
         simulation.resume(stopped, quiet=True)
-    for kind, name in (("changed", "1.npy"), ("gone", "2.npy"), ("new", "7.npy")):
+    for kind, name in (("changed", "1.npy"), ("missing", "2.npy"), ("new", "7.npy")):
         assert f"1 {kind}: {pictures / name}" in str(caught.value)
     assert "--changed-input" in (stopped / "log.txt").read_text()
     assert sorted(stopped.rglob("*.h5")) == before
@@ -208,8 +208,8 @@ def test_another_order_of_the_same_images_is_another_input(stopped: Path) -> Non
         (pictures / f"{old}.npy").rename(pictures / f"{new}.npy")
     with pytest.raises(InputError, match="2 changed"):
         simulation.resume(stopped, quiet=True)
-    listed = [inputs.Seen(name, 1, 0, name) for name in "ab"]
-    RunDirectory(stopped).write_inputs(inputs.written(listed))
+    listed = [inputs.Fingerprint(name, 1, 0, name) for name in "ab"]
+    RunDirectory(stopped).write_inputs(inputs.serialise(listed))
     with pytest.raises(InputError, match="the same files in another order"):
         inputs.compare(RunDirectory(stopped), listed[::-1], False)
 
@@ -219,7 +219,7 @@ def test_a_new_date_alone_is_a_warning(stopped: Path, caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING, "petabatch"), pytest.raises(StoppedEarly):
         simulation.resume(stopped, quiet=True)
     assert [record.message for record in caplog.records] == [
-        f"input files look the same as when the run began, but are newer: {stopped.parent}/pictures/1.npy"
+        f"input files have new modification times but the same content: {stopped.parent}/pictures/1.npy"
     ]
 
 
@@ -227,11 +227,11 @@ def test_a_changed_byte_in_the_middle_of_a_large_file_is_seen_where_a_block_is_r
     file = tmp_path / "large"
     content = np.random.default_rng(0).integers(0, 255, 5 << 20, np.uint8)
     file.write_bytes(content.tobytes())
-    before = inputs._look(str(file))
+    before = inputs._fingerprint(str(file))
     content[(5 << 20) // 4 : (5 << 20) // 2] += 1
     file.write_bytes(content.tobytes())
-    assert inputs._look(str(file)).content != before.content
-    assert inputs._look(str(tmp_path / "gone")).size == -1
+    assert inputs._fingerprint(str(file)).content != before.content
+    assert inputs._fingerprint(str(tmp_path / "gone")).size == -1
 
 
 def test_the_run_file_says_which_input_it_saw(stopped: Path) -> None:

@@ -84,14 +84,16 @@ def test_reset_starts_new_slices_afresh_with_their_own_image_and_keeps_the_weigh
 
 
 def test_another_batch_is_an_error_without_a_rule_for_it(small: Path, first: Path) -> None:
-    with pytest.raises(ParamsError, match=r"(?s)run\.batch: the batch is not that of .*expected: 3.*cycle"):
+    with pytest.raises(
+        ParamsError, match=r"(?s)run\.batch: the batch differs from that of .*expected: 3.*cycle"
+    ):
         go_on(small, "on", "run.batch=4")
     assert not (small.parent / "on").exists()
 
 
 def test_another_network_is_an_error_that_names_the_arrays(small: Path, first: Path) -> None:
     small.write_text(small.read_text().replace(", momentum = 0.5", ""))
-    with pytest.raises(StorageError, match="connections/dictionary/momentum: not here"):
+    with pytest.raises(StorageError, match="connections/dictionary/momentum: missing here"):
         go_on(small, "on")
 
 
@@ -123,5 +125,5 @@ def test_the_rules_mean_the_same_on_any_number_of_ranks(
 
 
 def test_an_origin_that_is_not_there_is_named_with_what_it_could_be(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"nowhere: there is no such run or checkpoint\n.*expected"):
+    with pytest.raises(StorageError, match=r"nowhere: no such run or checkpoint\n.*expected"):
         origin._head(tmp_path / "nowhere")
