@@ -37,9 +37,11 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
     `at` is outside the run.
     """
     wanted = tuple(at)
-    plan = replace(schedule(build(network)), stops=tuple(sorted(set(wanted))))
-    comm = Serial()
-    engine = Engine(plan, comm, threads, choose(network.run, comm))
+    graph, comm = build(network), Serial()
+    device = choose(network.run, comm)
+    limits = device.limits if device is not None else None
+    plan = replace(schedule(graph, limits), stops=tuple(sorted(set(wanted))))
+    engine = Engine(plan, comm, threads, device)
     engine.start()
     found: dict[int, dict[str, np.ndarray]] = {}
     steps: dict[str, list[np.ndarray]] = {}

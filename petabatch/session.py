@@ -28,8 +28,7 @@ class RunSession:
 
     def __init__(self, directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm) -> None:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
-        whole = engine.plan if engine.split is None else engine.split.whole_plan
-        self.streams = [recording.stream for recording in whole.recordings]
+        self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = time.monotonic()
         self.provenance = collect(
@@ -38,7 +37,7 @@ class RunSession:
             seed=loaded.network.run.seed,
             hosts=comm.hosts,
             ranks=comm.size,
-            devices=comm.gather(engine.device) or (),
+            devices=comm.gather(engine.backend.name) or (),
             started=_started(directory),
         )
         self.provenance["inputs"] = summary(directory)
@@ -73,13 +72,10 @@ class RunSession:
     def checkpoint(self) -> None:
         """Save the whole state at the current step; collective."""
         engine, state = self.engine, self.engine.state
-        engine.updates.settle()
         engine.collect()
-        arrays = state.saved()
-        if engine.split is not None:
-            arrays = engine.split.whole(arrays)
-            if engine.split.group.rank > 0:
-                return
+        arrays = engine.features.whole(state.saved())
+        if not engine.features.writes:
+            return
         with engine.blocking_io:
             save_checkpoint(
                 self.directory,
@@ -130,12 +126,11 @@ class RunSession:
     def _flush(self, status: Status) -> None:
         """Write what was recorded: one segment per rank, then the index over them; collective."""
         engine, state = self.engine, self.engine.state
-        rank, split = engine.comm.rank, engine.split
+        rank, features = engine.comm.rank, engine.features
         records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or rank == 0]
-        if split is not None:
-            records = split.records(records)
+        records = list(features.records(records))
         first = self.flushed + 1
-        if first <= engine.step and (split is None or split.group.rank == 0):
+        if first <= engine.step and features.writes:
             with engine.blocking_io:
                 write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step

@@ -10,9 +10,11 @@ from typing import Literal
 
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.engine.engine import Engine
+from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.device import choose
 from petabatch.engine.split import Split
 from petabatch.errors import ParamsError, RunDirectoryError
+from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log, silence, to_file
 from petabatch.network.build import build
 from petabatch.network.plan import Plan, schedule
@@ -47,10 +49,13 @@ def read(file: Path, overrides: Sequence[str] = ()) -> Loaded:
         raise
 
 
-def plan(loaded: Loaded) -> Plan:
-    """Check the network of a params file and derive its plan; errors name the file and line."""
+def plan(loaded: Loaded, limits: Limits | None = None) -> Plan:
+    """Check the network of a params file and derive its plan; errors name the file and line.
+
+    `limits` are those of the GPU that runs it, None where it is not known.
+    """
     try:
-        return schedule(build(loaded.network))
+        return schedule(build(loaded.network), limits)
     except ParamsError as error:
         raise loaded.error(error.problems) from None
 
@@ -129,7 +134,7 @@ def _resume(directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm,
         _initialise(engine, loaded)
     else:
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
-        engine.resume(meta["step"], arrays if engine.split is None else engine.split.part(arrays))
+        engine.resume(meta["step"], engine.features.part(arrays))
     if engine.step >= engine.plan.length:
         raise RunDirectoryError(
             f"{directory.path}: this run is already done: it has reached step {engine.plan.length}"
@@ -159,10 +164,12 @@ def _check_environment(comm: Comm, loaded: Loaded) -> None:
 
 def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
     """Return the engine of this rank, with its slices and its share of the features; collective."""
-    whole, wanted = plan(loaded), loaded.network.parallel
+    plan(loaded)  # its errors come before those of the device
+    device, wanted = choose(loaded.network.run, comm), loaded.network.parallel
+    whole = plan(loaded, device.limits if device is not None else None)
     place = grid(comm, wanted.batch, wanted.features)
-    split = Split(whole, place.features) if wanted.features > 1 else None
-    return Engine(whole, place.batch, threads, choose(loaded.network.run, comm), split)
+    features = Split(whole, place.features) if wanted.features > 1 else AllFeatures(whole)
+    return Engine(whole, place.batch, threads, device, features)
 
 
 def _initialise(engine: Engine, loaded: Loaded) -> None:

@@ -82,13 +82,12 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     batched = {key for key in mine if engine.state.variables[key].per == "slice"}
     lo, hi = min(slices, default=0), max(slices, default=-1) + 1
     arrays, meta = load_checkpoint(head, lo, hi)
-    if engine.split is not None:
-        arrays = engine.split.part(arrays)
+    arrays = dict(engine.features.part(arrays))
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.
     dropped = _OPTIONAL & (here.keys() ^ there.keys())
-    for key in dropped if lazy.goes_on(mine, arrays) else dropped.union(lazy.KEYS):
+    for key in dropped if lazy.continues(mine, arrays) else dropped.union(lazy.KEYS):
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))

@@ -168,7 +168,7 @@ class Engine:
     def _warm_up(self, pool: Executor) -> None:
         """Have the kernels ready before the first step; say so when they are not yet cached on disk."""
         text = "compiling kernels, about ten seconds; only the first run on a machine does"
-        notice = threading.Timer(_PATIENCE, log.info, [text])
+        notice = threading.Timer(PATIENCE, log.info, [text])
         notice.start()
         try:
             pool.submit(self.lanes[0].stepper.warm_up).result()

@@ -35,8 +35,9 @@ class Split:
         self.whole_plan = whole
         self.writes = group.rank == 0
         part = schedule(build(_part(whole.graph.network, self.layers, group)))
-        # What depends on sizes is that of the whole, so that all ranks meet at the same steps.
-        self.plan = replace(part, flush=whole.flush, block=whole.block)
+        # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
+        # same arrays.
+        self.plan = replace(part, flush=whole.flush, block=whole.block, method=whole.method)
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
         self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
         before, after = whole.variables, self.plan.variables

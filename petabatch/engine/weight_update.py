@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.connections import Conv
 from petabatch.learning.decorrelate import decorrelate
 from petabatch.network.graph import Graph
+from petabatch.spec.parts import WeightOwner
 from petabatch.variable import Array
 
 SUMMED = ("product", "counts", "active")
@@ -46,7 +46,7 @@ def change(
 def _revive(
     graph: Graph,
     name: str,
-    conv: Conv,
+    conv: WeightOwner,
     mine: Mapping[str, Array],
     update: int,
     owners: Sequence[int],

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from petabatch import in_memory as memory
-from petabatch.connections import Conv
-from petabatch.layers import LCA
 from petabatch.spec.network import LayerOutput, Network, Output
 from petabatch.spec.schedule import Every
 
@@ -37,18 +35,17 @@ def simulate(net: Network, at: Sequence[int], threads: int | None = None) -> dic
     """
     run = net.run.model_copy(update={"steps": max(net.run.length, *at, 0)})
     net = net.model_copy(update={"run": run})
-    code = net.layers.get("V1")
-    if isinstance(code, LCA) and code.time_scale is not None:
+    if "V1" in net.layers and net.layers["V1"].controller is not None:
         scales = LayerOutput(every=Every(1), variables=("time_scale", "time_scale_max", "energy_before"))
         net = net.model_copy(update={"output": Output(layers={"V1": scales})})
     done = memory.run(net, at, threads)
     found: dict[str, np.ndarray] = {}
     for name, layer in net.layers.items():
-        coded = isinstance(layer, LCA)
+        coded = any(variable.name == "V" for variable in layer.variables())
         found[f"{name}_A" if coded else name] = done.states[f"layers/{name}/A"]
         if coded:
             found[f"{name}_V"] = done.states[f"layers/{name}/V"]
-    owned = [name for name, connection in net.connections.items() if isinstance(connection, Conv)]
+    owned = [name for name, connection in net.connections.items() if connection.owner is not None]
     for number, name in enumerate(owned, start=1):
         suffix = str(number) if len(owned) > 1 else ""
         for array, key in (("W", "weights"), ("prev_dW", "momentum")):

@@ -69,7 +69,7 @@ def step_limits(graph: Graph) -> tuple[StepLimit, ...]:
     codes = {name: layer for name, layer in layers.items() if isinstance(layer, LCA)}
     if not codes:
         return ()
-    state = State(graph, 0, 1)
+    state = State(graph, graph.variables, 0, 1)
     state.start({})
     found = []
     for name, layer in codes.items():
@@ -102,7 +102,7 @@ class _Loop:
 
     def __init__(self, graph: Graph, state: State, code: str) -> None:
         self.graph, self.state, self.code = graph, state, code
-        self.kernels = ArrayKernels(state.xp)
+        self.kernels = ArrayKernels(np)
 
     def __call__(self, activity: Array) -> Array | None:
         drive = self._drive(self.code, activity, ())

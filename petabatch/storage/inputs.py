@@ -15,7 +15,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 
 from petabatch.errors import InputError
-from petabatch.layers import Input
 from petabatch.logs import log
 from petabatch.progress import with_progress
 from petabatch.spec.network import Network
@@ -52,7 +51,7 @@ class Fingerprint:
 
 def fingerprints(network: Network) -> list[Fingerprint]:
     """Return the fingerprint of every file that a network reads while it runs, in the order shown."""
-    sources = [layer.source for layer in network.layers.values() if isinstance(layer, Input)]
+    sources = [layer.images.source for layer in network.layers.values() if layer.images is not None]
     paths = [path for source in sources for path in source.paths()]
     paths += [plugin for plugin in network.plugins if plugin.endswith(".py")]
     with ThreadPoolExecutor(_THREADS, "inputs") as pool:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from petabatch.engine.steppers.base import Binding, Rows, Stepper
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.engine.steppers.dense import DenseStepper
@@ -14,7 +16,7 @@ from petabatch.network.method import StepperName
 
 __all__ = ["Binding", "Rows", "Stepper", "make_stepper"]
 
-_STEPPERS: dict[StepperName, type[Stepper]] = {
+_STEPPERS: dict[StepperName, Callable[[Binding], Stepper]] = {
     "layers": LayerStepper,
     "dense": DenseStepper,
     "lazy": LazyStepper,

@@ -69,7 +69,7 @@ class DenseStepper(Stepper):
         self.weights = loop.weights.reshape(-1, p.features, p.length)
 
     def share(self, rows: Rows) -> None:
-        """Let several threads share the rows of a slice if a step takes much longer than they take to meet."""
+        """Let threads share the rows of a slice if a step takes much longer than they take to meet."""
         if rows.threads > 1 and self.patches.multiply_adds > _SHARED_STEP:
             self.rows = rows
 

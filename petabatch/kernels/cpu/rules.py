@@ -15,6 +15,14 @@ from petabatch.variable import Array
 
 LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT, ACCELERATED = range(5)
 """Rules: of the layers LCA, HeavyBall, MomentumLCA, ISTA and FISTA."""
+RULES = {
+    "leaky": LEAKY,
+    "heavy_ball": HEAVY_BALL,
+    "momentum": MOMENTUM,
+    "gradient": GRADIENT,
+    "accelerated": ACCELERATED,
+}
+"""The rules by name; see `spec.compiled.CompiledRule`."""
 
 FAST = {"nsz", "contract", "reassoc"}
 """What the compiler may assume: enough to use vectors and fused multiply-adds, not that all is finite."""
