@@ -1,4 +1,4 @@
-"""Where the time of a lazy step goes: a step as far as each of its parts, on the state after a run."""
+"""Time of each part of a lazy step, measured by steps up to it on the state after a run."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import statistics
 import time
 
 from petabatch.engine.steppers.lazy import LazyStepper
-from petabatch.kernels.cpu import layout as cpu_layout
-from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
+from petabatch.kernels.cpu.layout import Images, packed, scratch, shape
+from petabatch.kernels.cpu.lazy.layout import LazyModel, features, fill, lazy_scratch
 from petabatch.kernels.cpu.lazy.timing import (
-    ALARMS,
     DRIVE,
     ERROR,
     NOTHING,
     RECONSTRUCTION,
     UPDATE,
+    WAKE_LEVELS,
     part_of_step,
 )
 
@@ -25,7 +25,7 @@ _TICK = 1e-9
 """Seconds that a part takes at least, where the clock sees none."""
 _PARTS = {
     ERROR: "residual",
-    ALARMS: "alarms",
+    WAKE_LEVELS: "wake levels",
     DRIVE: "drive",
     UPDATE: "membrane update",
     RECONSTRUCTION: "reconstruction",
@@ -38,13 +38,13 @@ def lazy_parts(loop: LazyStepper) -> dict[str, float]:
     Steps are made from the slice's state, again and again; it is void after.
     """
     p = loop.patches
-    s, work, bench = cpu_layout.shape(p), cpu_layout.scratch(p), cpu_lazy_layout.bench(p)
-    weights = cpu_lazy_layout.features(p, cpu_layout.packed(loop.weights, p).groups)
-    cpu_lazy_layout.fill(loop.weights[0], p, weights)
+    weights = features(p, packed(loop.weights, p).groups)
+    fill(loop.weights[0], p, weights)
     changed = [*loop.sleep, loop.recon, loop.error]
     kept = [array.copy() for array in changed]
-    ends = (loop.image, loop.factor, loop.recon, loop.error, loop.sleep, weights, loop.cell)
-    numbers = (loop.e, loop.rest, loop.decay_table, max(1, int(loop.age[0])), s, work, bench)
+    images = Images(loop.image, loop.factor, loop.recon, loop.error)
+    model = LazyModel(weights, loop.cell, loop.decay_table, shape(p))
+    age, work, lazy = max(1, int(loop.age[0])), scratch(p), lazy_scratch(p)
 
     def seconds(last: int) -> float:
         for array, before in zip(changed, kept, strict=True):
@@ -52,7 +52,7 @@ def lazy_parts(loop: LazyStepper) -> dict[str, float]:
         for array in weights:
             array.sum()  # in a loop of steps they are in the cache
         begin = time.thread_time()
-        part_of_step(last, *ends, *numbers)
+        part_of_step(last, images, loop.sleep, model, age, work, lazy)
         return time.thread_time() - begin
 
     seconds(NOTHING)  # compiles

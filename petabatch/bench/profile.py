@@ -13,8 +13,8 @@ from petabatch.bench.trial import Trial, run
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.engine.steppers.lazy import LazyStepper
-from petabatch.kernels.cpu import layout as cpu_layout
-from petabatch.kernels.cpu import timing as cpu_timing
+from petabatch.kernels.cpu import timing
+from petabatch.kernels.cpu.layout import Images, packed, scratch, shape
 
 _REPEATS = 7
 _PARTS = {
@@ -82,8 +82,8 @@ def _kernels(trial: Trial, engine: Engine) -> dict[str, float]:
     if loop is None or p is None or not isinstance(lane.fused, DenseStepper):
         return {}
     arrays, step = lane.arrays, engine.step
-    s, work = cpu_layout.shape(p), cpu_layout.scratch(p)
-    weights = cpu_layout.packed(arrays[f"connections/{loop.dictionary}/weights"], p)
+    s, work = shape(p), scratch(p)
+    weights = packed(arrays[f"connections/{loop.dictionary}/weights"], p)
 
     def activity(name: str) -> Any:
         history = arrays[f"layers/{name}/A"]
@@ -91,12 +91,13 @@ def _kernels(trial: Trial, engine: Engine) -> dict[str, float]:
 
     rows = (p.y.fine, p.x.fine * p.channels)
     image, recon = activity(loop.image).reshape(rows), activity(loop.recon).reshape(rows).copy()
+    images = Images(image, np.float32(1), recon, np.zeros((0, 0), np.float32))
     code = np.zeros((p.positions, s.wide), np.float32)
     code[:, : p.features] = activity(loop.code).reshape(p.positions, p.features)
     jobs: dict[str, Callable[[int], None]] = {
-        "residual": lambda n: cpu_timing.subtract(n, image, recon, s, work),
-        "drive": lambda n: cpu_timing.drive(n, weights, s, work),
-        "reconstruction": lambda n: cpu_timing.reconstruct(n, code.reshape(-1), weights, s, work, recon),
+        "residual": lambda n: timing.subtract(n, images, s, work),
+        "drive": lambda n: timing.drive(n, weights, s, work),
+        "reconstruction": lambda n: timing.reconstruct(n, code.reshape(-1), weights, s, work, recon),
     }
     return {name: _best(job) for name, job in jobs.items()}
 

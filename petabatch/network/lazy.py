@@ -1,7 +1,8 @@
 """Which networks evaluate their code lazily, and what a slice remembers for that.
 
-See `kernels/cpu_lazy.py` for the method. It is for the LCA of `layers/lca.py`, with a threshold below which
-units are silent; its state goes on from step to step whatever is observed, so that observing changes no bit.
+See `kernels/cpu/lazy/__init__.py` for the method. It is for the LCA of `layers/lca.py`, with a threshold
+below which units are silent; its state goes on from step to step whatever is observed, so that observing
+changes no bit.
 It begins anew, from V, when weights have changed, or in a run that goes on from one of another kernel or
 device. With `kernel = "auto"`, nobody sleeps while an image is shown at whose start many units are active.
 """
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from petabatch.errors import Problem
-from petabatch.kernels.cpu.lazy.layout import kept_units
+from petabatch.kernels.cpu.lazy.layout import padded_units
 from petabatch.layers import LCA
 from petabatch.network.loop import Loop, find_loop
 from petabatch.spec.parts import Layer
@@ -61,7 +62,7 @@ def variables(graph: Graph) -> dict[str, Variable]:
         f"{NAME}/filtered": Variable("filtered", layers[loop.error].shape, dims, "error, filtered over time"),
         f"{NAME}/history": Variable(
             "history",
-            (kept_units(link.patches),),
+            (padded_units(link.patches),),
             ("unit",),
             "what V has beside the drive of the filtered error",
         ),

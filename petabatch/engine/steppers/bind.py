@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from petabatch.kernels.cpu.controllers import StepControl
-from petabatch.kernels.cpu.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell, Units, cell
+from petabatch.kernels.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell, Units, cell
 from petabatch.kernels.timescale import BASE, Growth
 from petabatch.layers import FISTA, ISTA, LCA, HeavyBall, MomentumLCA
 from petabatch.layers.timescale import BaseTimeScale, KneeTimeScale, LogTimeScale

@@ -16,7 +16,7 @@ from petabatch.engine.steppers.probe_sums import LoopProbes
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout as cpu_layout
 from petabatch.kernels.cpu import step as cpu
-from petabatch.kernels.cpu.gradient import dictionary_gradient, sums
+from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.threads import advance_rows
 from petabatch.layers import FISTA, LCA
 from petabatch.network.loop import Loop, find_loop
@@ -39,7 +39,7 @@ class Workspace:
         """The weights that `dictionary` holds."""
         self.packings = 0
         """How often they have changed."""
-        self.products = sums(p)
+        self.products = gradient_scratch(p)
         self._scratches: list[cpu_layout.Scratch] = []
         self._make = partial(cpu_layout.scratch, p, accelerated)
 
@@ -116,16 +116,16 @@ class DenseStepper:
         """
         workspace, steps, watched = self._workspace(), last - first, self.watch.due(first, last)
         sums = np.zeros((steps, 3))
-        weights = workspace.dictionary if self.patches.shared else cpu_layout.own_patches(self.weights)
-        state = (self.image, self.factor, self.recon, self.error, self.units, weights, self.cell)
+        weights = workspace.dictionary if self.patches.shared else cpu_layout.non_shared_patches(self.weights)
+        images = cpu_layout.Images(self.image, self.factor, self.recon, self.error)
+        state = images, self.units, cpu_layout.Model(weights, self.cell, workspace.shape)
+        record = cpu_layout.StepSums(watched, sums)
         pace_now = pace(self.layer, self.dt, self.state, self.followed)
         if self.rows is None:
-            cpu.advance(*state, pace_now, fresh, workspace.shape, workspace.scratch, steps, watched, sums)
+            cpu.advance(*state, pace_now, fresh, workspace.scratch, record)
         else:
             works = workspace.scratches(self.rows.threads)
-            advance_rows(
-                self.rows.pool, *state, pace_now, fresh, workspace.shape, works, steps, watched, sums
-            )  # fmt: skip
+            advance_rows(self.rows.pool, *state, pace_now, fresh, works, record)
         return sums[:, None]
 
     def sums(self) -> Array:

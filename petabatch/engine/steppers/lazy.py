@@ -11,11 +11,12 @@ from petabatch.engine.steppers.bind import pace
 from petabatch.engine.steppers.dense import DenseStepper, fuse_dense
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.convolution import crop, paste
+from petabatch.kernels.cpu.layout import Images, StepSums
 from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
 from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
 from petabatch.kernels.cpu.lazy import state as cpu_lazy_state
 from petabatch.kernels.cpu.lazy import step as cpu_lazy
-from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows, aim_in_rows
+from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows, choose_direction_in_rows
 from petabatch.network.lazy import AWAKE, MOST_ACTIVE, NAME, lazy_loop
 from petabatch.network.loop import Loop
 from petabatch.network.plan import Plan
@@ -36,7 +37,7 @@ class LazyWorkspace:
     def bench(self, p: Patches, threads: int) -> list[cpu_lazy_layout.LazyScratch]:
         """Return scratch for this thread and others that help it; made once."""
         while len(self.benches) < threads:
-            self.benches.append(cpu_lazy_layout.bench(p))
+            self.benches.append(cpu_lazy_layout.lazy_scratch(p))
         return self.benches[:threads]
 
 
@@ -47,14 +48,13 @@ class LazyStepper(DenseStepper):
         super().__init__(plan, loop, arrays)
         self.age = arrays[f"{NAME}/age"]
         self.filtered = arrays[f"{NAME}/filtered"].reshape(self.error.shape)
-        self.sleep = cpu_lazy_layout.sleep(self.patches, arrays[f"{NAME}/history"].reshape(-1))
+        self.sleep = cpu_lazy_layout.lazy_state(self.patches, arrays[f"{NAME}/history"].reshape(-1))
         speed = pace(self.layer, self.dt, self.state, None)
-        self.e, self.rest = speed.e, speed.rest
-        self.decay_table = cpu_lazy_layout.decay_table(self.e, self.rest)
+        self.decay_table = cpu_lazy_layout.decay_table(speed.e, speed.gain)
         self.most = MOST_ACTIVE if plan.graph.network.run.kernel == "auto" else 1.0
         self.display = plan.graph.network.run.display
         self._known = False
-        """The alarms of this slice are set."""
+        """The wake levels of this slice are set."""
         self._behind = False
         """V is that of a step before."""
 
@@ -77,18 +77,18 @@ class LazyStepper(DenseStepper):
             self._choose()
         if not self.sleeps:
             return super().run(first, last, fresh)
-        workspace, mine, steps = self._workspace(), self._lazy_workspace(), last - first
+        workspace, steps = self._workspace(), last - first
         watched, sums = self.watch.due(first, last), np.zeros((steps, 3))
         team, beyond = self._crew(), -last % self.display
         if steps > 0:
             self._begin(fresh, team)
-        state = (self.image, self.factor, self.recon, self.error, self.units, self.sleep, mine.features)
-        numbers = (self.cell, self.e, self.rest, self.decay_table, int(self.age[0]), workspace.shape)
+        state = (self._images(), self.units, self.sleep, self._model(), int(self.age[0]), beyond)
+        record = StepSums(watched, sums)
         if team is None:
-            scratch = (workspace.scratch, mine.bench(self.patches, 1)[0])
-            age, _ = cpu_lazy.advance_lazily(*state, *numbers, *scratch, steps, beyond, watched, sums)
+            scratch = (workspace.scratch, self._lazy_workspace().bench(self.patches, 1)[0])
+            age, _ = cpu_lazy.advance_lazily(*state, *scratch, record)
         else:
-            age = advance_lazily_in_rows(team, *state, *numbers, steps, beyond, watched, sums)
+            age = advance_lazily_in_rows(team, *state, record)
         if steps > 0:
             self.age[...] = age
             crop(self.sleep.filtered, workspace.shape, self.filtered)
@@ -139,27 +139,26 @@ class LazyStepper(DenseStepper):
             self._take_over(team, anew)
         if anew or fresh or not self._known:
             self._aim(team)
-            self.sleep.in_vain[0], self._known = 0, True
+            self.sleep.wasted[0], self._known = 0, True
 
     def _take_over(self, team: ThreadTeam | None, anew: bool) -> None:
         state = (anew, self.units, self.sleep, self._workspace().shape)
-        self._each_tile(team, lambda tile, _: cpu_lazy_state.take_over(tile, *state))
+        self._each_tile(team, lambda tile, _: cpu_lazy_state.load_units(tile, *state))
 
     def _aim(self, team: ThreadTeam | None) -> None:
         workspace, mine = self._workspace(), self._lazy_workspace()
-        ends = (
-            self.image,
-            self.factor,
-            self.recon,
-            self.cell.signed,
-            self.sleep,
-            mine.features,
-            workspace.shape,
-        )
+        ends = (self._images(), self.sleep, self._model())
         if team is None:
-            cpu_lazy_motion.aim(*ends, workspace.scratch, mine.bench(self.patches, 1)[0])
+            cpu_lazy_motion.choose_direction(*ends, workspace.scratch, mine.bench(self.patches, 1)[0])
         else:
-            aim_in_rows(team, *ends)
+            choose_direction_in_rows(team, *ends)
+
+    def _images(self) -> Images:
+        return Images(self.image, self.factor, self.recon, self.error)
+
+    def _model(self) -> cpu_lazy_layout.LazyModel:
+        features, shape = self._lazy_workspace().features, self._workspace().shape
+        return cpu_lazy_layout.LazyModel(features, self.cell, self.decay_table, shape)
 
     def _crew(self) -> ThreadTeam | None:
         """Return the threads that share this slice, if any do."""
@@ -180,29 +179,26 @@ class LazyStepper(DenseStepper):
         """Have the kernels compiled that `show` and `_begin` call, on nothing."""
         workspace, mine = self._workspace(), self._lazy_workspace()
         nothing, nowhere = workspace.shape._replace(ny=0, height=0), workspace.scratch.strips[:0]
-        nobody = self.sleep._replace(lead=np.zeros(1, "f4"), path=np.zeros(0, "f4"), alarm=np.zeros(0, "f4"))
-        own = (nothing, workspace.scratch._replace(strips=nowhere), mine.bench(self.patches, 1)[0])
+        nobody = self.sleep._replace(
+            progress=np.zeros(1, "f4"), path_length=np.zeros(0, "f4"), wake_level=np.zeros(0, "f4")
+        )
+        own = (workspace.scratch._replace(strips=nowhere), mine.bench(self.patches, 1)[0])
         paste(self.filtered, nothing, nobody.filtered)
-        cpu_lazy_state.take_over(0, False, self.units, nobody, nothing)
-        ends = (self.image, self.factor, self.recon, self.cell.signed, nobody, mine.features)
-        cpu_lazy_motion.aim(*ends, *own)
-        cpu_lazy_state.potentials(0, 0, False, self.units, nobody, mine.features, self.decay_table, *own)
+        cpu_lazy_state.load_units(0, False, self.units, nobody, nothing)
+        model = self._model()._replace(shape=nothing)
+        cpu_lazy_motion.choose_direction(self._images(), nobody, model, *own)
+        cpu_lazy_state.materialise_potentials(0, 0, False, self.units, nobody, model, *own)
 
     def _write_potentials(self, anew: bool = False) -> None:
         workspace, mine, team = self._workspace(), self._lazy_workspace(), self._crew()
         works = [workspace.scratch] if team is None else team.works
-        benches = mine.bench(self.patches, 1) if team is None else team.benches
-        state = (
-            int(self.age[0]),
-            anew,
-            self.units,
-            self.sleep,
-            mine.features,
-            self.decay_table,
-            workspace.shape,
-        )
+        benches = mine.bench(self.patches, 1) if team is None else team.scratches
+        state = (int(self.age[0]), anew, self.units, self.sleep, self._model())
         self._each_tile(
-            team, lambda tile, thread: cpu_lazy_state.potentials(tile, *state, works[thread], benches[thread])
+            team,
+            lambda tile, thread: cpu_lazy_state.materialise_potentials(
+                tile, *state, works[thread], benches[thread]
+            ),
         )
         self._behind = False
 

@@ -1,4 +1,4 @@
-"""What kernels need of a GPU, so that tests can put another machine in its place."""
+"""The protocol of a GPU as kernels see it, so that tests can emulate one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Limits:
     registers: int = 65536
     threads: int = 2048
     reserved: int = 1024
-    """Bytes of shared memory that each block takes beside its own."""
+    """Bytes of shared memory that the system takes for each block."""
 
 
 class Kernel(Protocol):
