@@ -13,7 +13,6 @@ from __future__ import annotations
 import statistics
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import threadpoolctl
@@ -21,11 +20,11 @@ from bench_lca_step import clock, floor, patches
 
 from petabatch.engine.steppers import bind as membrane
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu import layout as cpu_layout
-from petabatch.kernels.cpu import step as cpu
-from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
-from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
-from petabatch.kernels.cpu.lazy import step as cpu_lazy
+from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.lazy import layout as lazy_layout
+from petabatch.kernels.cpu.lazy.bound import choose_direction
+from petabatch.kernels.cpu.lazy.step import advance_lazily
+from petabatch.kernels.cpu.step import advance
 from petabatch.layers import LCA
 from petabatch.sources.photographs import Photographs
 
@@ -45,30 +44,33 @@ class Side:
         self.recon, self.error = np.zeros_like(self.image), np.zeros_like(self.image)
         self.units, self.cell = membrane.units(layer, state), membrane.numbers(layer)
         self.pace = membrane.pace(layer, 1, {}, None)
-        self.s, self.work = cpu_layout.shape(p), cpu_layout.scratch(p)
-        self.dictionary, self.bench = cpu_layout.dictionary(p), cpu_lazy_layout.bench(p)
-        cpu_layout.pack(weights, p, self.dictionary)
-        self.features = cpu_lazy_layout.features(p, self.dictionary.groups)
-        cpu_lazy_layout.fill(weights, p, self.features)
-        self.sleep = cpu_lazy_layout.sleep(p, np.zeros(cpu_lazy_layout.kept_units(p), "f4"))
+        self.s, self.work = layout.shape(p), layout.scratch(p)
+        self.dictionary, self.scratch = layout.dictionary(p), lazy_layout.lazy_scratch(p)
+        layout.pack(weights, p, self.dictionary)
+        self.features = lazy_layout.features(p, self.dictionary.groups)
+        lazy_layout.fill(weights, p, self.features)
+        self.state = lazy_layout.lazy_state(p, np.zeros(lazy_layout.padded_units(p), "f4"))
         self.computed = 0.0
+
+    def images(self) -> layout.Images:
+        """Return the images of the crop."""
+        return layout.Images(self.image, np.float32(1), self.recon, self.error)
 
     def dense(self, steps: int) -> None:
         """Make steps that compute all units."""
-        watched = (np.zeros(steps, bool), np.zeros((steps, 3)))
-        ends = (self.image, np.float32(1), self.recon, self.error, self.units, self.dictionary, self.cell)
-        cpu.advance(*ends, self.pace, True, self.s, self.work, steps, *watched)
+        record = layout.StepSums(np.zeros(steps, bool), np.zeros((steps, 3)))
+        model = layout.Model(self.dictionary, self.cell, self.s)
+        advance(self.images(), self.units, model, self.pace, True, self.work, record)
 
     def lazy(self, steps: int) -> None:
         """Make steps, from nothing, that compute the units which are due."""
-        watched = (np.zeros(steps, bool), np.zeros((steps, 3)))
-        e, rest = self.pace.e, self.pace.rest
-        ends: Any = (self.image, np.float32(1), self.recon, self.error, self.units, self.sleep, self.features)
-        numbers = (self.cell, e, rest, cpu_lazy_layout.decay_table(e, rest), 0, self.s, self.work, self.bench)
-        cpu_lazy_motion.aim(
-            *ends[:3], self.cell.signed, self.sleep, self.features, self.s, self.work, self.bench
+        record = layout.StepSums(np.zeros(steps, bool), np.zeros((steps, 3)))
+        decay, images = lazy_layout.decay_table(self.pace.e, self.pace.gain), self.images()
+        model = lazy_layout.LazyModel(self.features, self.cell, decay, self.s)
+        choose_direction(images, self.state, model, self.work, self.scratch)
+        _, computed = advance_lazily(
+            images, self.units, self.state, model, 0, 0, self.work, self.scratch, record
         )
-        _, computed = cpu_lazy.advance_lazily(*ends, *numbers, steps, 0, *watched)
         self.computed = computed / max(steps, 1) / self.units.A.size
 
 

@@ -21,8 +21,8 @@ import threadpoolctl
 from petabatch import geometry
 from petabatch.engine.steppers import bind as membrane
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu import layout as cpu_layout
-from petabatch.kernels.cpu import step as cpu
+from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.step import advance
 from petabatch.layers import LCA
 
 ROUNDS = 15
@@ -48,19 +48,19 @@ def loop(p: Patches, steps: int, active: float) -> tuple[Callable[[int], None], 
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
     image = rng.standard_normal((p.y.fine, p.x.fine * p.channels)).astype("f4")
     low, high = 0.0, 4.0
-    s, work, packed = cpu_layout.shape(p), cpu_layout.scratch(p), cpu_layout.dictionary(p)
-    cpu_layout.pack(weights, p, packed)
+    s, work, packed = layout.shape(p), layout.scratch(p), layout.dictionary(p)
+    layout.pack(weights, p, packed)
     for _ in range(8):
         threshold = (low + high) / 2
-        state = [np.zeros_like(image), np.zeros_like(image)]
+        images = layout.Images(image, np.float32(1), np.zeros_like(image), np.zeros_like(image))
         code = {name: np.zeros(p.positions * p.features, "f4") for name in ("A", "V")}
         layer = LCA(shape=(p.y.coarse, p.x.coarse, p.features), tau=100, threshold=threshold)
         pace = membrane.pace(layer, 1, {}, None)
-        cells = (*state, membrane.units(layer, code), packed, membrane.numbers(layer), pace)
+        model = layout.Model(packed, membrane.numbers(layer), s)
+        arguments = (images, membrane.units(layer, code), model, pace, True, work)
 
-        def run(n: int, cells: tuple = cells) -> None:
-            nothing = (np.zeros(n, bool), np.zeros((n, 3)))
-            cpu.advance(image, np.float32(1), *cells, True, s, work, n, *nothing)
+        def run(n: int, arguments: tuple = arguments) -> None:
+            advance(*arguments, layout.StepSums(np.zeros(n, bool), np.zeros((n, 3))))
 
         run(steps)
         found = float((code["A"] != 0).mean())

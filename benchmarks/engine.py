@@ -63,7 +63,7 @@ def main() -> None:
          "slice steps/s", "speed-up"],
         rows,
     )  # fmt: skip
-    parts = ["drive", "reconstruction", "membrane update", "residual", "alarms", "steps", "input",
+    parts = ["drive", "reconstruction", "membrane update", "residual", "wake levels", "steps", "input",
              "learning", "other"]  # fmt: skip
     table(
         ["share on one thread", *parts],

@@ -15,8 +15,8 @@ from petabatch.engine.gpu import device as gpu
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cpu.rules import LEAKY, Units, cell
 from petabatch.kernels.cuda.loop import LoopKernels
+from petabatch.kernels.rules import LEAKY, Units, cell
 from petabatch.layers.transfer import Transfer
 
 ROUNDS = 7

@@ -1,115 +1,36 @@
-"""Where the time of a run goes: the parts of a lane by a clock around them, the kernels of a step alone."""
+"""Where the time of a run goes: the clocks of its lanes, and the parts of a step timed by the stepper."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
-
-from petabatch.bench.lazy_parts import lazy_parts
 from petabatch.bench.trial import Trial, run
-from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.dense import DenseStepper
-from petabatch.engine.steppers.lazy import LazyStepper
-from petabatch.kernels.cpu import layout as cpu_layout
-from petabatch.kernels.cpu import timing as cpu_timing
-
-_REPEATS = 7
-_PARTS = {
-    "run": "all",
-    "_show": "input",
-    "_steps": "steps",
-    "_learn": "learning",
-    "record": "probes and output",
-}
-"""Methods of a lane, and what the time in them goes to."""
-
-
-class Clock:
-    """Adds up processor time of the one thread that uses it, by name."""
-
-    def __init__(self) -> None:
-        self.spent: dict[str, float] = {}
-
-    def around(self, name: str, target: object, method: str) -> None:
-        """Count all time in a method of an object to `name`."""
-        inner = getattr(target, method)
-
-        def timed(*arguments: Any) -> None:
-            begin = time.thread_time()
-            inner(*arguments)
-            self.spent[name] = self.spent.get(name, 0.0) + time.thread_time() - begin
-
-        setattr(target, method, timed)
 
 
 def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
     """Return the share of the time on one thread of each part, and the fraction of active units at the end.
 
-    The steps of a compiled loop are divided further: error image, drive and reconstruction are timed by
-    themselves on the state at the end; membrane update and thresholds are what is left. The time of lazy
-    steps is divided in the proportion of the parts of one step from that state.
+    The time of compiled steps is divided further, in the proportion of the parts of one step from the state
+    at the end. Where a kernel cannot be timed alone, as the membrane update of dense steps, it gets what the
+    others leave.
     """
-    engine, clock = trial.engine(1), Clock()
-    for lane in engine.lanes:
-        for method, name in _PARTS.items():
-            clock.around(name, lane, method)
-    clock.around("update", engine.updates, "make")
+    engine = trial.engine(1)
     run(engine)
-    spent = clock.spent
-    whole = spent.pop("all") + spent.get("update", 0.0)
-    spent["learning"] = spent.get("learning", 0.0) + spent.pop("update", 0.0)
-    steps = spent.pop("steps")
-    fused = engine.lanes[0].fused
-    if isinstance(fused, LazyStepper) and fused.sleeps:
-        parts = lazy_parts(fused)
-        found = {name: steps * seconds / sum(parts.values()) for name, seconds in parts.items()}
-    else:
-        found = {name: seconds * trial.slice_steps for name, seconds in _kernels(trial, engine).items()}
-        rest = steps - sum(found.values())
-        # What can't be, when a busy machine disturbed the kernels more than the steps, is not shown.
-        found = {**found, "membrane update": rest} if found and rest > 0 else {"steps": steps}
-    found |= spent
+    spent: dict[str, float] = {}
+    for clock in (engine.clock, *(lane.clock for lane in engine.lanes)):
+        for name, seconds in clock.spent.items():
+            spent[name] = spent.get(name, 0.0) + seconds
+    whole = spent.pop("lane") + engine.clock.spent.get("learning", 0.0)
+    parts = engine.lanes[0].stepper.time_parts()
+    found = _divide(spent.pop("steps"), dict(parts.seconds), parts.rest, trial.slice_steps) | spent
     found["other"] = whole - sum(found.values())
-    return {name: seconds / whole for name, seconds in found.items() if seconds != 0}, trial.active(engine)
+    shares = {name: seconds / whole for name, seconds in found.items() if seconds != 0}
+    return shares, trial.active(engine)
 
 
-def _kernels(trial: Trial, engine: Engine) -> dict[str, float]:
-    """Return the seconds per slice and step of the kernels that can be run alone."""
-    loop, p, lane = trial.loop, trial.patches, engine.lanes[0]
-    if loop is None or p is None or not isinstance(lane.fused, DenseStepper):
-        return {}
-    arrays, step = lane.arrays, engine.step
-    s, work = cpu_layout.shape(p), cpu_layout.scratch(p)
-    weights = cpu_layout.packed(arrays[f"connections/{loop.dictionary}/weights"], p)
-
-    def activity(name: str) -> Any:
-        history = arrays[f"layers/{name}/A"]
-        return history[0, step % history.shape[1]]
-
-    rows = (p.y.fine, p.x.fine * p.channels)
-    image, recon = activity(loop.image).reshape(rows), activity(loop.recon).reshape(rows).copy()
-    code = np.zeros((p.positions, s.wide), np.float32)
-    code[:, : p.features] = activity(loop.code).reshape(p.positions, p.features)
-    jobs: dict[str, Callable[[int], None]] = {
-        "residual": lambda n: cpu_timing.subtract(n, image, recon, s, work),
-        "drive": lambda n: cpu_timing.drive(n, weights, s, work),
-        "reconstruction": lambda n: cpu_timing.reconstruct(n, code.reshape(-1), weights, s, work, recon),
-    }
-    return {name: _best(job) for name, job in jobs.items()}
-
-
-def _best(job: Callable[[int], None]) -> float:
-    """Return the least time of one repetition, in processor time."""
-    job(1)  # compiles
-    once = _clock(job, 1)
-    times = max(1, int(0.01 / max(once, 1e-7)))
-    return min(_clock(job, times) for _ in range(_REPEATS))
-
-
-def _clock(job: Callable[[int], None], times: int) -> float:
-    begin = time.thread_time()
-    job(times)
-    return (time.thread_time() - begin) / times
+def _divide(steps: float, parts: dict[str, float], rest: str, slice_steps: int) -> dict[str, float]:
+    """Divide the seconds of all steps by the seconds of the parts of one; `rest` gets what is left."""
+    if not rest:
+        return {name: steps * seconds / sum(parts.values()) for name, seconds in parts.items()}
+    found = {name: seconds * slice_steps for name, seconds in parts.items()}
+    left = steps - sum(found.values())
+    # On a busy machine kernels may take longer alone than in the steps; then they say nothing.
+    return {**found, rest: left} if left > 0 else {"steps": steps}

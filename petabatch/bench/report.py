@@ -47,6 +47,8 @@ class Report:
     active: float | None
     floor_gflops: float | None
     speeds: list[Speed]
+    method: str
+    """Which stepper was measured, and why it is this one."""
     shares: dict[str, float]
     machine: dict[str, Any]
 
@@ -58,7 +60,7 @@ class Report:
 def bench(network: Network, title: str, threads: Sequence[int], steps: int | None = None) -> Report:
     """Measure a network on each of these numbers of threads, interleaved with the floor.
 
-    Raises ParamsError when the network is invalid.
+    Raises ParamsError when the network is invalid, ResourceError when it asks for a GPU and there is none.
     """
     trial = Trial.of(network, steps)
     p = trial.patches
@@ -76,7 +78,7 @@ def bench(network: Network, title: str, threads: Sequence[int], steps: int | Non
     return Report(
         title, network.run.batch, trial.steps, network.run.display, rounds, active,
         floor.rate(statistics.median(found["floor 1"])) / 1e9 if floor and 1 in threads else None,
-        speeds, shares, machine(),
+        speeds, str(trial.plan.method), shares, machine(),
     )  # fmt: skip
 
 
@@ -117,6 +119,7 @@ def show(report: Report, console: Console) -> None:
         )
     else:
         console.print(f"floor: two dense sgemm per step, {report.floor_gflops:.0f} GFLOP/s on one thread")
+    console.print(f"method: {report.method}")
     parts = sorted(report.shares.items(), key=lambda item: -item[1])
     console.print(
         "time on one thread: " + ", ".join(f"{name} {share:.1%}" for name, share in parts if share >= 5e-4)

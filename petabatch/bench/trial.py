@@ -6,15 +6,19 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from petabatch.engine.engine import Engine
+from petabatch.engine.gpu.device import choose
 from petabatch.geometry import Patches
+from petabatch.kernels.cuda.device import Device
 from petabatch.network.build import build
 from petabatch.network.loop import Loop, find_loop
 from petabatch.network.plan import Plan, multiply_adds, schedule
 from petabatch.parallel.comm import Serial
+from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import Network
 
 _MOST = 2e11
@@ -26,12 +30,15 @@ class Trial:
     """A network cut to a length suitable for measurement."""
 
     plan: Plan
+    device: Device | None = None
+    """The GPU that is measured, None for the CPU."""
 
     @classmethod
     def of(cls, network: Network, steps: int | None = None) -> Trial:
         """Cut a network to `steps` steps, by default one display, or what takes several seconds of it.
 
-        Raises ParamsError when the network is invalid.
+        Raises ParamsError when the network is invalid, ResourceError when it is to run on a GPU and there is
+        none.
         """
         run = network.run
         if steps is None:
@@ -39,7 +46,8 @@ class Trial:
             display = min(run.length, max(run.display, 100))
             steps = min(display, max(10, int(_MOST / each)))
         cut = run.model_copy(update={"steps": steps, "displays": None})
-        return cls(schedule(build(network.model_copy(update={"run": cut}))))
+        graph, device = build(network.model_copy(update={"run": cut})), choose(run, Serial())
+        return cls(schedule(graph, device.limits if device is not None else None), device)
 
     @property
     def steps(self) -> int:
@@ -52,19 +60,20 @@ class Trial:
         return self.steps * self.plan.graph.network.run.batch
 
     @property
-    def loop(self) -> Loop | None:
-        """The sparse-coding loop that compiled kernels can run, if the network has one."""
-        return find_loop(self.plan.graph)
-
-    @property
     def patches(self) -> Patches | None:
-        """The geometry of the loop's dictionary."""
-        link = self.plan.graph.wirings[self.loop.dictionary].link if self.loop else None
-        return link.patches if link else None
+        """The geometry of the sparse-coding loop that is the whole network, None where it is not one."""
+        return None if self._loop is None else self._loop.patches
+
+    @cached_property
+    def _loop(self) -> Loop | None:
+        try:
+            return find_loop(self.plan.graph)
+        except NotSuitable:
+            return None
 
     def engine(self, threads: int) -> Engine:
         """Return an engine at step 0."""
-        engine = Engine(self.plan, Serial(), threads)
+        engine = Engine(self.plan, Serial(), threads, self.device)
         engine.start()
         return engine
 
@@ -74,9 +83,9 @@ class Trial:
 
     def active(self, engine: Engine) -> float | None:
         """Return the fraction of active units of the code after the engine's last step."""
-        if self.loop is None:
+        if self._loop is None:
             return None
-        code = engine.state.arrays[f"layers/{self.loop.code}/A"]
+        code = engine.state.arrays[f"layers/{self._loop.code}/A"]
         return float(np.count_nonzero(code[:, engine.step % code.shape[1]]) / code[:, 0].size)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from petabatch.engine.backend import Backend, Host
+from petabatch.engine.clock import Clock
 from petabatch.engine.features import AllFeatures, Features
 from petabatch.engine.gpu.context import GpuBackend
 from petabatch.engine.images import ImageReader
@@ -63,6 +64,7 @@ class Engine:
         self.updates = Updates(self.plan, comm, self.state)
         self.step = 0
         self.blocking_io = BlockingIO()
+        self.clock = Clock()
         self.warming_up = True
         """It is not known yet how long a block of steps takes, its update, and what is compiled for it."""
         self.readers = {
@@ -162,8 +164,9 @@ class Engine:
                 waiting.append((lane, last))
 
     def _update(self, step: int) -> None:
-        self.updates.make(step)
-        self.backend.weights_changed()
+        with self.clock.measure("learning"):
+            self.updates.make(step)
+            self.backend.weights_changed()
 
     def _warm_up(self, pool: Executor) -> None:
         """Have the kernels ready before the first step; say so when they are not yet cached on disk."""

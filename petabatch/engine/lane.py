@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from petabatch.engine.backend import Backend
+from petabatch.engine.clock import Clock
 from petabatch.engine.control import TimeScaleControl
 from petabatch.engine.early_stop import early_stop
 from petabatch.engine.features import Features
@@ -49,6 +50,7 @@ class Lane:
         self.control = TimeScaleControl(plan, self.observer, arrays, self.stepper.follows)
         self.learning = LaneLearning(plan, self.signals, self.stepper, ctx)
         self.early_stop = early_stop(run, arrays)
+        self.clock = Clock()
 
     @property
     def reached(self) -> int:
@@ -62,15 +64,19 @@ class Lane:
         """
         step = first
         # What overflows is reported by name at the end, not as a warning of numpy's.
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"), self.clock.measure("lane"):
             self.stepper.load_weights()
             while step < last:
-                self.images.show(step + 1)
+                with self.clock.measure("input"):
+                    self.images.show(step + 1)
                 stop = self.plan.next_event(step, last, self.observer.watched)
-                self._advance(step, stop)
+                with self.clock.measure("steps"):
+                    self._advance(step, stop)
                 step = stop
-                self.learning.learn(step)
-                self.observer.record(step)
+                with self.clock.measure("learning"):
+                    self.learning.learn(step)
+                with self.clock.measure("probes and output"):
+                    self.observer.record(step)
             self._check(step)
             if step == self.plan.length:
                 self.stepper.materialise()

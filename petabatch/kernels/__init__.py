@@ -1,4 +1,15 @@
-"""The numerical operations: `array` is the readable reference, `cpu` and `cuda` what profiles asked for."""
+"""The numerical operations, a room for each way to compute them.
+
+    array.py      the patch operators in plain array code: the readable reference, for numpy and CuPy
+    rules.py      the contract of compiled code layers, shared by `cpu` and `cuda`: rules, constants, state
+    timescale.py  fista.py    step control of a slice in plain Python, used by layers and compiled by `cpu`
+    cpu/          numba: dense steps (`step`), lazy steps (`lazy/`), gradient, operators, exact sum
+    cuda/         CUDA: steps of all slices of a lane, on the GPU that `cuda/device.py` describes
+    cache.py      where numba keeps compiled kernels, and when they are stale
+
+To add a rule: number it in `rules.py`, write its function in `cpu/rules.py` and its twin in
+`cuda/common.cuh`. To follow a step: `cpu/step.py`, then `cpu/convolution.py` and `cpu/rules.py`.
+"""
 
 from pathlib import Path
 

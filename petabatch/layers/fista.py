@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
+from petabatch.kernels.fista import BREAK, GROWTH
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Flag, NonNegative, Positive
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array, Variable
-
-GROWTH = 1.05
-"""Factor on the step after each step that was not too large."""
-BREAK = 4.0
-"""A step this many times too large is a break: the image or the weights are new, or all is far off."""
 
 
 class FISTA(Layer):
@@ -29,9 +25,9 @@ class FISTA(Layer):
 
     The step k begins at `step` and grows slowly. Where |drive(x) - drive(x_)| > |x - x_| / k, the step is too
     large for the units at work, or there is a new image or new weights: k is halved; where the drive changed
-    four times as fast, the momentum starts anew (under a changing step it follows Scheinberg, Goldfarb & Bai
+    four times as fast, the momentum restarts (under a changing step it follows Scheinberg, Goldfarb & Bai
     2014). So it needs no bound on the dictionary's eigenvalues, and the few active units of a sparse code may
-    take larger steps than all could.
+    take larger steps than all could. `kernels/fista.py` has this rule for one slice.
     """
 
     graph_safe: ClassVar[bool] = True

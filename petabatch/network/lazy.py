@@ -1,16 +1,17 @@
 """Lazy evaluation: which loops it is for, and what a slice keeps for it.
 
-The method stands in `kernels/cpu/lazy`. It is for a leaky code that is silent below a positive threshold. Its
-state goes on from step to step whatever is observed, so that observing changes no bit. It restarts from V
-when weights have changed, and in a run that goes on from one of another kernel or device. With
-`kernel = "auto"` a slice computes all units while it shows an image at whose start many are active.
+The method is explained in `kernels/cpu/lazy/__init__.py`. It is for a leaky code that is silent below a
+positive threshold. Its state goes on from step to step whatever is observed, so that observing changes no
+bit. It restarts from V when weights have changed, and in a run that goes on from one of another kernel or
+device. With `kernel = "auto"` a slice computes all units while it shows an image at whose start many are
+active.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from petabatch.kernels.cpu.lazy.layout import kept_units
+from petabatch.kernels.cpu.lazy.layout import padded_units
 from petabatch.network.graph import Graph
 from petabatch.network.loop import Loop
 from petabatch.spec.compiled import NotSuitable
@@ -61,7 +62,7 @@ def variables(graph: Graph, loop: Loop) -> dict[str, Variable]:
         f"{NAME}/filtered": Variable("filtered", error, dims, "error, filtered over time"),
         f"{NAME}/history": Variable(
             "history",
-            (kept_units(loop.patches),),
+            (padded_units(loop.patches),),
             ("unit",),
             "what V has beside the drive of the filtered error",
         ),

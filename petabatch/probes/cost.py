@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.spec.compiled import NotSuitable, StepSums
+from petabatch.spec.compiled import NotSuitable, SumWeights
 from petabatch.spec.model import Finite, Model, NonNegative, Positive
 from petabatch.variable import Array
 
@@ -41,12 +41,12 @@ class Cost(Model):
         check_corner(self.norm, self.corner)
         return self
 
-    def from_step_sums(self, error: str, code: str) -> StepSums:
+    def from_step_sums(self, error: str, code: str) -> SumWeights:
         """Return coefficient times the sum as sums of compiled loops; raises NotSuitable."""
         if self.mask is None and self.layer == code:
             return price(self.norm, self.above, self.coefficient)
         if self.mask is None and (self.layer, self.norm) == (error, "squares"):
-            return StepSums(squares=self.coefficient)
+            return SumWeights(squares=self.coefficient)
         raise NotSuitable(f"no step sums up {self.norm} of {self.layer}")
 
     @property
@@ -73,12 +73,12 @@ def cost(activity: Array, norm: Norm, above: float, corner: float | None, xp: An
     return xp.where(size < corner, size * (1 - size / (2 * corner)), corner / 2)
 
 
-def price(norm: Norm, above: float, coefficient: float) -> StepSums:
+def price(norm: Norm, above: float, coefficient: float) -> SumWeights:
     """Return coefficient times the cost of a code as sums of compiled loops; raises NotSuitable."""
     if norm == "l1":
-        return StepSums(sizes=coefficient)
+        return SumWeights(sizes=coefficient)
     if norm == "l0" and above == 0:
-        return StepSums(active=coefficient)
+        return SumWeights(active=coefficient)
     raise NotSuitable(f"no step sums up the cost {norm}")
 
 

@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from petabatch.probes.cost import check_corner, cost, price
 from petabatch.probes.cost import sums as sums
-from petabatch.spec.compiled import NotSuitable, StepSums
+from petabatch.spec.compiled import NotSuitable, SumWeights
 from petabatch.spec.model import Finite, NonNegative, Positive
 from petabatch.spec.parts import Probe, Reading
 from petabatch.variable import Array
@@ -44,11 +44,11 @@ class Energy(Probe):
         """It is a sum over features."""
         return True
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
         """Return the energy of the loop's own error and code."""
         if (self.error, self.code) != (error, code):
             raise NotSuitable("it is the energy of other layers")
-        residual, sparsity = StepSums(squares=0.5), price(self.cost, self.above, self.coefficient)
+        residual, sparsity = SumWeights(squares=0.5), price(self.cost, self.above, self.coefficient)
         return {"total": residual + sparsity, "residual": residual, "sparsity": sparsity}
 
     def layers(self) -> Sequence[str]:

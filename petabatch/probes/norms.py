@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from petabatch.probes.cost import cost, masked, sums
-from petabatch.spec.compiled import NotSuitable, StepSums
+from petabatch.spec.compiled import NotSuitable, SumWeights
 from petabatch.spec.model import NonNegative
 from petabatch.spec.parts import Probe
 from petabatch.variable import Array
@@ -35,11 +35,11 @@ class L2(_LayerProbe):
         """It is a sum over features."""
         return True
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
         """Return it where compiled loops sum it up."""
         if self.mask is not None or self.layer != error:
             raise NotSuitable("no step sums it up")
-        return {"squares": StepSums(squares=1.0)}
+        return {"squares": SumWeights(squares=1.0)}
 
     def quantities(self) -> Mapping[str, str]:
         """Name the sum of squares."""
@@ -61,11 +61,11 @@ class L1(_LayerProbe):
         """It is a sum over features."""
         return True
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
         """Return it where compiled loops sum it up."""
         if self.mask is not None or self.layer != code:
             raise NotSuitable("no step sums it up")
-        return {"sum": StepSums(sizes=1.0)}
+        return {"sum": SumWeights(sizes=1.0)}
 
     def quantities(self) -> Mapping[str, str]:
         """Name the sum."""
@@ -89,11 +89,11 @@ class L0(_LayerProbe):
         """It is a sum over features."""
         return True
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
         """Return it where compiled loops sum it up."""
         if self.mask is not None or self.layer != code or self.above != 0:
             raise NotSuitable("no step sums it up")
-        return {"active": StepSums(active=1.0), "fraction": StepSums(active=1 / units)}
+        return {"active": SumWeights(active=1.0), "fraction": SumWeights(active=1 / units)}
 
     def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
         """Return the fraction of all features' units, not of this rank's."""

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.probes.cost import Cost
-from petabatch.spec.compiled import StepSums
+from petabatch.spec.compiled import SumWeights
 from petabatch.spec.parts import Probe, Reading
 from petabatch.variable import Array
 
@@ -32,10 +32,10 @@ class Sum(Probe):
             )
         return self
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
         """Return the terms where compiled loops sum up all of them."""
         found = {name: term.from_step_sums(error, code) for name, term in self.terms.items()}
-        return {**found, "total": sum(found.values(), StepSums())}
+        return {**found, "total": sum(found.values(), SumWeights())}
 
     def layers(self) -> Sequence[str]:
         """Name the layers of all terms."""

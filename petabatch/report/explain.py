@@ -9,7 +9,6 @@ import numpy as np
 from petabatch.network.features import split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
-from petabatch.report.kernels import kernels
 
 
 def summary(plan: Plan) -> str:
@@ -44,7 +43,7 @@ def _connections(plan: Plan) -> Iterator[str]:
             notes.append(f"delayed by {lookback[name]} step{'s' * (lookback[name] > 1)}")
         if name in graph.weighted:
             conv = graph.weighted[name]
-            notes.append(f"{conv.mode} weights {list(graph.variables[f'connections/{name}/weights'].shape)}")
+            notes.append(f"{conv.mode} weights {list(plan.variables[f'connections/{name}/weights'].shape)}")
             if conv.learn is not None:
                 notes.append(f"learns ({conv.learn.type}) every {conv.learn.every}")
         arrow = f"{connection.pre} -> {connection.post} ({connection.channel})"
@@ -54,11 +53,11 @@ def _connections(plan: Plan) -> Iterator[str]:
 def _costs(plan: Plan) -> Iterator[str]:
     run = plan.graph.network.run
     word = np.dtype(run.precision).itemsize
-    per_slice = sum(_size(v.shape) * word for v in plan.graph.variables.values() if v.per == "slice")
-    common = sum(_size(v.shape) * word for v in plan.graph.variables.values() if v.per == "network")
+    per_slice = sum(_size(v.shape) * word for v in plan.variables.values() if v.per == "slice")
+    common = sum(_size(v.shape) * word for v in plan.variables.values() if v.per == "network")
     macs = multiply_adds(plan.graph)
     yield f"run                {plan.length} steps, batch {run.batch}"
-    yield f"kernels            {kernels(plan.graph)}"
+    yield f"method             {plan.method}"
     yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * run.batch)} for the batch,"
     yield f"                   plus {_bytes(common)} on each rank"
     yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP per step and slice if dense,"
@@ -81,7 +80,7 @@ def _parallel(plan: Plan) -> Iterator[str]:
     )
     owners = {f"connections/{name}" for name, conv in graph.weighted.items() if conv.pre in split}
     held = {"slice": 0, "network": 0}
-    for key, variable in graph.variables.items():
+    for key, variable in plan.variables.items():
         if key.rpartition("/")[0] in owners | {f"layers/{name}" for name in split}:
             held[variable.per] += _size(variable.shape) * word
     slices, common = (held[per] * (ways - 1) / ways for per in ("slice", "network"))

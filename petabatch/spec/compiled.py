@@ -50,7 +50,7 @@ class CompiledRule:
 
 
 @dataclass(frozen=True)
-class StepSums:
+class SumWeights:
     """A number of a slice as a weighted sum of what compiled loops sum up in each step."""
 
     squares: float = 0.0
@@ -60,6 +60,6 @@ class StepSums:
     active: float = 0.0
     """Weight of the number of active units."""
 
-    def __add__(self, other: StepSums) -> StepSums:
+    def __add__(self, other: SumWeights) -> SumWeights:
         """Return the sum of two numbers."""
-        return StepSums(self.squares + other.squares, self.sizes + other.sizes, self.active + other.active)
+        return SumWeights(self.squares + other.squares, self.sizes + other.sizes, self.active + other.active)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from petabatch.spec.compiled import CompiledRule, NotSuitable, StepSums
+from petabatch.spec.compiled import CompiledRule, NotSuitable, SumWeights
 from petabatch.spec.model import Count, Finite, Flag, Index, Part
 from petabatch.spec.schedule import DISPLAY as DISPLAY
 from petabatch.spec.schedule import NEVER as NEVER
@@ -373,7 +373,7 @@ class Probe(Part):
         """Return what one of `ranks` ranks contributes, from what it measured on its features."""
         return found
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, StepSums]:
+    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
         """Return each quantity as sums that compiled loops of these two layers make; `units` of the code.
 
         Raises NotSuitable where it needs more.

@@ -34,7 +34,7 @@ def test_bench_divides_the_time_of_lazy_steps(small: Path, petabatch: Command) -
     done = petabatch("bench", small, "-s", "run.kernel=lazy", "--threads", 1, "--json", "found.json")
     assert done.returncode == 0, done.stderr
     found = json.loads((small.parent / "found.json").read_text())
-    assert {"alarms", "drive", "membrane update", "reconstruction"} <= set(found["shares"])
+    assert {"wake levels", "drive", "membrane update", "reconstruction"} <= set(found["shares"])
     assert sum(found["shares"].values()) == pytest.approx(1)
 
 

@@ -138,7 +138,7 @@ def test_impossible_geometry_is_refused(pre: tuple, post: tuple, patch: tuple, w
 @given(
     found=links(),
     lanes=st.integers(1, 3),
-    own=st.booleans(),
+    per_slice=st.booleans(),
     activity=st.sampled_from([0.0, 0.1, 0.9]),
     border=st.sampled_from(["zero", "mirror", 0.5]),
     seed=st.integers(0, 99),
@@ -146,7 +146,7 @@ def test_impossible_geometry_is_refused(pre: tuple, post: tuple, patch: tuple, w
 def test_compiled_operators_agree_with_the_plain_ones(
     found: tuple[Link, tuple[int, int, int], tuple[int, int, int], tuple[int, int]],
     lanes: int,
-    own: bool,
+    per_slice: bool,
     activity: float,
     border: Border,
     seed: int,
@@ -158,7 +158,7 @@ def test_compiled_operators_agree_with_the_plain_ones(
         coarse, fine = fine, coarse
     code, image = (rng.standard_normal((lanes, *shape)).astype("f4") for shape in (coarse, fine))
     code *= rng.random(code.shape) < activity
-    patches = rng.standard_normal((lanes if own else 1, p.groups, p.features, p.length)).astype("f4")
+    patches = rng.standard_normal((lanes if per_slice else 1, p.groups, p.features, p.length)).astype("f4")
     fast = CpuKernels(np)
     exact = code.astype(float), image.astype(float), patches.astype(float)
     for mine, reference in (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu.rules import LEAKY, Cell, Units, cell
 from petabatch.kernels.cuda.loop import Choice, LoopKernels
+from petabatch.kernels.rules import LEAKY, Cell, Units, cell
 from petabatch.layers.transfer import Transfer
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
 from support.loops import NUMPY, Guards, plain
@@ -41,9 +41,9 @@ class Problem:
 
     p: Patches
     curve: Transfer
-    own: bool = True
+    self_interaction: bool = True
     lanes: int = 2
-    own_weights: bool = False
+    per_slice: bool = False
     decay: float = 0.9
     tf32: bool = False
     gpu: Plain = field(default_factory=Plain)
@@ -55,13 +55,13 @@ class Problem:
         V = rng.standard_normal((self.lanes, p.y.coarse, p.x.coarse, p.features)).astype("f4")
         A = np.zeros_like(V)
         self.curve(V, A, np)
-        weights = rng.standard_normal((self.lanes if self.own_weights else 1, p.features, p.length))
+        weights = rng.standard_normal((self.lanes if self.per_slice else 1, p.features, p.length))
         weights /= np.linalg.norm(weights, axis=2, keepdims=True)
         self.image, recon = rng.standard_normal(fine), rng.standard_normal(fine)
         self.image = self.guarded(self.image)
         self.weights = self.guarded(weights)
         self.state = [self.guarded(array) for array in (recon, np.zeros(fine), V, A)]
-        self.pace = [self.guarded(np.full(self.lanes, value)) for value in self.decays()]
+        self.rates = [self.guarded(np.full(self.lanes, value)) for value in self.decays()]
 
     def decays(self) -> tuple[np.float32, np.float32]:
         e = np.float32(self.decay)
@@ -73,7 +73,9 @@ class Problem:
 
     def cell(self) -> Cell:
         t = self.curve
-        return cell(LEAKY, self.own, 0, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed)
+        return cell(
+            LEAKY, self.self_interaction, 0, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed
+        )
 
     def kernels(self, choice: Choice) -> LoopKernels:
         made = LoopKernels(self.gpu, self.p, self.cell(), 0.75, self.lanes, choice, self.tf32)
@@ -84,8 +86,7 @@ class Problem:
         self, kernels: LoopKernels, state: list[np.ndarray], steps: int, sums: np.ndarray | None = None
     ) -> None:
         recon, error, V, A = state
-        rates = self.pace[0], self.pace[1]
-        kernels.run(self.image, recon, error, Units(A, V, V), rates, steps, sums)
+        kernels.run(self.image, recon, error, Units(A, V, V), (self.rates[0], self.rates[1]), steps, sums)
 
     def run(self, choice: Choice, parts: list[int]) -> list[np.ndarray]:
         """Return recon, error, V and A after the steps; the state here stays."""
@@ -103,7 +104,9 @@ class Problem:
         recon, error, V, A = (array.astype("f8") for array in self.state)
         for _ in range(steps):
             error = 0.75 * image - recon
-            V = e * V + (1 - e) * (NUMPY.project(error, weights, self.p) + (A if self.own else 0))
+            V = e * V + (1 - e) * (
+                NUMPY.project(error, weights, self.p) + (A if self.self_interaction else 0)
+            )
             self.curve(V, A, np)
             recon = NUMPY.synthesize(A, weights, self.p)
             close |= bool((abs(abs(V) - self.curve.threshold) < 1e-5).any())

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from petabatch import geometry
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cpu import step as cpu
 from petabatch.kernels.cpu.controllers import StepControl
-from petabatch.kernels.cpu.layout import Dictionary, Scratch, packed, scratch, shape
-from petabatch.kernels.cpu.rules import (
+from petabatch.kernels.cpu.layout import Dictionary, Images, Model, Scratch, StepSums, packed, scratch, shape
+from petabatch.kernels.cpu.step import advance
+from petabatch.kernels.rules import (
     ACCELERATED,
     GRADIENT,
     HEAVY_BALL,
@@ -48,14 +48,14 @@ class Problem:
     image: np.ndarray
     weights: np.ndarray
     curve: Transfer
-    own: bool = True
+    self_interaction: bool = True
     factor: float = 0.75
     decay: float = 0.9
     rule: int = LEAKY
     adaptive: bool = False
 
     def start(self) -> list[np.ndarray]:
-        """Return recon, error, A, V, what was before, and the pace of a state in the middle of a run."""
+        """Return recon, error, A, V, V before and the step control, in the middle of a run."""
         rng = np.random.default_rng(7)
         p = self.p
         fine, units = (p.y.fine, p.x.fine * p.channels), p.positions * p.features
@@ -69,10 +69,11 @@ class Problem:
     def cell(self) -> Cell:
         t = self.curve
         return cell(
-            self.rule, self.own, 0.7, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed
+            self.rule, self.self_interaction, 0.7, t.threshold, t.shift, t.width, t.minimum, t.maximum,
+            t.signed,
         )  # fmt: skip
 
-    def pace(self, now: np.ndarray) -> StepControl:
+    def control(self, now: np.ndarray) -> StepControl:
         growth, e = Growth(KNEE, 0.05, 0.06, 0.03, 0.025, 3.4, 0.01), np.float32(self.decay)
         weights = (0.5, self.curve.threshold, 0.0)
         return StepControl(e, 1 - e, self.adaptive, 1.0, 10.0, weights, growth, now[:1], now[1:2], now[2:])
@@ -80,8 +81,8 @@ class Problem:
     def arguments(self, state: list[np.ndarray], packed: Dictionary) -> tuple[Any, ...]:
         """Return what `advance` and `advance_rows` begin with."""
         recon, error, *units, now = state
-        factor = np.float32(self.factor)
-        return self.image, factor, recon, error, Units(*units), packed, self.cell(), self.pace(now)
+        images = Images(self.image, np.float32(self.factor), recon, error)
+        return images, Units(*units), Model(packed, self.cell(), shape(self.p)), self.control(now)
 
     def scratch(self) -> Scratch:
         return scratch(self.p, self.rule == ACCELERATED)
@@ -91,12 +92,12 @@ class Problem:
 
     def compiled(self, parts: list[int], observe: bool = False) -> tuple[list[np.ndarray], np.ndarray]:
         state, work = self.start(), self.scratch()
-        arguments, s, found = self.arguments(state, self.packed()), shape(self.p), []
-        fresh = True
+        arguments, found = self.arguments(state, self.packed()), []
+        new_image = True
         for n in parts:
             found.append(np.zeros((n, 3)))
-            cpu.advance(*arguments, fresh, s, work, n, np.full(n, observe), found[-1])
-            fresh = fresh and n == 0
+            advance(*arguments, new_image, work, StepSums(np.full(n, observe), found[-1]))
+            new_image = new_image and n == 0
         return state, np.concatenate(found)
 
     def reference(self, steps: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
@@ -109,7 +110,7 @@ class Problem:
         image, sums, close = self.image.astype("f8").reshape(fine), [], np.zeros(coarse, bool)
         for _ in range(steps):
             error = self.factor * image - recon
-            drive = NUMPY.project(error, W, p) + (A if self.own else 0)
+            drive = NUMPY.project(error, W, p) + (A if self.self_interaction else 0)
             V = e * V + (1 - e) * drive
             self.curve(V, A, np)
             recon = NUMPY.synthesize(A, W, p)
@@ -129,12 +130,12 @@ def geometries(draw: st.DrawFn, most: int = 40, modes: tuple[bool, ...] = (True,
     return geometry.make_link((ny, nx, features), fine, (rows, columns), draw(st.sampled_from(modes))).patches
 
 
-def problem(p: Patches, curve: Transfer, own: bool = True, seed: int = 0) -> Problem:
+def problem(p: Patches, curve: Transfer, self_interaction: bool = True, seed: int = 0) -> Problem:
     rng = np.random.default_rng(seed)
     weights = rng.standard_normal((p.groups * p.features, p.length)).astype("f4")
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
     image = rng.standard_normal((p.y.fine, p.x.fine * p.channels)).astype("f4")
-    return Problem(p, image, weights, curve, own)
+    return Problem(p, image, weights, curve, self_interaction)
 
 
 def plain(
@@ -145,7 +146,7 @@ def plain(
 
 
 many_tiles = plain(40, 60, 20, 6, 2, 1)
-many_tiles_own = plain(40, 60, 20, 6, 2, 1, shared=False)
+many_tiles_non_shared = plain(40, 60, 20, 6, 2, 1, shared=False)
 many_chunks = plain(14, 60, 5, 12, 1, 1)
 
 

@@ -9,24 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Sequence
 
-from petabatch import layers as types
+from petabatch.engine.backend import Operation
 from petabatch.kernels.cuda.device import Device
-from petabatch.layers.conductance_lif import ConductanceLIF
-from petabatch.layers.mask import Mask
 from petabatch.network.graph import Graph
 from petabatch.spec.parts import Layer, StepContext
 
-Operation = Callable[[StepContext], None]
-"""What makes a layer's step."""
-
 _LONGEST = 64
 """Steps after which places in the layers' histories must come round again for steps to be captured."""
-_ALIKE: tuple[type[Layer], ...] = (
-    types.Input, types.Linear, types.Constant, types.LCA, types.MomentumLCA, types.ISTA, types.FISTA,
-    types.HeavyBall, types.LeakyIntegrator, types.Rectified, types.Sigmoid, types.Product, types.Quotient,
-    types.Squared, types.Rescale, types.Mask, types.ConductanceLIF,
-)  # fmt: skip
-"""Types whose update launches the same kernels on the same arrays in each step, and nothing else."""
 
 
 class Steps:
@@ -81,9 +70,5 @@ class Steps:
 
 def _alike(layer: Layer) -> bool:
     """Say whether a layer's update is the same in each step, and no number comes from the host."""
-    if isinstance(layer, Mask) and layer.features is not None:
-        return False
-    if isinstance(layer, ConductanceLIF) and any(layer.noise):
-        return False
-    followed = getattr(layer, "time_scale", None) is not None
-    return type(layer) in _ALIKE and layer.border != "image" and not followed
+    from_host = layer.host_numbers or layer.border == "image" or layer.controller is not None
+    return layer.graph_safe and not from_host

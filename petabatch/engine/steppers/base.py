@@ -38,6 +38,16 @@ class Rows:
     threads: int
 
 
+@dataclass(frozen=True)
+class StepTimes:
+    """Processor time of the parts of a step of one slice."""
+
+    seconds: Mapping[str, float]
+    """By part, in the order of a step."""
+    rest: str = ""
+    """What the time of a step is spent on that no part is timed for; empty where parts are the whole."""
+
+
 class Stepper(ABC):
     """Advances the slices of a lane from one event to the next; `network.method` chooses which.
 
@@ -91,6 +101,10 @@ class Stepper(ABC):
     ) -> bool:
         """Write the Hebbian product of two layers and its counts, where the stepper can; say whether."""
         return False
+
+    def time_parts(self) -> StepTimes:
+        """Time the parts of a step from the present state, which is void after."""
+        return StepTimes({}, "steps")
 
     def sums(self) -> Array:
         """Return the sums of the step before, `[3]`, as `run` would have."""

@@ -10,10 +10,11 @@ import numpy as np
 from petabatch.engine.state import owned
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.controllers import StepControl
-from petabatch.kernels.cpu.rules import RULES, Cell, Units, cell
+from petabatch.kernels.cpu.rules import RULES
+from petabatch.kernels.rules import Cell, Units, cell
 from petabatch.kernels.timescale import BASE, Growth
 from petabatch.network.plan import Plan
-from petabatch.spec.compiled import CompiledRule, StepSums
+from petabatch.spec.compiled import CompiledRule, SumWeights
 from petabatch.variable import Array
 
 
@@ -71,7 +72,7 @@ def cell_arrays(rule: CompiledRule, state: Mapping[str, Array]) -> Units:
 
 
 def step_control(
-    rule: CompiledRule, dt: float, state: Mapping[str, Array], followed: StepSums | None
+    rule: CompiledRule, dt: float, state: Mapping[str, Array], followed: SumWeights | None
 ) -> StepControl:
     """Return how fast a slice moves; `followed` is the energy that its time scale follows in the loop.
 

@@ -7,12 +7,13 @@ from functools import partial
 
 import numpy as np
 
-from petabatch.engine.steppers.base import Binding, Rows, Stepper
+from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.bind import bind_loop, cell_arrays, step_control
 from petabatch.engine.steppers.probe_sums import LoopProbes
+from petabatch.engine.steppers.timing import time_dense_step
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout, step
-from petabatch.kernels.cpu.gradient import dictionary_gradient, sums
+from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.threads import advance_rows
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
@@ -32,7 +33,7 @@ class Workspace:
         """The weights that `dictionary` holds."""
         self.packings = 0
         """How often they have changed."""
-        self.products = sums(p)
+        self.products = gradient_scratch(p)
         self._scratches: list[layout.Scratch] = []
         self._make = partial(layout.scratch, p, accelerated)
 
@@ -63,9 +64,8 @@ class DenseStepper(Stepper):
         self.rows: Rows | None = None
         """Threads that share the rows of this slice, when there are more threads than slices."""
         fine = (p.y.fine, p.x.fine * p.channels)
-        self.image, self.recon, self.error = (
-            array.reshape(fine) for array in (loop.image, loop.recon, loop.error)
-        )
+        image, recon, error = (array.reshape(fine) for array in (loop.image, loop.recon, loop.error))
+        self.images = layout.Images(image, loop.factor, recon, error)
         self.weights = loop.weights.reshape(-1, p.features, p.length)
 
     def share(self, rows: Rows) -> None:
@@ -94,25 +94,27 @@ class DenseStepper(Stepper):
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; see `Stepper`."""
-        workspace, steps, watched = self.workspace(), last - first, self.probes.due(first, last)
-        found = np.zeros((steps, 3))
+        workspace, watched = self.workspace(), self.probes.due(first, last)
+        found = np.zeros((last - first, 3))
         loop, shared = self.loop, self.patches.shared
-        weights = workspace.dictionary if shared else layout.own_patches(self.weights)
-        state = (self.image, loop.factor, self.recon, self.error, self.units, weights, loop.cell)
+        weights = workspace.dictionary if shared else layout.non_shared_patches(self.weights)
+        model = layout.Model(weights, loop.cell, workspace.shape)
         control = step_control(loop.rule, loop.dt, loop.state, self.followed)
-        ends = (control, new_image, workspace.shape)
+        state, record = (self.images, self.units, model), layout.StepSums(watched, found)
         if self.rows is None:
-            step.advance(*state, *ends, workspace.scratch, steps, watched, found)
+            step.advance(*state, control, new_image, workspace.scratch, record)
         else:
             works = workspace.scratches(self.rows.threads)
-            advance_rows(self.rows.pool, *state, *ends, works, steps, watched, found)
+            advance_rows(self.rows.pool, *state, control, new_image, works, record)
         self.reached = last
         return found[:, None]
 
     def sums(self) -> Array:
         """Return the sums of the step before, `[3]`, as `run` would have."""
         workspace = self.workspace()
-        return np.array(step.sums_of_state(self.error, self.units.A, workspace.shape, workspace.scratch))
+        return np.array(
+            step.sums_of_state(self.images.error, self.units.A, workspace.shape, workspace.scratch)
+        )
 
     def products(
         self,
@@ -132,8 +134,12 @@ class DenseStepper(Stepper):
         product = product.reshape(self.weights.shape[1:])
         counts = None if counts is None else counts.reshape(len(product), -1)
         scratch = (workspace.shape, workspace.scratch, workspace.products)
-        dictionary_gradient(self.units.A, self.error, *scratch, product, counts)
+        dictionary_gradient(self.units.A, self.images.error, *scratch, product, counts)
         return True
+
+    def time_parts(self) -> StepTimes:
+        """Time the kernels of a step one by one; see `Stepper`."""
+        return time_dense_step(self.patches, self.images, self.units.A, self.weights)
 
     def workspace(self) -> Workspace:
         """Return this thread's own workspace for this geometry."""

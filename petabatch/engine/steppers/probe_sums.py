@@ -13,17 +13,19 @@ import numpy as np
 from petabatch.engine.recorder import Recorder
 from petabatch.network.loop import Loop
 from petabatch.network.plan import Plan, Recording
-from petabatch.spec.compiled import NotSuitable, StepSums
+from petabatch.spec.compiled import NotSuitable, SumWeights
 from petabatch.spec.parts import Probe
 
 
 class LoopProbes:
     """The recordings that a stepper makes."""
 
-    def __init__(self, recordings: Sequence[Recording], found: Mapping[str, Mapping[str, StepSums]]) -> None:
+    def __init__(
+        self, recordings: Sequence[Recording], found: Mapping[str, Mapping[str, SumWeights]]
+    ) -> None:
         """Take all recordings of a plan, and what the probes among them are sums of, by name."""
         self._all = recordings
-        self.recordings: dict[int, StepSums] = {}
+        self.recordings: dict[int, SumWeights] = {}
         """Number of the recording to its quantity."""
         self.energies = {name: sums["total"] for name, sums in found.items() if "total" in sums}
         """What an adaptive time scale can follow in the loop, by the name of the probe."""
@@ -71,7 +73,7 @@ class LoopProbes:
         return np.arange((one.offset - first - 1) % one.period, last - first, one.period)
 
 
-def _sums(probe: Probe, loop: Loop, units: int) -> Mapping[str, StepSums]:
+def _sums(probe: Probe, loop: Loop, units: int) -> Mapping[str, SumWeights]:
     """Return what the quantities of a probe are sums of, nothing where it needs more than sums."""
     try:
         return probe.from_step_sums(loop.error, loop.code, units)

@@ -1,1 +1,1 @@
-"""Kernels compiled by numba: the dense steps of a sparse-coding loop, its gradient, patch operators."""
+"""The numba kernels: dense and lazy steps of a sparse-coding loop, gradient, patch operators, exact sum."""

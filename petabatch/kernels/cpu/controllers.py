@@ -1,4 +1,4 @@
-"""What a slice decides as a whole in each step, compiled: its time scale, the step of FISTA, its sums."""
+"""The control of a slice's steps, compiled: its adaptive time scale, the step size of FISTA, its sums."""
 
 from __future__ import annotations
 
@@ -8,27 +8,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from petabatch.kernels import timescale
-from petabatch.kernels.cpu.rules import ACCELERATED, GRADIENT, Cell
+from petabatch.kernels import fista, timescale
+from petabatch.kernels.rules import ACCELERATED, GRADIENT, Cell
 from petabatch.kernels.timescale import Growth
 from petabatch.variable import Array
 
 SUM, ACTIVE, MOVES, TURNS, UPHILL = range(5)
 """Columns of the tallies, one row for each tile: sum |A|, active units, and what ACCELERATED compares."""
-GREW = 1.05
-"""Factor on the step of ACCELERATED after each step that was not too large."""
-BREAK = 4.0
-"""A step of ACCELERATED this many times too large is a break: the momentum starts anew."""
-
-follow = njit(nogil=True, error_model="numpy", cache=True)(timescale.follow)
+_compiled = njit(nogil=True, error_model="numpy", cache=True)
+follow, step_size = _compiled(timescale.follow), _compiled(fista.step_size)
 
 
 class StepControl(NamedTuple):
-    """How fast the units of a slice move."""
+    """The step size of a slice, fixed or adaptive."""
 
     e: np.float32
-    """V = e V + rest drive, where no time scale adapts them."""
-    rest: np.float32
+    """V = e V + gain drive, where no time scale adapts them."""
+    gain: np.float32
     adaptive: bool
     """A time scale multiplies `dt`; it follows the energy `weights` . sums."""
     dt: float
@@ -44,9 +40,9 @@ class StepControl(NamedTuple):
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def energy(p: StepControl, sums: tuple[float, float, float]) -> float:
+def energy(control: StepControl, sums: tuple[float, float, float]) -> float:
     """Return what the time scale follows, from the sums of a step."""
-    return p.weights[0] * sums[0] + p.weights[1] * sums[1] + p.weights[2] * sums[2]
+    return control.weights[0] * sums[0] + control.weights[1] * sums[1] + control.weights[2] * sums[2]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -59,16 +55,20 @@ def total(tallies: Any, column: int) -> float:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def rates(c: Cell, p: StepControl, seen: float, tallies: Any) -> tuple[Any, Any]:
-    """Return (e, rest) of the coming step, of ACCELERATED (momentum, step), after energy `seen`."""
+def rates(c: Cell, control: StepControl, seen: float, tallies: Any) -> tuple[Any, Any]:
+    """Return (e, gain) of the coming step, of ACCELERATED (momentum, step), after energy `seen`."""
     if c.rule == ACCELERATED:
-        momentum, step = _accelerated(p, total(tallies, MOVES), total(tallies, TURNS))
-        return momentum, step
-    if not p.adaptive:
-        return p.e, p.rest
-    p.now[0], p.ceiling[0] = follow(p.growth, p.now[0], p.ceiling[0], p.seen[0], seen)
-    p.seen[0] = seen
-    leap = p.dt * p.now[0] / p.tau
+        control.now[0], momentum, control.ceiling[0] = step_size(
+            control.now[0], control.ceiling[0], total(tallies, MOVES), total(tallies, TURNS)
+        )
+        return np.float32(momentum), np.float32(control.now[0])
+    if not control.adaptive:
+        return control.e, control.gain
+    control.now[0], control.ceiling[0] = follow(
+        control.growth, control.now[0], control.ceiling[0], control.seen[0], seen
+    )
+    control.seen[0] = seen
+    leap = control.dt * control.now[0] / control.tau
     if c.rule == GRADIENT:
         return np.float32(1), np.float32(leap)
     e = np.float32(math.exp(-leap))
@@ -76,27 +76,15 @@ def rates(c: Cell, p: StepControl, seen: float, tallies: Any) -> tuple[Any, Any]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def _accelerated(p: StepControl, moves: float, turns: float) -> tuple[Any, Any]:
-    """See `layers/fista.py`."""
-    before, age, change = p.now[0], p.ceiling[0], p.now[0] ** 2 * turns
-    step = before * (0.5 if change > moves else GREW)
-    if change > BREAK**2 * moves:
-        age = 1.0
-    older = (1 + math.sqrt(1 + 4 * before / step * age**2)) / 2
-    p.now[0], p.ceiling[0] = step, older
-    return np.float32((age - 1) / older), np.float32(step)
-
-
-@njit(nogil=True, error_model="numpy", cache=True)
-def restart(c: Cell, p: StepControl, tallies: Any) -> None:
-    """Let the momentum of ACCELERATED start anew where it pointed uphill."""
+def restart(c: Cell, control: StepControl, tallies: Any) -> None:
+    """Restart the momentum of ACCELERATED where it pointed uphill."""
     if c.rule == ACCELERATED and total(tallies, UPHILL) > 0:
-        p.ceiling[0] = 1.0
+        control.ceiling[0] = 1.0
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def sum_squares(row: Any) -> float:
-    """Return sum row^2 in float64: always as four sums, so that bits depend on no choice of a compiler's."""
+    """Return sum row^2 in float64: always as four sums, so that no choice of a compiler changes bits."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0
     whole = row.size - row.size % 4
     for i in range(0, whole, 4):

@@ -5,8 +5,8 @@
   of threads could change bits. Each unit's sum runs over its patch in one order, whatever stands beside it;
 - the code is sparse: patches of active units only are added up, 64 weights at a time in registers.
 
-Images are kept in padding, and the patches of a tile are added up in a strip: how padding is filled and
-strips are joined stands here too.
+Images are padded, and the patches of a tile are added up in a strip: filling the padding and joining strips
+stand here too.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu.layout import BLOCK, GROUP, PANEL, PIECE, Dictionary, Scratch, Shape
-from petabatch.kernels.cpu.own_patches import project_own, synthesize_own
-from petabatch.kernels.cpu.rules import FAST
+from petabatch.kernels.cpu.layout import BLOCK, GROUP, LANES, PANEL, Dictionary, Images, Scratch, Shape
+from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
+from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 
-_ZERO = np.float32(0)
-panel_zeros, panel_load, panel_store, _, panel_multiply_add, nonzero = operations(PANEL)
-zeros, load, _, add_to, multiply_add, _ = operations(PIECE)
+panel_zeros, panel_load, panel_store, _, panel_broadcast_fma, nonzero = operations(PANEL)
+zeros, load, _, add_to, broadcast_fma, _ = operations(LANES)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
-def residual(image: Any, factor: Any, recon: Any, begin: int, end: int, s: Shape, error: Any) -> None:
+def residual(images: Images, begin: int, end: int, s: Shape, error: Any) -> None:
     """Write rows begin .. end of factor * image - recon inside the padded error image."""
+    factor = images.factor
     for y in range(begin, end):
-        source, minus = image[y], recon[y]
+        source, minus = images.image[y], images.recon[y]
         start = (y + s.top) * s.pitch + s.left
         target = error[start : start + s.width]
         for i in range(s.width):
@@ -38,9 +38,9 @@ def residual(image: Any, factor: Any, recon: Any, begin: int, end: int, s: Shape
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def project(error: Any, start: int, places: Any, count: int, panels: Any, s: Shape, drive: Any) -> None:
-    """Write the drive of `count` positions, `[count, wide]`; their patches start at `start + places`."""
-    last = count - 1
+def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: Any) -> None:
+    """Write the drive of some positions, `[positions, wide]`; their patches start at `start + places`."""
+    count, last = places.size, places.size - 1
     for panel in range(panels.shape[0]):
         for m in range(0, count, BLOCK):
             # Beyond the last position it is computed again, into rows of the drive that nobody reads.
@@ -53,12 +53,12 @@ def project(error: Any, start: int, places: Any, count: int, panels: Any, s: Sha
             for _ in range(s.rows):
                 for i in range(s.row):
                     weights = panel_load(panels, w)
-                    c0 = panel_multiply_add(c0, error, o0 + i, weights)
-                    c1 = panel_multiply_add(c1, error, o1 + i, weights)
-                    c2 = panel_multiply_add(c2, error, o2 + i, weights)
-                    c3 = panel_multiply_add(c3, error, o3 + i, weights)
-                    c4 = panel_multiply_add(c4, error, o4 + i, weights)
-                    c5 = panel_multiply_add(c5, error, o5 + i, weights)
+                    c0 = panel_broadcast_fma(c0, error, o0 + i, weights)
+                    c1 = panel_broadcast_fma(c1, error, o1 + i, weights)
+                    c2 = panel_broadcast_fma(c2, error, o2 + i, weights)
+                    c3 = panel_broadcast_fma(c3, error, o3 + i, weights)
+                    c4 = panel_broadcast_fma(c4, error, o4 + i, weights)
+                    c5 = panel_broadcast_fma(c5, error, o5 + i, weights)
                     w += PANEL
                 o0, o1, o2 = o0 + s.pitch, o1 + s.pitch, o2 + s.pitch
                 o3, o4, o5 = o3 + s.pitch, o4 + s.pitch, o5 + s.pitch
@@ -91,11 +91,10 @@ def list_active(code: Any, count: int, nf: int, wide: int, active: Any, values: 
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def synthesize(
-    count: int, active: Any, values: Any, ends: Any, groups: Any, pieces: Any, places: Any, strip: Any
-) -> None:
-    """Add the patches of the active units of `count` positions to a strip, at `places`."""
-    nf = groups.shape[1]
+def synthesize(groups: Any, places: Any, work: Scratch, strip: Any) -> None:
+    """Add the patches of the active units of some positions to a strip, at `places`."""
+    active, values, ends, vectors = work.active, work.values, work.ends, work.vectors
+    count, nf = places.size, groups.shape[1]
     for group in range(groups.shape[0]):
         p = group * GROUP
         for m in range(count):
@@ -105,49 +104,46 @@ def synthesize(
                 zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), zeros(), zeros()
             )  # fmt: skip
             for n in range(ends[m], ends[m + 1]):
-                w = (group * nf + active[n]) * (GROUP * PIECE)
-                c0 = multiply_add(c0, values, n, load(groups, w))
-                c1 = multiply_add(c1, values, n, load(groups, w + PIECE))
-                c2 = multiply_add(c2, values, n, load(groups, w + 2 * PIECE))
-                c3 = multiply_add(c3, values, n, load(groups, w + 3 * PIECE))
-                c4 = multiply_add(c4, values, n, load(groups, w + 4 * PIECE))
-                c5 = multiply_add(c5, values, n, load(groups, w + 5 * PIECE))
-                c6 = multiply_add(c6, values, n, load(groups, w + 6 * PIECE))
-                c7 = multiply_add(c7, values, n, load(groups, w + 7 * PIECE))
-            add_to(strip, places[m] + pieces[p], c0)
-            add_to(strip, places[m] + pieces[p + 1], c1)
-            add_to(strip, places[m] + pieces[p + 2], c2)
-            add_to(strip, places[m] + pieces[p + 3], c3)
-            add_to(strip, places[m] + pieces[p + 4], c4)
-            add_to(strip, places[m] + pieces[p + 5], c5)
-            add_to(strip, places[m] + pieces[p + 6], c6)
-            add_to(strip, places[m] + pieces[p + 7], c7)
+                w = (group * nf + active[n]) * (GROUP * LANES)
+                c0 = broadcast_fma(c0, values, n, load(groups, w))
+                c1 = broadcast_fma(c1, values, n, load(groups, w + LANES))
+                c2 = broadcast_fma(c2, values, n, load(groups, w + 2 * LANES))
+                c3 = broadcast_fma(c3, values, n, load(groups, w + 3 * LANES))
+                c4 = broadcast_fma(c4, values, n, load(groups, w + 4 * LANES))
+                c5 = broadcast_fma(c5, values, n, load(groups, w + 5 * LANES))
+                c6 = broadcast_fma(c6, values, n, load(groups, w + 6 * LANES))
+                c7 = broadcast_fma(c7, values, n, load(groups, w + 7 * LANES))
+            add_to(strip, places[m] + vectors[p], c0)
+            add_to(strip, places[m] + vectors[p + 1], c1)
+            add_to(strip, places[m] + vectors[p + 2], c2)
+            add_to(strip, places[m] + vectors[p + 3], c3)
+            add_to(strip, places[m] + vectors[p + 4], c4)
+            add_to(strip, places[m] + vectors[p + 5], c5)
+            add_to(strip, places[m] + vectors[p + 6], c6)
+            add_to(strip, places[m] + vectors[p + 7], c7)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def drive_units(
-    base: int, count: int, start: int, places: Any, weights: Dictionary, s: Shape, work: Scratch
-) -> None:  # fmt: skip
-    """Write the drive of positions base .. base + count to `work.drive`; see `project`."""
-    if weights.own.shape[0] > 0:
-        own = weights.own[base : base + count]
-        project_own(work.error, start, places, own, s, work.window, work.drive)
+def drive_units(base: int, start: int, places: Any, weights: Dictionary, s: Shape, work: Scratch) -> None:
+    """Write the drive of the positions from `base` on to `work.drive`; see `project`."""
+    if weights.non_shared.shape[0] > 0:
+        patches = weights.non_shared[base : base + places.size]
+        project_non_shared(start, places, patches, s, work)
     else:
-        project(work.error, start, places, count, weights.panels, s, work.drive)
+        project(work.error, start, places, weights.panels, s, work.drive)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def add_patches(
-    base: int, count: int, code: Any, places: Any, weights: Dictionary, s: Shape, work: Scratch, strip: Any
-) -> None:  # fmt: skip
-    """Add the patches of the active units of positions base .. base + count to a strip; see `synthesize`."""
-    active, values, ends = work.active, work.values, work.ends
-    list_active(code, count, s.features, s.wide, active, values, ends)
-    if weights.own.shape[0] > 0:
-        own = weights.own[base : base + count]
-        synthesize_own(active, values, ends, own, places, s, work.window, strip)
+    base: int, places: Any, code: Any, weights: Dictionary, s: Shape, work: Scratch, strip: Any
+) -> None:
+    """Add the patches of the active units of the positions from `base` on to a strip; see `synthesize`."""
+    list_active(code, places.size, s.features, s.wide, work.active, work.values, work.ends)
+    if weights.non_shared.shape[0] > 0:
+        patches = weights.non_shared[base : base + places.size]
+        synthesize_non_shared(patches, places, s, work, strip)
     else:
-        synthesize(count, active, values, ends, weights.groups, work.pieces, places, strip)
+        synthesize(weights.groups, places, work, strip)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -155,7 +151,7 @@ def join_strips(strips: Any, begin: int, end: int, s: Shape, recon: Any) -> None
     """Add the strips of all tiles, in order, to make rows begin .. end of the reconstruction."""
     for y in range(begin, end):
         target = recon[y]
-        target[:] = _ZERO
+        target[:] = ZERO
         for tile in range(strips.shape[0]):
             units = min(s.tile, s.ny - tile * s.tile)
             row = y + s.top - s.origin - tile * s.tile * s.stride_y

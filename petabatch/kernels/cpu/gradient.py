@@ -13,91 +13,100 @@ from numba import njit
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.convolution import paste
-from petabatch.kernels.cpu.layout import GROUP, PIECE, Scratch, Shape, dictionary
+from petabatch.kernels.cpu.layout import GROUP, LANES, Scratch, Shape, chunk_places, dictionary, tile_bounds
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.variable import Array
 
-_, load, store, _, multiply_add, nonzero = operations(PIECE)
+_, load, store, _, broadcast_fma, nonzero = operations(LANES)
 
 
-class Sums(NamedTuple):
-    """What a thread needs to sum up products, beside `Scratch`."""
+class GradientScratch(NamedTuple):
+    """Scratch of one thread for the gradient, in addition to `Scratch`."""
 
     patches: Array
-    """Products `[nf, pieces * PIECE]`, patch rows rounded up to whole pieces, patches to whole groups."""
+    """Products `[nf, vectors * LANES]`, patch rows rounded up to whole vectors, patches to whole groups."""
     tallies: Array
     """Active units behind each patch element, int32 `[nf, PY, PX]`."""
 
 
-def sums(p: Patches) -> Sums:
-    """Return the space of one thread."""
-    return Sums(
+def gradient_scratch(p: Patches) -> GradientScratch:
+    """Return the scratch of one thread."""
+    return GradientScratch(
         np.zeros((p.features, dictionary(p).groups[:, 0].size), np.float32),
         np.zeros((p.features, p.y.size, p.x.size), np.int32),
     )
 
 
 def dictionary_gradient(
-    A: Array, error: Array, s: Shape, work: Scratch, own: Sums, product: Array, counts: Array | None
-) -> None:
+    A: Array, error: Array, s: Shape, work: Scratch, sums: GradientScratch, product: Array,
+    counts: Array | None,
+) -> None:  # fmt: skip
     """Write the sum over positions of activity times error patch, and how many active units it comes from.
 
     `A` is `[ny * nx * nf]`, `error` `[NY, NX * C]`, `product` `[nf, K]` and `counts` `[nf, PY * PX]`, all
     float32. A weight counts the units that are active and whose patch element lies inside the image
     (`HebbianUpdater.cpp:564-844`, for borders of zeros), which is the same for all channels.
     """
-    padded = product.shape != own.patches.shape
-    patches = own.patches if padded else product
-    _gather(A, error, s, work, patches, own.tallies)
+    padded = product.shape != sums.patches.shape
+    patches = sums.patches if padded else product
+    _gather(A, error, s, work, patches, sums.tallies)
     if padded:
         _write_products(patches, s, product)
     if counts is not None:
-        _write_counts(own.tallies, counts)
+        _write_counts(sums.tallies, counts)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def _gather(A: Any, error: Any, s: Shape, work: Scratch, patches: Any, tallies: Any) -> None:
     """Sum up products in `patches`; put the corners of what each unit counts for in `tallies`."""
-    nf, active, ends, pieces, length = s.features, work.active, work.ends, work.pieces, patches.shape[1]
+    nf, active, ends, vectors, length = s.features, work.active, work.ends, work.vectors, patches.shape[1]
     channels = s.row // tallies.shape[2]
     paste(error, s, work.error)
     patches[:] = 0
     tallies[:] = 0
     for tile in range(work.strips.shape[0]):
-        start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
-        begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+        start, begin, end = tile_bounds(tile, s)
         for base in range(begin, end, s.chunk):
-            n = 0
-            for m in range(min(s.chunk, end - base)):
+            places, n = chunk_places(base, begin, end, s, work), 0
+            for m in range(places.size):
                 n = ends[m + 1] = _list_active(A, (base + m) * nf, nf, active, n)
-                place = start + work.places[base - begin + m]
+                place = start + places[m]
                 _tally(active[ends[m] : n], place // s.pitch, place % s.pitch, s, channels, tallies)
-            for group in range(length // (GROUP * PIECE)):
-                for m in range(min(s.chunk, end - base)):
+            for group in range(length // (GROUP * LANES)):
+                for m in range(places.size):
                     if ends[m] == ends[m + 1]:
                         continue
-                    place, p = start + work.places[base - begin + m], group * GROUP
-                    e0, e1 = load(work.error, place + pieces[p]), load(work.error, place + pieces[p + 1])
-                    e2, e3 = load(work.error, place + pieces[p + 2]), load(work.error, place + pieces[p + 3])
-                    e4, e5 = load(work.error, place + pieces[p + 4]), load(work.error, place + pieces[p + 5])
-                    e6, e7 = load(work.error, place + pieces[p + 6]), load(work.error, place + pieces[p + 7])
+                    place, p = start + places[m], group * GROUP
+                    e0, e1 = load(work.error, place + vectors[p]), load(work.error, place + vectors[p + 1])
+                    e2, e3 = (
+                        load(work.error, place + vectors[p + 2]),
+                        load(work.error, place + vectors[p + 3]),
+                    )
+                    e4, e5 = (
+                        load(work.error, place + vectors[p + 4]),
+                        load(work.error, place + vectors[p + 5]),
+                    )
+                    e6, e7 = (
+                        load(work.error, place + vectors[p + 6]),
+                        load(work.error, place + vectors[p + 7]),
+                    )
                     for k in range(ends[m], ends[m + 1]):
-                        i, w = (base + m) * nf + active[k], active[k] * length + p * PIECE
+                        i, w = (base + m) * nf + active[k], active[k] * length + p * LANES
                         _add_product(patches, w, A, i, e0)
-                        _add_product(patches, w + PIECE, A, i, e1)
-                        _add_product(patches, w + 2 * PIECE, A, i, e2)
-                        _add_product(patches, w + 3 * PIECE, A, i, e3)
-                        _add_product(patches, w + 4 * PIECE, A, i, e4)
-                        _add_product(patches, w + 5 * PIECE, A, i, e5)
-                        _add_product(patches, w + 6 * PIECE, A, i, e6)
-                        _add_product(patches, w + 7 * PIECE, A, i, e7)
+                        _add_product(patches, w + LANES, A, i, e1)
+                        _add_product(patches, w + 2 * LANES, A, i, e2)
+                        _add_product(patches, w + 3 * LANES, A, i, e3)
+                        _add_product(patches, w + 4 * LANES, A, i, e4)
+                        _add_product(patches, w + 5 * LANES, A, i, e5)
+                        _add_product(patches, w + 6 * LANES, A, i, e6)
+                        _add_product(patches, w + 7 * LANES, A, i, e7)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def _list_active(A: Any, start: int, nf: int, active: Any, n: int) -> int:
     """List which of the `nf` units from `start` are active, from place `n` on; return the place after."""
-    whole = nf - nf % PIECE
-    for f in range(0, whole, PIECE):
+    whole = nf - nf % LANES
+    for f in range(0, whole, LANES):
         bits = nonzero(A, start + f)
         while bits != 0:
             active[n] = f + lowest_bit(bits)
@@ -112,7 +121,7 @@ def _list_active(A: Any, start: int, nf: int, active: Any, n: int) -> int:
 
 @njit(nogil=True, error_model="numpy", cache=True, inline="always")
 def _add_product(patches: Any, w: int, A: Any, i: int, patch: Any) -> None:
-    store(patches, w, multiply_add(load(patches, w), A, i, patch))
+    store(patches, w, broadcast_fma(load(patches, w), A, i, patch))
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -137,7 +146,7 @@ def _tally(active: Any, row: int, column: int, s: Shape, channels: int, tallies:
 @njit(nogil=True, error_model="numpy", cache=True)
 def _write_products(patches: Any, s: Shape, product: Any) -> None:
     """Put products in the order of weights."""
-    wide = -(-s.row // PIECE) * PIECE
+    wide = -(-s.row // LANES) * LANES
     for f in range(s.features):
         for r in range(s.rows):
             for i in range(s.row):

@@ -1,4 +1,4 @@
-"""How the compiled kernels lay out a layer's patches, a dictionary and their scratch space in memory.
+"""The memory layout of the compiled kernels: geometry, weights in reading order, scratch, tiles and chunks.
 
 Sizes follow from the geometry and the processor's register length alone, never from batch or threads.
 """
@@ -12,22 +12,25 @@ from numba import njit
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.simd import register_lanes
+from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
 
 PANEL = 2 * register_lanes()
 """Features whose drive is computed together, in two registers for each position."""
 BLOCK = 6
 """Positions whose drive is computed together: 6 times 2 registers of sums leave 4 of the usual 16."""
-PIECE, GROUP = 8, 8
-"""A patch is summed up in groups of 8 pieces of 8 weights, which stay in registers meanwhile."""
+LANES, GROUP = 8, 8
+"""Weights in a vector and vectors in a group: a patch is summed up group by group, in registers."""
 CHUNK = 256
 """About as many positions share a pass over the weights."""
 WORD = 64
-"""Positions that are looked at together, to see which of their units sleep; a chunk is whole words."""
+"""Positions whose units are tested together, one bit each, in lazy evaluation; a chunk is whole words."""
+CACHE_LINE = 16
+"""Numbers in a line of the cache."""
 
 
 class Shape(NamedTuple):
-    """The numbers of a geometry, for compiled functions; lengths along x count floats, not units."""
+    """The sizes of a geometry, for compiled functions; lengths along x count floats, not units."""
 
     ny: int
     nx: int
@@ -46,22 +49,22 @@ class Shape(NamedTuple):
     origin: int
     """Row of the padded fine layer where the first patch starts."""
     tile: int
-    """Rows of units in a tile: its patches are added up in a strip of its own."""
+    """Rows of units in a tile; its patches are added up in one strip."""
     chunk: int
-    """Positions of a tile that are worked through together; a multiple of WORD, or 1."""
+    """Positions of a tile that are computed together; a multiple of WORD, or 1."""
     wide: int
     """Features rounded up to whole panels."""
 
 
 class Scratch(NamedTuple):
-    """What one thread needs beside the state of the slice it works on; holds nothing between calls."""
+    """Scratch of one thread; holds nothing between calls."""
 
     error: Array
-    """The padded error image, `[rows * pitch]`, with room for one piece; its padding stays zero."""
+    """The padded error image, `[rows * pitch]`, with room for one vector; its padding stays zero."""
     strips: Array
     """The patches of each tile added up, `[tiles, strip]`."""
     window: Array
-    """The patch of one position, of units that have patches of their own, `[K]`."""
+    """The patch of the image at one position, for non-shared weights, `[K]`."""
     drive: Array
     """Drive, then activity, `[positions, wide]`, a chunk's positions rounded up to whole blocks."""
     active: Array
@@ -71,12 +74,12 @@ class Scratch(NamedTuple):
     ends: Array
     places: Array
     """Where in the padded fine layer each position's patch starts, from the start of its tile's."""
-    pieces: Array
-    """Where in a patch each piece starts."""
+    vectors: Array
+    """Where in a patch each vector starts."""
     tallies: Array
-    """What each tile counts, float64 `[tiles, 5]`; see `cpu_pace.py`."""
+    """What each tile counts, float64 `[tiles, 5]`; see `controllers.py` for the columns."""
     turned: Array
-    """By how much the drive of each unit turned since the step before, for FISTA alone."""
+    """Change of each unit's drive since the step before, for FISTA alone."""
 
 
 class Dictionary(NamedTuple):
@@ -85,20 +88,49 @@ class Dictionary(NamedTuple):
     panels: Array
     """For the drive: `[panel, K, PANEL]`."""
     groups: Array
-    """For the reconstruction: `[group, nf, GROUP * PIECE]`, patch rows rounded up to whole pieces."""
-    own: Array
-    """`[positions, nf, K]` of units that have patches of their own, read as they lie; empty otherwise."""
+    """For the reconstruction: `[group, nf, GROUP * LANES]`, patch rows rounded up to whole vectors."""
+    non_shared: Array
+    """Non-shared patches `[positions, nf, K]`, read as they lie; empty where weights are shared."""
+
+
+class Images(NamedTuple):
+    """The images of a slice, `[NY, NX * C]` each: error = factor * image - recon."""
+
+    image: Array
+    factor: np.float32
+    recon: Array
+    error: Array
+
+
+class Model(NamedTuple):
+    """What a step computes with and does not change."""
+
+    weights: Dictionary
+    cell: Cell
+    shape: Shape
+
+
+class StepSums(NamedTuple):
+    """The sums of the steps of one call, which are as many as the rows."""
+
+    wanted: Array
+    """Whether the sums of a step are wanted, bool `[steps]`."""
+    sums: Array
+    """sum error^2, sum |A| and the number of active units after each step, float64 `[steps, 3]`."""
 
 
 def shape(p: Patches) -> Shape:
-    """Return the numbers of a geometry; the coarse layer must have no margin."""
+    """Return the sizes of a geometry.
+
+    Raises ValueError if the coarse layer has a margin.
+    """
     if p.y.margin or p.x.margin:
         raise ValueError("the compiled loop needs a zero border of the coarse layer")
     # A tile at least as high as patches overlap, so that at most few strips meet in a row.
     tile = min(p.y.coarse, max(-(-CHUNK // p.x.coarse), -(-p.y.size // p.y.stride)))
     positions = tile * p.x.coarse
     chunks = -(-positions // CHUNK)
-    # Patches of a position's own are read twice, the second time from the cache.
+    # Non-shared patches are read twice, the second time from the cache.
     chunk = -(-positions // (chunks * WORD)) * WORD if p.shared else 1
     return Shape(
         ny=p.y.coarse,
@@ -123,11 +155,11 @@ def scratch(p: Patches, accelerated: bool = False) -> Scratch:
     """Return the scratch space of one thread; FISTA, which is `accelerated`, needs more."""
     s = shape(p)
     y, x = np.divmod(np.arange(s.tile * s.nx), s.nx)
-    pieces = (np.arange(s.rows)[:, None] * s.pitch + PIECE * np.arange(_row_pieces(p))).reshape(-1)
-    # The last piece of a row may reach into the next row or the room at the end, where it adds zeros.
-    strip = ((s.tile - 1) * s.stride_y + s.rows) * s.pitch + PIECE
+    vectors = (np.arange(s.rows)[:, None] * s.pitch + LANES * np.arange(_row_vectors(p))).reshape(-1)
+    # The last vector of a row may reach into the next row or the room at the end, where it adds zeros.
+    strip = ((s.tile - 1) * s.stride_y + s.rows) * s.pitch + LANES
     return Scratch(
-        error=np.zeros(p.y.padded * s.pitch + PIECE, np.float32),
+        error=np.zeros(p.y.padded * s.pitch + LANES, np.float32),
         strips=np.zeros((-(-s.ny // s.tile), strip), np.float32),
         window=np.zeros(0 if p.shared else p.length, np.float32),
         drive=np.zeros(-(-s.chunk // BLOCK) * BLOCK * s.wide, np.float32),
@@ -135,7 +167,7 @@ def scratch(p: Patches, accelerated: bool = False) -> Scratch:
         values=np.zeros(s.chunk * s.features, np.float32),
         ends=np.zeros(s.chunk + 1, np.int64),
         places=y * (s.stride_y * s.pitch) + (p.x.offset + x * p.x.stride) * p.channels,
-        pieces=np.concatenate([pieces, np.zeros(_groups(p) * GROUP - len(pieces), np.int64)]),
+        vectors=np.concatenate([vectors, np.zeros(_groups(p) * GROUP - len(vectors), np.int64)]),
         tallies=np.zeros((-(-s.ny // s.tile), 5)),
         turned=np.zeros(p.positions * s.features if accelerated else 0, np.float32),
     )
@@ -145,15 +177,28 @@ def dictionary(p: Patches) -> Dictionary:
     """Return room for the weights of one kernel; `pack` fills it."""
     return Dictionary(
         np.zeros((shape(p).wide // PANEL, p.length, PANEL), np.float32),
-        np.zeros((_groups(p), p.features, GROUP * PIECE), np.float32),
+        np.zeros((_groups(p), p.features, GROUP * LANES), np.float32),
         np.zeros((0, 0, 0), np.float32),
     )
 
 
-def own_patches(weights: Array) -> Dictionary:
-    """Return weights `[positions, nf, K]` of units that have patches of their own."""
+def non_shared_patches(weights: Array) -> Dictionary:
+    """Return non-shared weights `[positions, nf, K]` as a dictionary; they are not copied."""
     nothing = np.zeros((0, 0, 0), np.float32)
     return Dictionary(nothing, nothing, weights)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def tile_bounds(tile: int, s: Shape) -> tuple[int, int, int]:
+    """Return where the patches of a tile start in the padded image, and its positions begin .. end."""
+    start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
+    return start, tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def chunk_places(base: int, begin: int, end: int, s: Shape, work: Scratch) -> Any:
+    """Return the `places` of the positions of the chunk at `base`, in the tile of positions begin .. end."""
+    return work.places[base - begin : min(base + s.chunk, end) - begin]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -166,30 +211,30 @@ def same(a: Any, b: Any) -> bool:
 
 
 def pack(weights: Array, p: Patches, into: Dictionary) -> None:
-    """Put weights `[nf, K]` in the orders in which they are read; to be done whenever they change."""
+    """Put weights `[nf, K]` in reading order; to be called whenever they change."""
     nf, length = p.features, p.length
     for number, panel in enumerate(into.panels):
         part = weights[number * PANEL : (number + 1) * PANEL]
         panel[:, : len(part)] = part.T
-    rows = np.zeros((nf, p.y.size, _row_pieces(p) * PIECE), np.float32)
+    rows = np.zeros((nf, p.y.size, _row_vectors(p) * LANES), np.float32)
     rows[:, :, : p.x.size * p.channels] = weights.reshape(nf, p.y.size, length // p.y.size)
-    flat = np.zeros((nf, len(into.groups) * GROUP * PIECE), np.float32)
+    flat = np.zeros((nf, len(into.groups) * GROUP * LANES), np.float32)
     flat[:, : rows[0].size] = rows.reshape(nf, -1)
-    into.groups[...] = flat.reshape(nf, len(into.groups), GROUP * PIECE).swapaxes(0, 1)
+    into.groups[...] = flat.reshape(nf, len(into.groups), GROUP * LANES).swapaxes(0, 1)
 
 
 def packed(weights: Array, p: Patches) -> Dictionary:
     """Return the weights of one slice, of whatever mode, in reading order."""
     if not p.shared:
-        return own_patches(weights.reshape(p.groups, p.features, p.length))
+        return non_shared_patches(weights.reshape(p.groups, p.features, p.length))
     into = dictionary(p)
     pack(weights.reshape(p.features, p.length), p, into)
     return into
 
 
-def _row_pieces(p: Patches) -> int:
-    return -(-p.x.size * p.channels // PIECE)
+def _row_vectors(p: Patches) -> int:
+    return -(-p.x.size * p.channels // LANES)
 
 
 def _groups(p: Patches) -> int:
-    return -(-p.y.size * _row_pieces(p) // GROUP)
+    return -(-p.y.size * _row_vectors(p) // GROUP)

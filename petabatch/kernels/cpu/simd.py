@@ -48,8 +48,8 @@ class Operations(NamedTuple):
     """store(array, i, v): array[i : i + lanes] = v"""
     add_to: Any
     """add_to(array, i, v): array[i : i + lanes] += v"""
-    multiply_add: Any
-    """multiply_add(total, array, i, v) = total + array[i] * v"""
+    broadcast_fma: Any
+    """broadcast_fma(total, array, i, v) = total + array[i] * v"""
     nonzero: Any
     """nonzero(array, i): bit j of the result says that array[i + j] != 0"""
 
@@ -91,11 +91,11 @@ def operations(lanes: int) -> Operations:
         return types.none(array, types.intp, kind), generate
 
     @intrinsic
-    def multiply_add(typing: Any, total: Any, array: Any, index: Any, value: Any) -> Any:
+    def broadcast_fma(typing: Any, total: Any, array: Any, index: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             number = builder.load(_pointer(context, builder, array, *args[1:3]), align=4)
-            factor = _everywhere(builder, number, lanes)
-            return builder.call(_multiply_add(builder, vector), [factor, args[3], args[0]])
+            factor = _splat(builder, number, lanes)
+            return builder.call(_fma(builder, vector), [factor, args[3], args[0]])
 
         return kind(kind, array, types.intp, kind), generate
 
@@ -109,18 +109,18 @@ def operations(lanes: int) -> Operations:
 
         return types.uint64(array, types.intp), generate
 
-    return Operations(zeros, load, store, add_to, multiply_add, nonzero)
+    return Operations(zeros, load, store, add_to, broadcast_fma, nonzero)
 
 
 class PairOperations(NamedTuple):
     """What can be done with two vectors of one length."""
 
-    product_add: Any
-    """product_add(total, v, w) = total + v * w"""
-    sum_of: Any
-    """sum_of(v) = sum(v): halves are added until one number is left"""
+    fma: Any
+    """fma(total, v, w) = total + v * w"""
+    horizontal_sum: Any
+    """horizontal_sum(v) = sum(v): halves are added until one number is left"""
     reached: Any
-    """reached(x, a, b, i, c, j): bit k of the result says that not b[i + k] > x * a[i + k] + c[j + k]"""
+    """below_mask(x, a, b, i, c, j): bit k of the result says that not b[i + k] > x * a[i + k] + c[j + k]"""
 
 
 def pair_operations(lanes: int) -> PairOperations:
@@ -128,14 +128,14 @@ def pair_operations(lanes: int) -> PairOperations:
     kind, vector = Vector(lanes), ir.VectorType(ir.FloatType(), lanes)
 
     @intrinsic
-    def product_add(typing: Any, total: Any, v: Any, w: Any) -> Any:
+    def fma(typing: Any, total: Any, v: Any, w: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return builder.call(_multiply_add(builder, vector), [args[1], args[2], args[0]])
+            return builder.call(_fma(builder, vector), [args[1], args[2], args[0]])
 
         return kind(kind, kind, kind), generate
 
     @intrinsic
-    def sum_of(typing: Any, v: Any) -> Any:
+    def horizontal_sum(typing: Any, v: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             (value,), half = args, lanes // 2
             while half:
@@ -152,34 +152,34 @@ def pair_operations(lanes: int) -> PairOperations:
         return types.float32(kind), generate
 
     @intrinsic
-    def reached(typing: Any, x: Any, a: Any, b: Any, i: Any, c: Any, j: Any) -> Any:
+    def below_mask(typing: Any, x: Any, a: Any, b: Any, i: Any, c: Any, j: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             def part(index: int, place: int) -> Any:
                 pointer = _pointer(context, builder, signature.args[index], args[index], args[place])
                 return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
 
-            function = _multiply_add(builder, vector)
-            limit = builder.call(function, [_everywhere(builder, args[0], lanes), part(1, 3), part(4, 5)])
+            function = _fma(builder, vector)
+            limit = builder.call(function, [_splat(builder, args[0], lanes), part(1, 3), part(4, 5)])
             bits = builder.bitcast(builder.fcmp_unordered("<=", part(2, 3), limit), ir.IntType(lanes))
             return bits if lanes == 64 else builder.zext(bits, ir.IntType(64))
 
         return types.uint64(types.float32, a, b, types.intp, c, types.intp), generate
 
-    return PairOperations(product_add, sum_of, reached)
+    return PairOperations(fma, horizontal_sum, below_mask)
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
 
-def _everywhere(builder: Any, number: Any, lanes: int) -> Any:
+def _splat(builder: Any, number: Any, lanes: int) -> Any:
     """Return the vector of which each number is this."""
     nothing = ir.Constant(ir.VectorType(ir.FloatType(), lanes), ir.Undefined)
     first = builder.insert_element(nothing, number, _INT32(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes))
 
 
-def _multiply_add(builder: Any, vector: Any) -> Any:
+def _fma(builder: Any, vector: Any) -> Any:
     """Return the function a * b + c: one rounding where the processor has the instruction, two where not."""
     kind = ir.FunctionType(vector, [vector] * 3)
     return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{vector.count}f32")
@@ -196,7 +196,7 @@ def lowest_bit(typing: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def expect(typing: Any, array: Any, index: Any) -> Any:
+def prefetch(typing: Any, array: Any, index: Any) -> Any:
     """Say that array[index] will be read soon, so that memory sends it meanwhile; it need not exist."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -1,13 +1,13 @@
-"""Many steps of a sparse-coding loop in one call: compiled, without the interpreter lock, slice by slice.
+"""The dense step of a sparse-coding loop: many steps of a slice in one compiled call, without the GIL.
 
     error = factor * image - recon          restricted to the image; recon of the step before
-    V = e V + (1 - e)(W^T error + A);  A = T(V)          or another rule of `cpu_units.py`
+    V = e V + (1 - e)(W^T error + A);  A = T(V)          or another rule of `rules.py`
     recon = W A
 
 Equal to the layer-by-layer path through `kernels/array.py` up to rounding. One compilation serves every
-geometry. The two convolutions, and why they are fast, stand in `cpu_convolution.py`. A slice is worked
-through in tiles of rows. The patches of a tile add up in a strip of its own and strips are joined in order,
-so that tiles can run on any number of threads with the same bits.
+geometry. `convolution.py` has the two convolutions and says why they are fast. A slice is computed in tiles
+of rows; the patches of each tile add up in a strip, and strips are joined in order, so that tiles can run on
+any number of threads with the same bits.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from petabatch.kernels.cpu.controllers import (
     total,
 )  # fmt: skip
 from petabatch.kernels.cpu.convolution import add_patches, crop, drive_units, join_strips, residual
-from petabatch.kernels.cpu.layout import Dictionary, Scratch, Shape
-from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units, accelerate, compare, update
-
-_ZERO = np.float32(0)
+from petabatch.kernels.cpu.layout import Images, Model, Scratch, Shape, StepSums, chunk_places, tile_bounds
+from petabatch.kernels.cpu.rules import ZERO, accelerate, compare, update
+from petabatch.kernels.rules import ACCELERATED, Units
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -48,16 +47,15 @@ def rows_of(count: int, s: Shape) -> tuple[int, int, int]:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def compare_tile(tile: int, units: Units, weights: Dictionary, s: Shape, work: Scratch) -> None:
-    """Compute the drive of a tile, into `units.before`, and how it turned since the step before."""
-    start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
+def compare_tile(tile: int, units: Units, model: Model, work: Scratch) -> None:
+    """Compute the drive of a tile, into `units.before`, and its change since the step before."""
+    weights, _, s = model
+    start, begin, end = tile_bounds(tile, s)
     nf, moves, turns = s.features, 0.0, 0.0
-    begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
     for base in range(begin, end, s.chunk):
-        count = min(s.chunk, end - base)
-        places = work.places[base - begin : base - begin + count]
-        drive_units(base, count, start, places, weights, s, work)
-        rows, length, pitch = rows_of(count, s)
+        places = chunk_places(base, begin, end, s, work)
+        drive_units(base, start, places, weights, s, work)
+        rows, length, pitch = rows_of(places.size, s)
         for m in range(rows):
             part = slice(base * nf + m * length, base * nf + (m + 1) * length)
             drive = work.drive[m * pitch : m * pitch + length]
@@ -68,39 +66,38 @@ def compare_tile(tile: int, units: Units, weights: Dictionary, s: Shape, work: S
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def update_tile(
-    tile: int, first: bool, last: bool, look: bool, units: Units, weights: Dictionary, c: Cell, e: Any,
-    rest: Any, s: Shape, work: Scratch,
+    tile: int, first: bool, last: bool, wanted: bool, units: Units, model: Model, e: Any, gain: Any,
+    work: Scratch,
 ) -> None:  # fmt: skip
-    """Make the membrane update of a tile and write its strip; if told to look, tally its activity.
+    """Make the membrane update of a tile and write its strip; tally its activity where that is `wanted`.
 
     Of layers with A = T(V), A is read in the first of many steps and written after the last, not between.
     """
-    strip = work.strips[tile]
-    strip[:] = _ZERO
-    start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
-    nf, code = s.features, work.drive
-    size, active, uphill = 0.0, 0, 0.0
-    begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+    weights, c, s = model
+    strip, code = work.strips[tile], work.drive
+    strip[:] = ZERO
+    start, begin, end = tile_bounds(tile, s)
+    nf, size, active, uphill = s.features, 0.0, 0, 0.0
     for base in range(begin, end, s.chunk):
-        count = min(s.chunk, end - base)
-        places = work.places[base - begin : base - begin + count]
+        places = chunk_places(base, begin, end, s, work)
         if c.rule != ACCELERATED:
-            drive_units(base, count, start, places, weights, s, work)
-        rows, length, pitch = rows_of(count, s)
+            drive_units(base, start, places, weights, s, work)
+        rows, length, pitch = rows_of(places.size, s)
         for m in range(rows):
             part = slice(base * nf + m * length, base * nf + (m + 1) * length)
             row = code[m * pitch : m * pitch + length]
             A, V, before = units.A[part], units.V[part], units.before[part]
             if c.rule == ACCELERATED:
-                uphill += accelerate(row, A, V, before, work.turned[part], e, rest, c)
+                uphill += accelerate(row, A, V, before, work.turned[part], e, gain, c)
                 continue
-            update(row, A, V, before, first, e, rest, c)
+            update(row, A, V, before, first, e, gain, c)
             if last:
                 A[:] = row
-        add_patches(base, count, code, places, weights, s, work, strip)
-        if look:
-            active += work.ends[count]
-            for a in work.values[: work.ends[count]]:
+        add_patches(base, places, code, weights, s, work, strip)
+        if wanted:
+            n = work.ends[places.size]
+            active += n
+            for a in work.values[:n]:
                 size += abs(np.float64(a))
     work.tallies[tile, SUM], work.tallies[tile, ACTIVE], work.tallies[tile, UPHILL] = size, active, uphill
 
@@ -116,7 +113,7 @@ def sums_of_state(error: Any, A: Any, s: Shape, work: Scratch) -> tuple[float, f
         size, active = 0.0, 0
         for a in A[tile * each : (tile + 1) * each]:
             size += abs(np.float64(a))
-            active += a != _ZERO
+            active += a != ZERO
         work.tallies[tile, SUM], work.tallies[tile, ACTIVE] = size, active
     return squares, total(work.tallies, SUM), total(work.tallies, ACTIVE)
 
@@ -133,36 +130,34 @@ def sums_of_step(s: Shape, work: Scratch) -> tuple[float, float, float]:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def advance(
-    image: Any, factor: Any, recon: Any, error: Any, units: Units, weights: Dictionary, c: Cell,
-    p: StepControl, fresh: bool, s: Shape, work: Scratch, steps: int, watched: Any, sums: Any,
+    images: Images, units: Units, model: Model, control: StepControl, new_image: bool, work: Scratch,
+    record: StepSums,
 ) -> None:  # fmt: skip
-    """Make `steps` steps of one slice.
+    """Make the steps of one slice whose sums `record` has room for.
 
-    `image`, `recon`, `error` are `[NY, NX * C]`; all but the image are updated in place. `fresh` says that
-    the image is new. Where `watched` `[steps]` is true or a time scale adapts, that row of `sums`
-    `[steps, 3]` float64 receives sum error^2, sum |A| and the number of active units after the step; asking
-    for them changes no bit of the state.
+    All images but the first are updated in place; `new_image` says that the first is new. The sums are
+    written where they are wanted or a time scale adapts; writing them changes no bit of the state.
     """
-    tiles = work.strips.shape[0]
+    c, s = model.cell, model.shape
+    tiles, steps = work.strips.shape[0], record.wanted.size
     seen = -1.0
-    if p.adaptive and not fresh and steps > 0:
-        seen = energy(p, sums_of_state(error, units.A, s, work))
+    if control.adaptive and not new_image and steps > 0:
+        seen = energy(control, sums_of_state(images.error, units.A, s, work))
     for step in range(steps):
-        look = p.adaptive or watched[step]
-        residual(image, factor, recon, 0, s.height, s, work.error)
+        wanted = control.adaptive or record.wanted[step]
+        residual(images, 0, s.height, s, work.error)
         if c.rule == ACCELERATED:
             for tile in range(tiles):
-                compare_tile(tile, units, weights, s, work)
-        e, rest = rates(c, p, seen, work.tallies)
+                compare_tile(tile, units, model, work)
+        e, gain = rates(c, control, seen, work.tallies)
         for tile in range(tiles):
-            update_tile(
-                tile, step == 0, step == steps - 1, look, units, weights, c, e, rest, s, work
-            )  # fmt: skip
-        restart(c, p, work.tallies)
-        if look:
+            update_tile(tile, step == 0, step == steps - 1, wanted, units, model, e, gain, work)
+        restart(c, control, work.tallies)
+        if wanted:
             found = sums_of_step(s, work)
-            seen = energy(p, found)
-            sums[step, 0], sums[step, 1], sums[step, 2] = found
-        join_strips(work.strips, 0, s.height, s, recon)
+            seen = energy(control, found)
+            sums = record.sums[step]
+            sums[0], sums[1], sums[2] = found
+        join_strips(work.strips, 0, s.height, s, images.recon)
     if steps > 0:
-        crop(work.error, s, error)
+        crop(work.error, s, images.error)

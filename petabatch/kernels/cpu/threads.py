@@ -1,8 +1,8 @@
-"""The steps of one slice on several threads: tiles of rows in place of slices, with the same bits.
+"""Dense steps of one slice on several threads: tiles of rows in place of slices, with the same bits.
 
-For a rank with fewer slices than cores. Threads meet twice in a step, so a step should take much longer than
-the tenth of a millisecond this costs. Tiles differ in active units, so each thread takes the next one when it
-is done with the last.
+For a rank with fewer slices than cores. Threads synchronise twice in a step, so a step should take much
+longer than the tenth of a millisecond this costs. Tiles differ in active units, so each thread takes the next
+one when it is done with the last.
 """
 
 from __future__ import annotations
@@ -10,25 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, wait
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from petabatch.kernels.cpu.controllers import StepControl, energy, rates, restart
 from petabatch.kernels.cpu.convolution import crop, join_strips, residual
-from petabatch.kernels.cpu.layout import Dictionary, Scratch, Shape
-from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units
+from petabatch.kernels.cpu.layout import Images, Model, Scratch, StepSums
 from petabatch.kernels.cpu.step import compare_tile, sums_of_state, sums_of_step, update_tile
-from petabatch.variable import Array
+from petabatch.kernels.rules import ACCELERATED, Units
 
 
 def advance_rows(
-    pool: Executor, image: Array, factor: Any, recon: Array, error: Array, units: Units, weights: Dictionary,
-    c: Cell, p: StepControl, fresh: bool, s: Shape, works: list[Scratch], steps: int, watched: Array,
-    sums: Array,
+    pool: Executor, images: Images, units: Units, model: Model, control: StepControl, new_image: bool,
+    works: list[Scratch], record: StepSums,
 ) -> None:  # fmt: skip
-    """Do as `cpu.advance` does, on one thread of `pool` for each of `works`."""
-    # The drive and the active units are each thread's own; the rest of the scratch space is everybody's.
+    """Do as `step.advance` does, on one thread of `pool` for each of `works`."""
+    c, s, steps = model.cell, model.shape, record.wanted.size
+    # Drive and active units are private to each thread; the rest of the scratch is shared.
     common = works[0]
     works = [
         common._replace(
@@ -42,11 +40,11 @@ def advance_rows(
         return all_of_them * thread // threads, all_of_them * (thread + 1) // threads
 
     def subtract(thread: int) -> None:
-        residual(image, factor, recon, *share(thread, s.height), s, common.error)
+        residual(images, *share(thread, s.height), s, common.error)
 
     def compare(thread: int, queue: Iterator[int]) -> None:
         for tile in queue:
-            compare_tile(tile, units, weights, s, works[thread])
+            compare_tile(tile, units, model, works[thread])
 
     def together(work: Callable[[int], None]) -> None:
         tasks = [pool.submit(work, thread) for thread in range(threads)]
@@ -56,31 +54,33 @@ def advance_rows(
 
     def make(step: int, seen: float) -> float:
         """Make a step but for its residual, which is there; write the next one's; return the energy."""
-        look, last = bool(p.adaptive or watched[step]), step == steps - 1
+        wanted, last = bool(control.adaptive or record.wanted[step]), step == steps - 1
         if c.rule == ACCELERATED:
             together(partial(compare, queue=iter(range(tiles))))
-        e, rest = (np.float32(number) for number in rates(c, p, seen, common.tallies))
+        e, gain = (np.float32(number) for number in rates(c, control, seen, common.tallies))
 
         def update(thread: int, queue: Iterator[int]) -> None:
             for tile in queue:
-                update_tile(tile, step == 0, last, look, units, weights, c, e, rest, s, works[thread])
+                update_tile(tile, step == 0, last, wanted, units, model, e, gain, works[thread])
 
         def join(thread: int) -> None:
-            join_strips(common.strips, *share(thread, s.height), s, recon)
+            join_strips(common.strips, *share(thread, s.height), s, images.recon)
             if not last:
                 subtract(thread)
 
         together(partial(update, queue=iter(range(tiles))))
-        restart(c, p, common.tallies)
-        if look:
-            sums[step] = found = sums_of_step(s, common)
-            seen = energy(p, found)
+        restart(c, control, common.tallies)
+        if wanted:
+            record.sums[step] = found = sums_of_step(s, common)
+            seen = energy(control, found)
         together(join)
         return seen
 
     if steps > 0:
-        seen = -1.0 if fresh or not p.adaptive else energy(p, sums_of_state(error, units.A, s, common))
+        seen = -1.0
+        if control.adaptive and not new_image:
+            seen = energy(control, sums_of_state(images.error, units.A, s, common))
         together(subtract)
         for step in range(steps):
             seen = make(step, seen)
-        crop(common.error, s, error)
+        crop(common.error, s, images.error)

@@ -1,4 +1,4 @@
-"""The kernels of a step one at a time, repeated, to learn what each of them costs."""
+"""Timing of single kernels of a dense step: each repeated by itself, for `petabatch bench`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu.convolution import add_patches, drive_units, join_strips, residual
-from petabatch.kernels.cpu.layout import Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.layout import Dictionary, Images, Scratch, Shape, chunk_places, tile_bounds
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def subtract(times: int, image: Any, recon: Any, s: Shape, work: Scratch) -> None:
+def subtract(times: int, images: Images, s: Shape, work: Scratch) -> None:
     """Compute the error image."""
     for _ in range(times):
-        residual(image, np.float32(1), recon, 0, s.height, s, work.error)
+        residual(images, 0, s.height, s, work.error)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -23,12 +23,9 @@ def drive(times: int, weights: Dictionary, s: Shape, work: Scratch) -> None:
     """Compute the drive of every unit."""
     for _ in range(times):
         for tile in range(work.strips.shape[0]):
-            start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
-            begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+            start, begin, end = tile_bounds(tile, s)
             for base in range(begin, end, s.chunk):
-                count = min(s.chunk, end - base)
-                places = work.places[base - begin : base - begin + count]
-                drive_units(base, count, start, places, weights, s, work)
+                drive_units(base, start, chunk_places(base, begin, end, s, work), weights, s, work)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -38,10 +35,9 @@ def reconstruct(times: int, code: Any, weights: Dictionary, s: Shape, work: Scra
         for tile in range(work.strips.shape[0]):
             strip = work.strips[tile]
             strip[:] = np.float32(0)
-            begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+            _, begin, end = tile_bounds(tile, s)
             for base in range(begin, end, s.chunk):
-                count = min(s.chunk, end - base)
-                places = work.places[base - begin : base - begin + count]
-                units = code[base * s.wide : (base + count) * s.wide]
-                add_patches(base, count, units, places, weights, s, work, strip)
+                places = chunk_places(base, begin, end, s, work)
+                units = code[base * s.wide : (base + places.size) * s.wide]
+                add_patches(base, places, units, weights, s, work, strip)
         join_strips(work.strips, 0, s.height, s, recon)

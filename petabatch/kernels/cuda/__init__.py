@@ -1,1 +1,1 @@
-"""Hand-written CUDA kernels: `.cu` texts, and what stands in front of them for one geometry."""
+"""The sparse-coding loop as CUDA kernels: `.cu` texts, compiled behind the constants of one geometry."""

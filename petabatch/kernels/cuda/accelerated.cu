@@ -1,4 +1,5 @@
-// FISTA behind `update` of step.cu, which leaves the drive of the step: the formulas of petabatch/layers/fista.py.
+// FISTA behind `update` of step.cu, which leaves the drive of the step: the formulas of petabatch/layers/fista.py, with
+// GROWTH and BREAK of petabatch/kernels/fista.py.
 //
 // compare     by how much the code moved and the drive turned, summed by block
 // accelerate  A+ = shrink(y + k drive(y), k threshold), y = A + momentum (A - A before)
@@ -7,8 +8,6 @@
 
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / 32;
-constexpr double GREW = 1.05;   // factor on k after each step that was not too large
-constexpr double BREAK = 4.0;   // k this many times too large is a break: the momentum starts anew
 
 // What each block adds to the sums of a slice.
 struct Tally {
@@ -25,7 +24,7 @@ __device__ inline Pace pace(const Tally* tallies, double before, double age) {
     double moves = 0.0, turns = 0.0;
     for (int block = 0; block < BLOCKS; block++) moves += tallies[block].moves, turns += tallies[block].turns;
     const double change = before * before * turns;
-    const double k = before * (change > moves ? 0.5 : GREW);
+    const double k = before * (change > moves ? 0.5 : GROWTH);
     if (change > BREAK * BREAK * moves) age = 1.0;
     const double older = (1.0 + sqrt(1.0 + 4.0 * before / k * age * age)) / 2.0;
     return {k, older, static_cast<float>((age - 1.0) / older)};

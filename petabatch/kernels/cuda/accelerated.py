@@ -1,4 +1,4 @@
-"""FISTA on a GPU: what follows the drive in each step, see `accelerated.cu`."""
+"""The FISTA step on a GPU: the kernels behind the drive, see `accelerated.cu`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Device, load
+from petabatch.kernels.rules import Units
 from petabatch.variable import Array
 
 _THREADS = 256
@@ -23,11 +23,11 @@ class Accelerated:
     """The kernels behind the drive of a step, for all slices of a lane."""
 
     def __init__(
-        self, device: Device, p: Patches, numbers: Mapping[str, source.Constant], lanes: int
+        self, device: Device, p: Patches, constants: Mapping[str, source.Constant], lanes: int
     ) -> None:
         units = p.positions * p.features
         blocks = min(_MOST, -(-units // (_THREADS * _EACH)))
-        constants = {**source.geometry(p), **numbers, "BLOCKS": blocks}
+        constants = {**source.geometry(p), **constants, "BLOCKS": blocks}
         made = device.compile(source.compose("accelerated", constants))
         self._compare, self._accelerate, self._settle = (
             load(made, name, 0) for name in ("compare", "accelerate", "settle")
@@ -37,13 +37,13 @@ class Accelerated:
         self.drive: Array = device.xp.zeros((lanes, units), np.float32)
         """W^T error of the step, which `update` leaves; then by how much it turned."""
 
-    def run(self, units: Units, pace: tuple[Array, Array]) -> None:
-        """Make the step of the units; `pace` are the step and the age of the momentum, float64 `[lanes]`."""
+    def run(self, units: Units, control: tuple[Array, Array]) -> None:
+        """Make the step of the units; `control`: the step size and the momentum's age, float64 `[lanes]`."""
         A, earlier, before = units
         block, shared = (_THREADS,), 8 * 4 * _THREADS // 32
         state = (A, earlier, before, self.drive)
         self._compare(self._grid, block, (*state, self._tallies), shared_mem=shared)
-        self._accelerate(self._grid, block, (*state, *pace, self._tallies), shared_mem=shared)
+        self._accelerate(self._grid, block, (*state, *control, self._tallies), shared_mem=shared)
         self._settle(
-            (-(-self._lanes // 32),), (32,), (self._tallies, *pace, np.int32(self._lanes)), shared_mem=0
+            (-(-self._lanes // 32),), (32,), (self._tallies, *control, np.int32(self._lanes)), shared_mem=0
         )

@@ -14,7 +14,7 @@ constexpr int UNITS = POSITIONS * FEATURES;
 constexpr int COLOURS_Y = (PATCH_Y + STRIDE_Y - 1) / STRIDE_Y;  // patches of the same colour never overlap:
 constexpr int COLOURS_X = (PATCH_X + STRIDE_X - 1) / STRIDE_X;  // unit (y, x) has colour (y % this, x % that)
 
-// Rules of units, numbered as in petabatch/kernels/cpu_units.py, whose twin `integrate` below is.
+// Rules of units, numbered as in petabatch/kernels/rules.py; `integrate` is the twin of `update` in cpu/rules.py.
 constexpr int LEAKY = 0, HEAVY_BALL = 1, MOMENTUM = 2, GRADIENT = 3, ACCELERATED = 4;
 constexpr bool KEEPS = RULE == HEAVY_BALL || RULE == MOMENTUM;  // something of the step before
 
@@ -40,9 +40,9 @@ __device__ inline float transfer(float u) {
 
 // The potential after a step by a rule that is not ACCELERATED, from that before it and the activity `a`.
 // `before` is the potential of HEAVY_BALL, the pull of MOMENTUM, of the step before; it becomes that of this one.
-__device__ inline float integrate(float V, float drive, float a, float& before, float e, float rest) {
+__device__ inline float integrate(float V, float drive, float a, float& before, float e, float gain) {
     if (RULE == GRADIENT) a = a > 0.0f ? 1.0f : (a < 0.0f ? -1.0f : 0.0f);
-    const float pull = rest * (OWN != 0.0f ? drive + OWN * a : drive);
+    const float pull = gain * (SELF_INTERACTION != 0.0f ? drive + SELF_INTERACTION * a : drive);
     float u = e * V + pull;
     if (RULE == HEAVY_BALL) {
         u += INERTIA * (V - before);
@@ -57,13 +57,14 @@ __device__ inline float integrate(float V, float drive, float a, float& before, 
 
 // Make the step of a unit in device memory; of rule ACCELERATED only leave its drive in `befores`.
 __device__ inline void move(long long unit, float drive, float* potentials, float* activities, float* befores,
-                            float e, float rest) {
+                            float e, float gain) {
     if (RULE == ACCELERATED) {
         befores[unit] = drive;
         return;
     }
     float kept = KEEPS ? befores[unit] : 0.0f;
-    const float u = integrate(potentials[unit], drive, OWN != 0.0f ? activities[unit] : 0.0f, kept, e, rest);
+    const float a = SELF_INTERACTION != 0.0f ? activities[unit] : 0.0f;
+    const float u = integrate(potentials[unit], drive, a, kept, e, gain);
     if (KEEPS) befores[unit] = kept;
     potentials[unit] = u;
     activities[unit] = transfer(u);

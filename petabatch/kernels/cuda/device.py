@@ -1,4 +1,4 @@
-"""The GPU as kernels and engine see it: one protocol, so that tests can put another machine in its place."""
+"""The protocol of a GPU as kernels and engine see it, so that tests can emulate one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Limits:
     registers: int = 65536
     threads: int = 2048
     reserved: int = 1024
-    """Bytes of shared memory that each block takes beside its own."""
+    """Bytes of shared memory that the system takes for each block."""
 
 
 class Kernel(Protocol):

@@ -14,7 +14,7 @@ constexpr int PARTS = (LENGTH + 31) / 32;  // weights of a patch that one lane a
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 display(const float* images, float* recons, float* errors, float* potentials, float* activities,
-        float* befores, const float* panels, int panels_step, const float* decays, const float* rests, const int* order,
+        float* befores, const float* panels, int panels_step, const float* decays, const float* gains, const int* order,
         int steps, double* sums, int watched) {
     extern __shared__ float4 shared_memory[];
     double* totals = reinterpret_cast<double*>(shared_memory);    // WARPS rows of 4
@@ -29,7 +29,7 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
     float* V = potentials + slice * UNITS;
     float* A = activities + slice * UNITS;
     float* before = befores + slice * UNITS;
-    const float e = decays[slice], rest = rests[slice];
+    const float e = decays[slice], gain = gains[slice];
 
     int column[FEATURES_PER_LANE];  // lanes beyond the last feature repeat it, and stay silent
 #pragma unroll
@@ -84,9 +84,9 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
                     const int unit = max(order[phase * WARPS + warp], 0) * FEATURES + column[j];
                     const bool real = place >= 0 && lane + 32 * j < FEATURES;
                     float own = 0.0f, kept = 0.0f;
-                    if (OWN != 0.0f) own = step > 0 ? transfer(potential) : A[unit];
+                    if (SELF_INTERACTION != 0.0f) own = step > 0 ? transfer(potential) : A[unit];
                     if (KEEPS && real) kept = before[unit];
-                    potential = integrate(potential, sum[i][j], own, kept, e, rest);
+                    potential = integrate(potential, sum[i][j], own, kept, e, gain);
                     if (KEEPS && real) before[unit] = kept;
                     a[j] = real ? transfer(potential) : 0.0f;
                 }

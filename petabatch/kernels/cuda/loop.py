@@ -9,15 +9,15 @@ import numpy as np
 
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu.rules import ACCELERATED, Cell, Units
 from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.cuda.device import Device, Kernel, load
+from petabatch.kernels.rules import ACCELERATED, Cell, Units
 from petabatch.variable import Array
 
 Choice = Literal["auto", "display", "step"]
 Rates = tuple[Array, Array]
-"""What differs from slice to slice, `[lanes]`: V = e V + rest drive; of ACCELERATED the step and the age of
+"""What differs from slice to slice, `[lanes]`: V = e V + gain drive; of ACCELERATED the step and the age of
 the momentum, float64."""
 
 
@@ -53,32 +53,32 @@ class LoopKernels:
                 "fista has no display kernel\n"
                 '    hint:     run.kernel = "auto" or "array"'
             )
-        numbers, self._xp = source.numbers(cell, factor), device.xp
+        constants, self._xp = source.cell_constants(cell, factor), device.xp
         self._product: Kernel | None = None
-        self._product_source = source.compose("gradient", {**source.geometry(p), **numbers})
-        self._rest: Accelerated | None = None
+        self._product_source = source.compose("gradient", {**source.geometry(p), **constants})
+        self._accelerated: Accelerated | None = None
         if self.display is not None:
-            made = device.compile(source.compose("display", {**self.display.constants, **numbers}))
+            made = device.compile(source.compose("display", {**self.display.constants, **constants}))
             self._display = load(made, "display", self.display.shared)
             self._order = self._xp.asarray(self.display.order)
             self._nothing = self._xp.zeros(1)
         else:
             assert self.step is not None
-            constants = {**self.step.constants, **numbers}
-            made = device.compile(source.compose("step", constants))
-            drive = device.compile(source.compose("tensor", constants)) if tf32 else made
+            step_constants = {**self.step.constants, **constants}
+            made = device.compile(source.compose("step", step_constants))
+            drive = device.compile(source.compose("tensor", step_constants)) if tf32 else made
             self._residual = load(made, "residual", 0)
             self._update = load(drive, "update", self.step.update_shared)
             self._reconstruct = load(made, "reconstruct", self.step.reconstruct_shared)
             self._padded = self._xp.zeros((lanes, self.step.padded), np.float32)
             if cell.rule == ACCELERATED:
-                self._rest = Accelerated(device, p, numbers, lanes)
+                self._accelerated = Accelerated(device, p, constants, lanes)
         self._stretches: dict[int, Callable[[], None] | None] = {}
         self._panels: Array = None
         self._weights: Array = None
 
     def load(self, weights: Array) -> None:
-        """Take over the weights, also in the order in which the drive reads them."""
+        """Load the weights, also in the order in which the drive reads them."""
         panels = weights.swapaxes(1, 2)
         if self._panels is None:
             self._panels, self._weights = self._xp.ascontiguousarray(panels), weights
@@ -142,26 +142,26 @@ class LoopKernels:
         self._product(grid, (512,), args, shared_mem=4 * 32 * 17)
 
     def _one(self, image: Array, recon: Array, error: Array, units: Units, rates: Rates) -> None:
-        tiling, lanes, block = self.step, self.lanes, (256,)
-        assert tiling is not None
+        cut, lanes, block = self.step, self.lanes, (256,)
+        assert cut is not None
         A, V, before = units
-        self._residual((tiling.residual, lanes), block, (image, recon, error, self._padded))
+        self._residual((cut.residual, lanes), block, (image, recon, error, self._padded))
         self._update(
-            (*tiling.update, lanes),
+            (*cut.update, lanes),
             block,
             (
-                *(self._padded, V, A, before if self._rest is None else self._rest.drive),
+                *(self._padded, V, A, before if self._accelerated is None else self._accelerated.drive),
                 *(self._panels, self._jump(self._panels), *rates),
             ),
-            shared_mem=tiling.update_shared,
+            shared_mem=cut.update_shared,
         )
-        if self._rest is not None:
-            self._rest.run(units, rates)
+        if self._accelerated is not None:
+            self._accelerated.run(units, rates)
         self._reconstruct(
-            (tiling.reconstruct, lanes),
+            (cut.reconstruct, lanes),
             block,
             (A, recon, self._weights, self._jump(self._weights)),
-            shared_mem=tiling.reconstruct_shared,
+            shared_mem=cut.reconstruct_shared,
         )
 
     def _jump(self, weights: Array) -> np.int32:

@@ -1,4 +1,4 @@
-"""From a geometry to CUDA source: constants in front of a `.cu` text, and how the work is cut into blocks."""
+"""CUDA sources for one geometry: the constants in front of a `.cu` text, and the blocks of `display`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu.rules import Cell
+from petabatch.kernels import fista
 from petabatch.kernels.cuda.device import Limits
+from petabatch.kernels.rules import ACCELERATED, Cell
 
 Constant = bool | int | float
 
@@ -38,29 +39,35 @@ class Display:
     """Bytes of shared memory."""
 
 
-def numbers(cell: Cell, factor: float) -> dict[str, Constant]:
-    """Return the numbers of the units and of error = factor * image - recon, as the kernels name them."""
+def cell_constants(cell: Cell, factor: float) -> dict[str, Constant]:
+    """Return the constants of the units and of error = factor * image - recon, as the kernels name them.
+
+    A `numpy.float64` becomes a double, every other float a float.
+    """
     bounded = math.isfinite(cell.maximum)
-    return {
-        "RULE": cell.rule, "OWN": float(cell.own), "INERTIA": float(cell.inertia),
+    constants: dict[str, Constant] = {
+        "RULE": cell.rule, "SELF_INTERACTION": float(cell.self_interaction), "INERTIA": float(cell.inertia),
         "THRESHOLD": float(cell.threshold), "TOP": float(cell.top), "SHIFT": float(cell.shift),
         "SLOPE": float(cell.slope), "MINIMUM": float(cell.minimum),
         "MAXIMUM": float(cell.maximum) if bounded else 0.0, "CUT": bounded, "LINE": cell.line,
         "SIGNED": cell.signed, "FACTOR": factor,
     }  # fmt: skip
+    if cell.rule == ACCELERATED:
+        constants |= {"GROWTH": np.float64(fista.GROWTH), "BREAK": np.float64(fista.BREAK)}
+    return constants
 
 
 def geometry(p: Patches) -> dict[str, Constant]:
     """Return the constants that say where patches lie; the coarse layer has no margin, weights are shared."""
     channels, row = p.channels, p.x.size * p.channels
-    numbers = (row, p.x.stride * channels, p.x.offset * channels)
-    vec = next(v for v in (4, 2, 1) if all(n % v == 0 for n in numbers))
+    starts = (row, p.x.stride * channels, p.x.offset * channels)
+    vec = next(v for v in (4, 2, 1) if all(n % v == 0 for n in starts))
     return {
         "FEATURES": p.features, "CHANNELS": channels,
         "UNITS_Y": p.y.coarse, "UNITS_X": p.x.coarse, "FINE_Y": p.y.fine, "FINE_X": p.x.fine,
         "PATCH_Y": p.y.size, "PATCH_X": p.x.size, "STRIDE_Y": p.y.stride, "STRIDE_X": p.x.stride,
         "ORIGIN_Y": p.y.offset, "ORIGIN_X": p.x.offset, "BEFORE_Y": p.y.before, "BEFORE_X": p.x.before,
-        "PADDED_Y": p.y.padded, "VEC": vec, "PITCH": up(p.x.padded * channels, vec),
+        "PADDED_Y": p.y.padded, "VEC": vec, "PITCH": round_up(p.x.padded * channels, vec),
     }  # fmt: skip
 
 
@@ -88,24 +95,24 @@ def display(p: Patches, limits: Limits) -> Display | None:
         phases = _phases(p, warps)
         group = max(1, min(len(phases), registers // 8 // lanes))
         group = -(-len(phases) // -(-len(phases) // group))
-        order = np.full((up(len(phases), group), warps), -1, np.int32)
+        order = np.full((round_up(len(phases), group), warps), -1, np.int32)
         for number, phase in enumerate(phases):
             order[number, : len(phase)] = phase
         padded = int(fixed["PADDED_Y"]) * int(fixed["PITCH"])
         shared = 32 * warps + 4 * (2 * padded + p.length * pitch + order.size)
         potentials, sums = len(order) * lanes, group * lanes
         if potentials <= registers // 2 and sums <= registers // 8 and shared <= limits.shared_block:
-            needs = up(potentials + sums + registers * 3 // 8, 8)
+            needs = round_up(potentials + sums + registers * 3 // 8, 8)
             resident = min(
                 limits.shared // (shared + limits.reserved),
                 limits.threads // (32 * warps),
                 limits.registers // (32 * warps * needs),
             )
-            own = {
+            blocks = {
                 "WARPS": warps, "PHASES": len(order), "GROUP": group, "FEATURES_PER_LANE": lanes,
                 "WEIGHT_PITCH": pitch, "RESIDENT": max(1, resident),
             }  # fmt: skip
-            return Display({**fixed, **own}, order, 32 * warps, shared)
+            return Display({**fixed, **blocks}, order, 32 * warps, shared)
     return None
 
 
@@ -130,16 +137,18 @@ def _phases(p: Patches, warps: int) -> list[list[int]]:
     return found
 
 
-def up(number: int, multiple: int) -> int:
+def round_up(number: int, multiple: int) -> int:
     """Return the next multiple."""
     return -(-number // multiple) * multiple
 
 
 def _type(value: Constant) -> str:
-    return {bool: "bool", int: "int", float: "float"}[type(value)]
+    return {bool: "bool", int: "int", float: "float", np.float64: "double"}[type(value)]
 
 
 def _literal(value: Constant) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, np.float64):
+        return float(value).hex()
     return str(value) if isinstance(value, int) else f"{float(np.float32(value)).hex()}f"

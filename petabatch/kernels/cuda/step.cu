@@ -28,7 +28,7 @@ constexpr int TILE_PITCH = ((UPDATE_X - 1) * STRIDE_X * CHANNELS + ROW + VEC - 1
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 update(const float* padded, float* potentials, float* activities, float* befores, const float* panels,
-       int panels_step, const float* decays, const float* rests) {
+       int panels_step, const float* decays, const float* gains) {
     extern __shared__ float4 shared_memory[];
     float* image = reinterpret_cast<float*>(shared_memory);  // TILE_ROWS * TILE_PITCH
     float* weights = image + TILE_ROWS * TILE_PITCH;         // CHUNK * TILE_WIDE
@@ -38,8 +38,8 @@ update(const float* padded, float* potentials, float* activities, float* befores
     const int left = static_cast<int>(blockIdx.x) % ACROSS * UPDATE_X;
     const int base = blockIdx.y * TILE_WIDE;
     const long long slice = blockIdx.z;
-    float e = 0.0f, rest = 0.0f;
-    if (RULE != ACCELERATED) e = decays[slice], rest = rests[slice];
+    float e = 0.0f, gain = 0.0f;
+    if (RULE != ACCELERATED) e = decays[slice], gain = gains[slice];
 
     const int begin = top * STRIDE_Y + ORIGIN_Y, start = (left * STRIDE_X + ORIGIN_X) * CHANNELS;
     for (int i = thread; i < TILE_ROWS * TILE_PITCH; i += THREADS) {
@@ -75,7 +75,7 @@ update(const float* padded, float* potentials, float* activities, float* befores
         for (int j = 0; j < PER_LANE; j++) {
             const int f = base + column[j];
             const long long unit = slice * UNITS + (y * UNITS_X + x) * FEATURES + f;
-            if (f < FEATURES) move(unit, sum[i][j], potentials, activities, befores, e, rest);
+            if (f < FEATURES) move(unit, sum[i][j], potentials, activities, befores, e, gain);
         }
     }
 }

@@ -43,7 +43,7 @@ __device__ inline int reach(int k) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 update(const float* padded, float* potentials, float* activities, float* befores, const float* panels,
-       int panels_step, const float* decays, const float* rests) {
+       int panels_step, const float* decays, const float* gains) {
     extern __shared__ float4 shared_memory[];
     float* image = reinterpret_cast<float*>(shared_memory);  // TILE_ROWS * TILE_PITCH
     float* weights = image + TILE_ROWS * TILE_PITCH;         // twice CHUNK rows of WEIGHT_PITCH
@@ -112,8 +112,8 @@ update(const float* padded, float* potentials, float* activities, float* befores
         __syncthreads();
     }
 
-    float e = 0.0f, rest = 0.0f;
-    if (RULE != ACCELERATED) e = decays[slice], rest = rests[slice];
+    float e = 0.0f, gain = 0.0f;
+    if (RULE != ACCELERATED) e = decays[slice], gain = gains[slice];
 #pragma unroll
     for (int i = 0; i < DOWN; i++)
 #pragma unroll
@@ -128,7 +128,7 @@ update(const float* padded, float* potentials, float* activities, float* befores
                     const int f = base + first_column + 8 * j + 2 * c + odd;
                     const long long unit = slice * UNITS + (y * UNITS_X + x) * FEATURES + f;
                     if (f < FEATURES)
-                        move(unit, sum[i][j][2 * half + odd], potentials, activities, befores, e, rest);
+                        move(unit, sum[i][j][2 * half + odd], potentials, activities, befores, e, gain);
                 }
         }
 }

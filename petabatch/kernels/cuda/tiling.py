@@ -1,9 +1,9 @@
-"""How the kernels of a step cut slices into blocks, from the network's size and what a multiprocessor has.
+"""The tiles into which the kernels of a step cut slices, from the network's size and the multiprocessor's.
 
 The rule, for `update` and `reconstruct` each by itself: begin with a tile that reads each weight for many
 units; halve its longer side until two blocks fit on a multiprocessor, so that one computes while the other
 loads; go on while there are fewer than two blocks for each multiprocessor and the tile is more than the
-smallest. No bit depends on tiles: each sum is made in an order of its own.
+smallest. No bit depends on tiles: the order of each sum does not depend on them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from petabatch.geometry import Axis, Patches
 from petabatch.kernels.cuda.device import Limits
-from petabatch.kernels.cuda.source import Constant, geometry, up
+from petabatch.kernels.cuda.source import Constant, geometry, round_up
 
 RESIDENT = 2
 """Blocks that share a multiprocessor, and blocks for each of them that a launch should have."""
@@ -55,7 +55,7 @@ def step(p: Patches, limits: Limits, slices: int, tensor: bool = False) -> Step 
     coarse, fine = (p.y.coarse, p.x.coarse), (p.y.fine, p.x.fine)
 
     def update_bytes(tile: Tile) -> int:
-        rows, columns = _reach(p.y, tile[0]), up(_reach(p.x, tile[1]) * p.channels, vec)
+        rows, columns = _reach(p.y, tile[0]), round_up(_reach(p.x, tile[1]) * p.channels, vec)
         weights = 2 * CHUNK * (32 * lanes + 8) if tensor else CHUNK * 32 * lanes
         return 4 * (rows * columns + weights)
 
@@ -68,12 +68,12 @@ def step(p: Patches, limits: Limits, slices: int, tensor: bool = False) -> Step 
     recon = _tile(_clip(strides, fine), fine, p.y.size * p.x.size, recon_bytes, limits, slices)
     if max(update_bytes(tile), recon_bytes(recon)) > limits.shared_block:
         return None
-    own: dict[str, Constant] = {
+    tiles: dict[str, Constant] = {
         "UPDATE_Y": tile[0], "UPDATE_X": tile[1], "PER_LANE": lanes, "CHUNK": CHUNK,
         "RECON_Y": recon[0], "RECON_X": recon[1], "RESIDENT": RESIDENT,
     }  # fmt: skip
     return Step(
-        {**fixed, **own},
+        {**fixed, **tiles},
         residual=-(-p.y.fine * p.x.fine * p.channels // 256),
         update=(_number(coarse, tile), features),
         reconstruct=_number(fine, recon),

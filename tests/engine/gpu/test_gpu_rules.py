@@ -11,9 +11,9 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.bind import numbers
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.errors import ResourceError
-from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
+from petabatch.kernels.rules import Units
 from petabatch.layers import FISTA
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -89,7 +89,7 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
     }
     A = rng.standard_normal(shape).astype("f4")
     mine = {name: array.copy() for name, array in state.items()} | {"A": A.copy()}
-    rest = Accelerated(Plain(), p, source.numbers(numbers(layer), 1.0), lanes)
+    rest = Accelerated(Plain(), p, source.cell_constants(numbers(layer), 1.0), lanes)
     for step, reach in enumerate((0.1, 3.0, 0.1)):
         # Once the drive turns so far that the step is halved or the momentum starts anew.
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")

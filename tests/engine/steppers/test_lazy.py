@@ -17,14 +17,22 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.errors import ParamsError
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu.layout import shape
-from petabatch.kernels.cpu.lazy import bound as cpu_lazy_motion
-from petabatch.kernels.cpu.lazy import layout as cpu_lazy_layout
-from petabatch.kernels.cpu.lazy import state as cpu_lazy_state
-from petabatch.kernels.cpu.lazy import step as cpu_lazy
+from petabatch.kernels.cpu.layout import Images, StepSums, shape
+from petabatch.kernels.cpu.lazy.bound import choose_direction
+from petabatch.kernels.cpu.lazy.layout import (
+    LazyModel,
+    decay_table,
+    features,
+    fill,
+    lazy_scratch,
+    lazy_state,
+    padded_units,
+)
+from petabatch.kernels.cpu.lazy.state import load_units, materialise_potentials
+from petabatch.kernels.cpu.lazy.step import advance_lazily
 from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows
-from petabatch.kernels.cpu.rules import Units
 from petabatch.kernels.cpu.simd import operations, pair_operations
+from petabatch.kernels.rules import Units
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
 from petabatch.network.build import build
@@ -63,57 +71,53 @@ class Lazy:
     def __init__(self, case: Problem) -> None:
         self.case, p = case, case.p
         recon, error, A, V, _, _ = case.start()
-        self.recon, self.error = recon, error
+        self.images = Images(case.image, np.float32(case.factor), recon, error)
         self.units = Units(A, V, np.zeros(0, "f4"))
-        self.s, self.work, self.bench = shape(p), case.scratch(), cpu_lazy_layout.bench(p)
-        self.features = cpu_lazy_layout.features(p, case.packed().groups)
-        cpu_lazy_layout.fill(case.weights, p, self.features)
-        self.e = np.float32(case.decay)
-        self.t = cpu_lazy_layout.decay_table(self.e, 1 - self.e)
-        history = np.zeros(cpu_lazy_layout.kept_units(p), "f4")
-        self.sleep, self.age, self.computed = cpu_lazy_layout.sleep(p, history), 0, 0
-        self.take_over()
-        self.aim()
-
-    def arguments(self) -> tuple[Any, ...]:
-        case = self.case
-        state = (case.image, np.float32(case.factor), self.recon, self.error, self.units, self.sleep)
-        return *state, self.features, case.cell(), self.e, 1 - self.e, self.t, self.age, self.s
+        self.work, self.scratch = case.scratch(), lazy_scratch(p)
+        e = np.float32(case.decay)
+        weights = features(p, case.packed().groups)
+        fill(case.weights, p, weights)
+        self.model = LazyModel(weights, case.cell(), decay_table(e, 1 - e), shape(p))
+        self.lazy, self.age, self.computed = lazy_state(p, np.zeros(padded_units(p), "f4")), 0, 0
+        self.load_units()
+        self.choose_direction()
 
     def run(self, steps: int, watched: bool = False, beyond: int = 0) -> np.ndarray:
         sums = np.zeros((steps, 3))
-        self.age, computed = cpu_lazy.advance_lazily(
-            *self.arguments(), self.work, self.bench, steps, beyond, np.full(steps, watched), sums
-        )
+        self.age, computed = advance_lazily(
+            self.images, self.units, self.lazy, self.model, self.age, beyond, self.work, self.scratch,
+            StepSums(np.full(steps, watched), sums),
+        )  # fmt: skip
         self.computed += computed
         return sums
 
-    def take_over(self) -> None:
+    def load_units(self) -> None:
         for tile in range(len(self.work.strips)):
-            cpu_lazy_state.take_over(tile, True, self.units, self.sleep, self.s)
+            load_units(tile, True, self.units, self.lazy, self.model.shape)
 
     def wake_all(self) -> None:
-        self.sleep.alarm[:] = -np.inf
+        self.lazy.wake_level[:] = -np.inf
 
-    def aim(self) -> None:
-        case, signed = self.case, self.case.cell().signed
-        ends = (case.image, np.float32(case.factor), self.recon, signed, self.sleep, self.features, self.s)
-        cpu_lazy_motion.aim(*ends, self.work, self.bench)
+    def choose_direction(self) -> None:
+        choose_direction(self.images, self.lazy, self.model, self.work, self.scratch)
 
     def state(self) -> list[np.ndarray]:
-        """Return recon, error, A, V and what is remembered."""
-        ends = (self.units, self.sleep, self.features, self.t, self.s, self.work, self.bench)
+        """Return recon, error, A, V and the lazy state."""
+        ends = (self.units, self.lazy, self.model, self.work, self.scratch)
         for tile in range(len(self.work.strips)):
-            cpu_lazy_state.potentials(tile, self.age, False, *ends)
-        return [self.recon, self.error, self.units.A, self.units.V, self.sleep.filtered, self.sleep.history]
+            materialise_potentials(tile, self.age, False, *ends)
+        images, units = self.images, self.units
+        return [images.recon, images.error, units.A, units.V, self.lazy.filtered, self.lazy.history]
 
 
 @some
-@given(p=geometries(), curve=st.sampled_from(TRANSFERS), own=st.booleans(), seed=st.integers(0, 99))
+@given(
+    p=geometries(), curve=st.sampled_from(TRANSFERS), self_interaction=st.booleans(), seed=st.integers(0, 99)
+)
 def test_steps_agree_with_the_plain_operators_in_float64(
-    p: Patches, curve: Transfer, own: bool, seed: int
+    p: Patches, curve: Transfer, self_interaction: bool, seed: int
 ) -> None:
-    case = problem(p, curve, own, seed)
+    case = problem(p, curve, self_interaction, seed)
     lazy = Lazy(case)
     sums = lazy.run(15, watched=True)
     expected, expected_sums, close = case.reference(15)
@@ -129,23 +133,23 @@ def test_steps_agree_with_the_plain_operators_in_float64(
 
 @some
 @given(
-    p=geometries(), curve=st.sampled_from(TRANSFERS), own=st.booleans(), seed=st.integers(0, 99),
+    p=geometries(), curve=st.sampled_from(TRANSFERS), self_interaction=st.booleans(), seed=st.integers(0, 99),
     decay=st.sampled_from([0.4, 0.9, 0.97]), scale=st.sampled_from([1e-3, 1.0, 50.0]),
 )  # fmt: skip
 def test_sleeping_has_the_bits_of_computing_all_units_in_every_step(
-    p: Patches, curve: Transfer, own: bool, seed: int, decay: float, scale: float
+    p: Patches, curve: Transfer, self_interaction: bool, seed: int, decay: float, scale: float
 ) -> None:
-    case = problem(p, curve, own, seed)
+    case = problem(p, curve, self_interaction, seed)
     case.decay = decay
     rng = np.random.default_rng(seed)
     # Features of any length, one of them zero; images that change.
     case.weights *= rng.uniform(0, 1.2, (p.features, 1)).astype("f4")
     case.weights[0] = 0
     sleeping, awake = Lazy(case), Lazy(case)
-    for aims in (False, True, False, True):
+    for chooses in (False, True, False, True):
         case.image[:] = scale * rng.standard_normal(case.image.shape)
-        if aims:
-            sleeping.aim()
+        if chooses:
+            sleeping.choose_direction()
         sleeping.run(25)
         for _ in range(25):
             awake.wake_all()
@@ -165,12 +169,12 @@ def test_a_sleeper_wakes_in_the_step_in_which_it_crosses_where_the_bound_is_shar
     case.decay, case.factor = 0.97, 1.0
     case.weights[:] = 1
     lazy, steps = Lazy(case), math.ceil(math.log(1 - 0.5 / abs(amplitude)) / math.log(0.97))
-    for array in (lazy.recon, lazy.units.A, lazy.units.V, case.image):
+    for array in (lazy.images.recon, lazy.units.A, lazy.units.V, case.image):
         array[...] = 0
-    lazy.take_over()
+    lazy.load_units()
     if ahead:
         case.image[...] = amplitude
-    lazy.aim()
+    lazy.choose_direction()
     case.image[...] = amplitude
     lazy.run(steps - 1)
     assert lazy.computed == 1
@@ -213,9 +217,9 @@ def test_stopping_to_look_computes_no_more_units() -> None:
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("aims", [(), (0,), (0, 20, 90)], ids=["never", "once", "often"])
-def test_slope_and_path_bound_what_sleepers_moved_by(aims: tuple[int, ...], signed: bool) -> None:
-    """The method in plain float64: units due by their alarms are all that are above threshold."""
+@pytest.mark.parametrize("chosen", [(), (0,), (0, 20, 90)], ids=["never", "once", "often"])
+def test_slope_and_path_bound_what_sleepers_moved_by(chosen: tuple[int, ...], signed: bool) -> None:
+    """The method in plain float64: units due by their wake levels are all that are above threshold."""
     p, threshold, e = plain(6, 7, 30, 5, 2, 2), 0.35, 0.97
     case = problem(p, Transfer(threshold, threshold))
     W = case.weights.astype("f8")
@@ -223,15 +227,15 @@ def test_slope_and_path_bound_what_sleepers_moved_by(aims: tuple[int, ...], sign
     image = case.image.astype("f8").reshape(1, p.y.fine, p.x.fine, p.channels)
     F, H, way, lead = np.zeros_like(image), np.zeros((p.positions, p.features)), np.zeros_like(image), 0.0
     A, V, slope = np.zeros_like(H), np.zeros_like(H), np.zeros_like(H)
-    path, alarm, woken = np.zeros(p.positions), np.full(H.shape, -np.inf), 0
+    path, wake_level, woken = np.zeros(p.positions), np.full(H.shape, -np.inf), 0
 
     def patches(image: np.ndarray) -> np.ndarray:
         return np.asarray(NUMPY.windows(image, p, "zero")).reshape(p.positions, -1)
 
     for step in range(150):
         recon = NUMPY.synthesize(A.reshape(1, p.y.coarse, p.x.coarse, -1), W[None, None], p)
-        if step in aims:
-            way, lead, alarm = image - recon - F, 0.0, np.full(H.shape, -np.inf)
+        if step in chosen:
+            way, lead, wake_level = image - recon - F, 0.0, np.full(H.shape, -np.inf)
             slope = patches(way) @ W.T / norms
             slope = abs(slope) if signed else slope
         drive = NUMPY.project(image - recon, W[None, None], p).reshape(H.shape)
@@ -243,11 +247,11 @@ def test_slope_and_path_bound_what_sleepers_moved_by(aims: tuple[int, ...], sign
         product = patches(F) @ W.T
         np.testing.assert_allclose(product + H, V, atol=1e-12)
         limit = slope * lead + path[:, None]
-        due = alarm <= limit
+        due = wake_level <= limit
         size = abs(V) if signed else V
         assert due[threshold + 1e-12 <= size].all()
         room = (threshold - np.maximum(size, abs(product) if signed else product)) / norms
-        alarm = np.where(due, np.where(threshold <= size, -np.inf, limit + room), alarm)
+        wake_level = np.where(due, np.where(threshold <= size, -np.inf, limit + room), wake_level)
         A = np.where(threshold <= size, V - np.copysign(threshold, V), 0)
         woken += due.mean() / 150
     assert 0 < (A != 0).mean() < woken < 0.5
@@ -263,7 +267,7 @@ def test_cutting_and_looking_change_no_bit(p: Patches, curve: Transfer, cut: int
     if look:
         parts.state()
         parts.wake_all()
-        parts.aim()
+        parts.choose_direction()
     parts.run(30 - cut)
     assert_same_bits(parts.state(), whole.state())
 
@@ -273,7 +277,7 @@ def test_long_runs_rescale_what_is_remembered() -> None:
     case.decay = math.exp(-1 / 3)
     lazy = Lazy(case)
     lazy.run(3000)
-    assert lazy.age < len(lazy.t.fade) < 35
+    assert lazy.age < len(lazy.model.decay.powers) < 35
     lazy.run(1)
     for mine, theirs in zip(lazy.state(), case.reference(3001)[0], strict=False):
         np.testing.assert_allclose(mine.reshape(-1), theirs.reshape(-1), rtol=5e-5, atol=5e-5)
@@ -284,11 +288,13 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(threads: in
     case = problem(many_tiles, TRANSFERS[1])
     alone, together = Lazy(case), Lazy(case)
     works = [together.work, *(case.scratch() for _ in range(threads - 1))]
-    benches = [together.bench, *(cpu_lazy_layout.bench(many_tiles) for _ in range(threads - 1))]
+    scratches = [together.scratch, *(lazy_scratch(many_tiles) for _ in range(threads - 1))]
     sums = np.zeros((9, 3))
     with ThreadPoolExecutor(threads) as pool:
-        team = ThreadTeam(pool, works, benches)
-        together.age = advance_lazily_in_rows(team, *together.arguments(), 9, 0, np.ones(9, bool), sums)
+        together.age = advance_lazily_in_rows(
+            ThreadTeam(pool, works, scratches), together.images, together.units, together.lazy,
+            together.model, together.age, 0, StepSums(np.ones(9, bool), sums),
+        )  # fmt: skip
     np.testing.assert_array_equal(alone.run(9, watched=True), sums)
     assert_same_bits(together.state(), alone.state())
 
@@ -299,8 +305,9 @@ def test_nothing_is_written_beside_the_arrays(p: Patches, nan: bool) -> None:
     case, guarded = problem(p, TRANSFERS[1]), Guards(165)
     case.image[0, 0] = np.nan if nan else 0
     lazy = Lazy(case)
-    for name in ("units", "sleep", "features", "work", "bench"):
+    for name in ("units", "lazy", "work", "scratch"):
         setattr(lazy, name, guarded.all_of(getattr(lazy, name)))
+    lazy.model = lazy.model._replace(weights=guarded.all_of(lazy.model.weights))
     lazy.run(3)
     lazy.wake_all()
     lazy.state()
@@ -319,12 +326,12 @@ def test_a_nan_in_the_image_reaches_the_activity() -> None:
 @pytest.mark.parametrize("lanes", [4, 8, 64])
 def test_operations_on_pairs_of_vectors_are_their_plain_twins(lanes: int) -> None:
     _, load, store, _, _, _ = operations(lanes)
-    product_add, sum_of, reached = pair_operations(lanes)
+    fma, horizontal_sum, below_mask = pair_operations(lanes)
 
     @njit
     def run(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> tuple[float, int]:
-        store(out, 1, product_add(load(a, 0), load(a, 1), load(b, 2)))
-        return sum_of(load(a, 1)), reached(np.float32(-2), a, b, 1, b, 2)
+        store(out, 1, fma(load(a, 0), load(a, 1), load(b, 2)))
+        return horizontal_sum(load(a, 1)), below_mask(np.float32(-2), a, b, 1, b, 2)
 
     a, b = np.random.default_rng(0).integers(-9, 9, (2, lanes + 3)).astype("f4")
     out = np.zeros_like(a)

@@ -13,10 +13,10 @@ from numba import njit
 
 from petabatch import geometry
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu import step as cpu
-from petabatch.kernels.cpu.gradient import dictionary_gradient, sums
-from petabatch.kernels.cpu.layout import Dictionary, Scratch, dictionary, pack, scratch, shape
+from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
+from petabatch.kernels.cpu.layout import StepSums, dictionary, pack, scratch, shape
 from petabatch.kernels.cpu.simd import lowest_bit, operations
+from petabatch.kernels.cpu.step import advance
 from petabatch.kernels.cpu.threads import advance_rows
 from petabatch.layers.transfer import Transfer
 from support.loops import (
@@ -28,7 +28,7 @@ from support.loops import (
     geometries,
     many_chunks,
     many_tiles,
-    many_tiles_own,
+    many_tiles_non_shared,
     plain,
     problem,
 )
@@ -40,13 +40,13 @@ some = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 @given(
     p=geometries(modes=(True, False)),
     curve=st.sampled_from(TRANSFERS),
-    own=st.booleans(),
+    self_interaction=st.booleans(),
     seed=st.integers(0, 99),
 )
 def test_steps_agree_with_the_plain_operators_in_float64(
-    p: Patches, curve: Transfer, own: bool, seed: int
+    p: Patches, curve: Transfer, self_interaction: bool, seed: int
 ) -> None:
-    case = problem(p, curve, own, seed)
+    case = problem(p, curve, self_interaction, seed)
     found, sums = case.compiled([4], observe=True)
     expected, expected_sums, close = case.reference(4)
     # Rounding may decide either way where the transfer function jumps.
@@ -59,7 +59,9 @@ def test_steps_agree_with_the_plain_operators_in_float64(
         np.testing.assert_array_equal(sums[:, 2], expected_sums[:, 2])
 
 
-@pytest.mark.parametrize("p", [many_tiles, many_tiles_own, many_chunks], ids=["tiles", "own", "chunks"])
+@pytest.mark.parametrize(
+    "p", [many_tiles, many_tiles_non_shared, many_chunks], ids=["tiles", "non_shared", "chunks"]
+)
 def test_layers_of_many_tiles_and_chunks_agree_with_float64(p: Patches) -> None:
     s = shape(p)
     assert s.ny > s.tile
@@ -82,15 +84,15 @@ def test_four_hundred_steps_agree_with_float64() -> None:
 @given(
     p=geometries(modes=(True, False)),
     curve=st.sampled_from(TRANSFERS),
-    own=st.booleans(),
+    self_interaction=st.booleans(),
     cut=st.integers(0, 7),
     rule=st.sampled_from(RULES),
     adaptive=st.booleans(),
 )
 def test_cutting_a_run_in_two_changes_no_bit(
-    p: Patches, curve: Transfer, own: bool, cut: int, rule: int, adaptive: bool
+    p: Patches, curve: Transfer, self_interaction: bool, cut: int, rule: int, adaptive: bool
 ) -> None:
-    case = problem(p, curve, own)
+    case = problem(p, curve, self_interaction)
     case.rule, case.adaptive = rule, adaptive
     whole, parts = case.compiled([7])[0], case.compiled([cut, 7 - cut])[0]
     assert_same_bits(parts, whole)
@@ -115,7 +117,9 @@ def test_slices_on_many_threads_have_the_bits_of_one_thread() -> None:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 11])
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("adaptive", "p"), [(False, many_tiles), (True, many_tiles), (True, many_tiles_own)])
+@pytest.mark.parametrize(
+    ("adaptive", "p"), [(False, many_tiles), (True, many_tiles), (True, many_tiles_non_shared)]
+)
 def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(
     threads: int, rule: int, adaptive: bool, p: Patches
 ) -> None:
@@ -127,8 +131,8 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(
         for part in (slice(0, 2), slice(2, 6)):
             n = part.stop - part.start
             advance_rows(
-                pool, *case.arguments(state, case.packed()), part.start == 0, shape(p), works, n,
-                np.full(n, True), sums[part],
+                pool, *case.arguments(state, case.packed()), part.start == 0, works,
+                StepSums(np.full(n, True), sums[part]),
             )  # fmt: skip
     expected, expected_sums = case.compiled([6], observe=True)
     assert_same_bits([*state, sums], [*expected, expected_sums])
@@ -146,21 +150,19 @@ def test_nothing_is_written_beside_the_arrays(p: Patches, curve: Transfer, nan: 
     case.rule = rule
     case.image[0, 0] = np.nan if nan else 0
     state = [guarded(array) for array in case.start()]
-    packed = Dictionary(*(guarded(array) for array in case.packed()))
-    work = Scratch(*(guarded(array) for array in case.scratch()))
+    packed, work = guarded.all_of(case.packed()), guarded.all_of(case.scratch())
     sums = guarded(np.zeros((3, 3)))
-    cpu.advance(*case.arguments(state, packed), True, shape(p), work, 3, np.full(3, True), sums)
+    advance(*case.arguments(state, packed), True, work, StepSums(np.full(3, True), sums))
     assert guarded.untouched()
 
 
 def test_a_used_scratch_space_leaves_no_trace() -> None:
     first, second = problem(many_tiles, TRANSFERS[0], seed=1), problem(many_tiles, TRANSFERS[0], seed=2)
-    work, packed, s = scratch(many_tiles), dictionary(many_tiles), shape(many_tiles)
+    work, packed = scratch(many_tiles), dictionary(many_tiles)
     for case in (first, second):
         state = case.start()
         pack(case.weights, many_tiles, packed)
-        nothing = (np.zeros(5, bool), np.zeros((5, 3)))
-        cpu.advance(*case.arguments(state, packed), True, s, work, 5, *nothing)
+        advance(*case.arguments(state, packed), True, work, StepSums(np.zeros(5, bool), np.zeros((5, 3))))
     assert_same_bits(state, second.compiled([5])[0])
 
 
@@ -172,11 +174,11 @@ def test_a_nan_in_the_image_reaches_the_activity() -> None:
     np.testing.assert_array_equal(np.isnan(A), np.isnan(V))
 
 
-whole_pieces = geometry.make_link((5, 6, 7), (10, 12, 4), (8, 4), True).patches
+whole_vectors = geometry.make_link((5, 6, 7), (10, 12, 4), (8, 4), True).patches
 
 
 @some
-@example(p=whole_pieces, density=0.1)
+@example(p=whole_vectors, density=0.1)
 @given(p=geometries(), density=st.sampled_from([0.0, 0.1, 1.0]))
 def test_gradient_and_counts_agree_with_the_plain_operators(p: Patches, density: float) -> None:
     rng = np.random.default_rng(3)
@@ -185,10 +187,10 @@ def test_gradient_and_counts_agree_with_the_plain_operators(p: Patches, density:
     error = rng.standard_normal((p.y.fine, p.x.fine * p.channels)).astype("f4")
     product, alone = np.full((2, p.features, p.length), np.nan, "f4")
     counts = np.full((p.features, p.length // p.channels), np.nan, "f4")
-    own = sums(p)
-    dictionary_gradient(A.reshape(-1), error, shape(p), scratch(p), own, alone, None)
+    space = gradient_scratch(p)
+    dictionary_gradient(A.reshape(-1), error, shape(p), scratch(p), space, alone, None)
     for _ in range(2):  # the second time after another
-        dictionary_gradient(A.reshape(-1), error, shape(p), scratch(p), own, product, counts)
+        dictionary_gradient(A.reshape(-1), error, shape(p), scratch(p), space, product, counts)
     code = A.astype("f8").reshape(1, p.y.coarse, p.x.coarse, p.features)
     fine = error.astype("f8").reshape(1, p.y.fine, p.x.fine, p.channels)
     np.testing.assert_allclose(product, NUMPY.outer(code, fine, p)[0, 0], rtol=2e-5, atol=2e-5)
@@ -199,11 +201,11 @@ def test_gradient_and_counts_agree_with_the_plain_operators(p: Patches, density:
 
 @pytest.mark.parametrize("lanes", [4, 8, 32])
 def test_vector_operations_are_their_plain_twins(lanes: int) -> None:
-    _, load, store, add_to, multiply_add, nonzero = operations(lanes)
+    _, load, store, add_to, broadcast_fma, nonzero = operations(lanes)
 
     @njit
     def run(a: np.ndarray, b: np.ndarray, stored: np.ndarray, added: np.ndarray) -> tuple[int, int]:
-        v = multiply_add(load(a, 1), b, 2, load(b, 3))
+        v = broadcast_fma(load(a, 1), b, 2, load(b, 3))
         store(stored, 1, v)
         add_to(added, 2, v)
         bits = nonzero(a, 1)

@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu.rules import ACCELERATED, HEAVY_BALL, LEAKY, cell
-from petabatch.kernels.cuda import source
-from petabatch.kernels.cuda import tiling as cut
+from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.cuda.loop import Choice, LoopKernels
+from petabatch.kernels.rules import ACCELERATED, HEAVY_BALL, LEAKY, cell
 from petabatch.layers.transfer import Transfer
 from support.cuda_problem import Problem, emulated, few, relative, small
 from support.gpu_emulation import EmulatedGpu
@@ -38,12 +37,15 @@ large = plain(64, 64, 512, 16, 4, 3)
 @pytest.mark.parametrize("choice", ["display", "step"])
 @few
 @given(
-    p=geometries(70), curve=st.sampled_from(TRANSFERS), own=st.booleans(), own_weights=st.booleans()
-)  # fmt: skip
+    p=geometries(70),
+    curve=st.sampled_from(TRANSFERS),
+    self_interaction=st.booleans(),
+    per_slice=st.booleans(),
+)
 def test_steps_agree_with_the_plain_operators_in_float64(
-    choice: Choice, p: Patches, curve: Transfer, own: bool, own_weights: bool
+    choice: Choice, p: Patches, curve: Transfer, self_interaction: bool, per_slice: bool
 ) -> None:
-    case = Problem(p, curve, own, own_weights=own_weights)
+    case = Problem(p, curve, self_interaction, per_slice=per_slice)
     found, (expected, close) = case.run(choice, [3, 1]), case.reference(4)
     assume(curve.shift == curve.threshold or not close)
     for mine, theirs in zip(found, expected, strict=True):
@@ -133,7 +135,7 @@ def test_a_slice_that_does_not_fit_on_a_multiprocessor_gets_the_kernels_of_a_ste
     assert source.display(tutorial, H200) is not None
     assert source.display(tutorial, SMALL) is None
     assert source.display(large, H200) is None
-    assert cut.step(large, SMALL, 1) is not None
+    assert tiling.step(large, SMALL, 1) is not None
     with pytest.raises(ResourceError, match="does not fit"):
         LoopKernels(EmulatedGpu(), large, cell(LEAKY, 1, 0, 0.1, 0.1), 1, 1, "display")
 
@@ -166,8 +168,8 @@ def test_no_two_patches_of_a_phase_overlap_and_every_position_has_one_phase() ->
 def test_kernels_compile_for_gpus_and_keep_their_state_in_registers(
     p: Patches, rule: int, targets: tuple[int, ...], tmp_path: Path
 ) -> None:
-    units = source.numbers(cell(rule, 1, 0.9, 0.3, 0.3), 1.0)
-    display, step = source.display(p, A100), cut.step(p, A100, 132)
+    units = source.cell_constants(cell(rule, 1, 0.9, 0.3, 0.3), 1.0)
+    display, step = source.display(p, A100), tiling.step(p, A100, 132)
     assert step is not None
     jobs = {"step": step.constants, "tensor": step.constants}
     if rule == ACCELERATED:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from petabatch.engine.engine import Engine
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cuda import tiling as cut
+from petabatch.kernels.cuda import tiling
 from petabatch.kernels.cuda.device import Limits
 from petabatch.layers.transfer import Transfer
 from petabatch.network.build import build
@@ -38,15 +38,15 @@ def one_step(case: Problem) -> tuple[np.ndarray, np.ndarray]:
     error = (np.float32(0.75) * case.image - recon).astype("f8")
     weights, e = case.weights.astype("f8")[:, None], float(case.decays()[0])
     drives = NUMPY.project(rounded(error), rounded(weights), case.p), NUMPY.project(error, weights, case.p)
-    both = [e * V + (1 - e) * (drive + (A if case.own else 0)) for drive in drives]
+    both = [e * V + (1 - e) * (drive + (A if case.self_interaction else 0)) for drive in drives]
     return both[0], both[1]
 
 
 @emulated
 @few
-@given(p=geometries(70), own=st.booleans(), own_weights=st.booleans())
-def test_the_drive_is_that_of_rounded_factors(p: Patches, own: bool, own_weights: bool) -> None:
-    case = Problem(p, TRANSFERS[0], own, own_weights=own_weights, tf32=True)
+@given(p=geometries(70), self_interaction=st.booleans(), per_slice=st.booleans())
+def test_the_drive_is_that_of_rounded_factors(p: Patches, self_interaction: bool, per_slice: bool) -> None:
+    case = Problem(p, TRANSFERS[0], self_interaction, per_slice=per_slice, tf32=True)
     expected, plainly = one_step(case)
     found = case.run("auto", [1])[2]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=3e-6)
@@ -81,7 +81,7 @@ def test_how_slices_are_cut_into_tiles_changes_no_bit(tf32: bool) -> None:
         limits = Limits(1, 228 * 1024, 227 * 1024)
 
     p = plain(8, 8, 20, 4, 2, 1)
-    tiles = {cut.step(p, gpu.limits, 2, tf32).update for gpu in (Narrow, Wide)}  # type: ignore[union-attr]
+    tiles = {tiling.step(p, gpu.limits, 2, tf32).update for gpu in (Narrow, Wide)}  # type: ignore[union-attr]
     assert len(tiles) == 2
     states = [Problem(p, TRANSFERS[1], tf32=tf32, gpu=gpu()).run("step", [3]) for gpu in (Narrow, Wide)]
     assert_same_bits(*states)

@@ -1,21 +1,6 @@
-"""How far potentials can have moved since they were computed: a bound that costs next to nothing.
+"""The bound on how far potentials have moved since they were computed, and the choice of its direction.
 
-While the error stays as it is, the filtered error F of `cpu_lazy` moves from where it is straight to the
-error: by c D, where D is the way to go and c = e c + (1 - e), 0 at first. So this part of what a feature
-w sees is known ahead from its *slope*, w . (patch of D) / |w|. What F moves by beside that is a patch of
-length d in a step, and moves w . (patch of F) by |w| d at most (Cauchy-Schwarz). With the *path* of a
-position, the sum of all d, the potential of a silent unit stays below
-
-    V now + |w| (slope (c - c now) + (path - path now))
-
-which gives its alarm, to be compared with slope c + path:
-
-    alarm = slope c + path + (threshold - max(V, w . patch)) / |w|
-
-`aim` chooses D. It costs two computations of all units: one for the slopes, one because all alarms are set
-anew; but as the error changes, D grows stale and units are woken for nothing: see `worth_aiming`.
-Without D this is the bound by the path of F alone, which lets few units sleep where all potentials move, as
-in the first time constant after a new image.
+`lazy/__init__.py` derives it; F, D, c, slope and path length are named as there.
 """
 
 from __future__ import annotations
@@ -25,36 +10,43 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu.layout import PIECE, Scratch, Shape
-from petabatch.kernels.cpu.lazy.layout import BLOCK, FEATURES, Features, LazyScratch, LazyState, first_row
-from petabatch.kernels.cpu.rules import FAST, Cell
+from petabatch.kernels.cpu.layout import LANES, Images, Scratch, Shape, chunk_places, tile_bounds
+from petabatch.kernels.cpu.lazy.layout import (
+    ALWAYS,
+    FEATURE_BLOCK,
+    POSITION_BLOCK,
+    LazyModel,
+    LazyScratch,
+    LazyState,
+    first_row,
+)
+from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import operations, pair_operations
+from petabatch.kernels.rules import Cell
 
-_ZERO = np.float32(0)
-_ALWAYS = np.float32(-np.inf)
 _EPS = np.float32(2.0**-24)
-_FEW = np.float32(16) * _EPS
-_UP = np.float32(1 + 2.0**-22)
+_SEVERAL_EPS = np.float32(16) * _EPS
+_ROUND_UP = np.float32(1 + 2.0**-22)
 _COST = 1.0
-"""What `aim` costs, in units that are computed one by one."""
-zeros, load, _, _, _, _ = operations(PIECE)
-product_add, sum_of, _ = pair_operations(PIECE)
+"""Cost of `choose_direction`, in computations of all units one by one."""
+zeros, load, _, _, _, _ = operations(LANES)
+fma, horizontal_sum, _ = pair_operations(LANES)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def filter_rows(
-    image: Any, factor: Any, recon: Any, begin: int, end: int, e: Any, rest: Any, ahead: Any, s: Shape,
-    error: Any, state: LazyState, change: Any,
-) -> None:  # fmt: skip
-    """Write rows begin .. end of the error image and bring F up to date with them; c grows by `ahead`."""
+    images: Images, begin: int, end: int, ahead: Any, model: LazyModel, state: LazyState, squares: Any
+) -> None:
+    """Write rows begin .. end of the error image and update F from them; c grows by `ahead`."""
+    factor, e, gain, s = images.factor, model.decay.e, model.decay.gain, model.shape
     for y in range(begin, end):
-        source, minus, to = image[y], recon[y], error[y]
+        source, minus, to = images.image[y], images.recon[y], images.error[y]
         start = (y + s.top) * s.pitch + s.left
-        f, d = state.filtered[start : start + s.width], change[start : start + s.width]
+        f, d = state.filtered[start : start + s.width], squares[start : start + s.width]
         way = state.direction[start : start + s.width]
         for i in range(s.width):
             r = factor * source[i] - minus[i]
-            now = e * f[i] + rest * r
+            now = e * f[i] + gain * r
             move = (now - f[i]) - ahead * way[i]
             to[i], f[i], d[i] = r, now, move * move
 
@@ -72,15 +64,17 @@ def sum_rows(squares: Any, start: int, rows: int, pitch: int, column: Any) -> No
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def sum_columns(column: Any) -> Any:
     """Sum squares over the columns of a patch."""
-    found = _ZERO
+    found = ZERO
     for i in range(column.size):
         found += column[i]
     return found
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def walk(squares: Any, begin: int, end: int, s: Shape, places: Any, column: Any, path: Any) -> None:
-    """Make the path of positions begin .. end longer by the length of what patches changed by."""
+def extend_paths(
+    squares: Any, begin: int, end: int, s: Shape, places: Any, column: Any, path_length: Any
+) -> None:
+    """Add the length of the change of each patch to the path lengths of positions begin .. end."""
     # What sums of squares lose by rounding, twice over.
     longer = np.float32(1) + np.float32(2 * s.rows * s.row) * _EPS
     for y in range(begin // s.nx, end // s.nx):
@@ -88,144 +82,136 @@ def walk(squares: Any, begin: int, end: int, s: Shape, places: Any, column: Any,
         for x in range(s.nx):
             i = y * s.nx + x
             step = np.sqrt(sum_columns(column[places[x] : places[x] + s.row]))
-            path[i] = (path[i] + longer * step) * _UP
+            path_length[i] = (path_length[i] + longer * step) * _ROUND_UP
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def products(
-    image: Any, start: int, places: Any, due: Any, count: int, pieces: Any, rows: Any, f: int, found: Any
+    image: Any, start: int, places: Any, due: Any, count: int, vectors: Any, rows: Any, f: int, found: Any
 ) -> None:  # fmt: skip
-    """Write the products of a feature with the patches of `count` positions that are due."""
+    """Write the products of a feature with the patches of the first `count` positions that are due."""
     length = rows.shape[1]
-    for n in range(0, count, BLOCK):
+    for n in range(0, count, POSITION_BLOCK):
         # Beyond the last position it is computed again.
         a, b = start + places[due[n]], start + places[due[min(n + 1, count - 1)]]
         c, d = start + places[due[min(n + 2, count - 1)]], start + places[due[min(n + 3, count - 1)]]
         v0, v1, v2, v3 = zeros(), zeros(), zeros(), zeros()
         w = f * length
-        for piece in range(length // PIECE):
-            weights, i = load(rows, w), pieces[piece]
-            v0 = product_add(v0, load(image, a + i), weights)
-            v1 = product_add(v1, load(image, b + i), weights)
-            v2 = product_add(v2, load(image, c + i), weights)
-            v3 = product_add(v3, load(image, d + i), weights)
-            w += PIECE
-        found[n], found[n + 1] = sum_of(v0), sum_of(v1)
-        found[n + 2], found[n + 3] = sum_of(v2), sum_of(v3)
+        for vector in range(length // LANES):
+            weights, i = load(rows, w), vectors[vector]
+            v0 = fma(v0, load(image, a + i), weights)
+            v1 = fma(v1, load(image, b + i), weights)
+            v2 = fma(v2, load(image, c + i), weights)
+            v3 = fma(v3, load(image, d + i), weights)
+            w += LANES
+        found[n], found[n + 1] = horizontal_sum(v0), horizontal_sum(v1)
+        found[n + 2], found[n + 3] = horizontal_sum(v2), horizontal_sum(v3)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def all_products(
-    image: Any, start: int, places: Any, count: int, pieces: Any, rows: Any, f: int, found: Any
-) -> None:  # fmt: skip
-    """Write the products of FEATURES features, from `f` on, with the patches of `count` positions.
+def all_products(image: Any, start: int, places: Any, vectors: Any, rows: Any, f: int, found: Any) -> None:
+    """Write the products of FEATURE_BLOCK features, from `f` on, with the patches of all `places`.
 
     They have the bits of `products`, but more of what is read is used again.
     """
-    length, last = rows.shape[1], rows.shape[0] - 1
+    count, length, last = places.size, rows.shape[1], rows.shape[0] - 1
     for n in range(0, count, 2):
         # Beyond the last position and feature it is computed again.
         a, b = start + places[n], start + places[min(n + 1, count - 1)]
         w0, w1 = f * length, min(f + 1, last) * length
         w2, w3 = min(f + 2, last) * length, min(f + 3, last) * length
-        a0, a1, a2, a3, b0, b1, b2, b3 = (
-            zeros(),
-            zeros(),
-            zeros(),
-            zeros(),
-            zeros(),
-            zeros(),
-            zeros(),
-            zeros(),
-        )
-        for piece in range(length // PIECE):
-            i, j = pieces[piece], piece * PIECE
+        a0, a1, a2, a3 = zeros(), zeros(), zeros(), zeros()
+        b0, b1, b2, b3 = zeros(), zeros(), zeros(), zeros()
+        for vector in range(length // LANES):
+            i, j = vectors[vector], vector * LANES
             va, vb = load(image, a + i), load(image, b + i)
             weights = load(rows, w0 + j)
-            a0, b0 = product_add(a0, va, weights), product_add(b0, vb, weights)
+            a0, b0 = fma(a0, va, weights), fma(b0, vb, weights)
             weights = load(rows, w1 + j)
-            a1, b1 = product_add(a1, va, weights), product_add(b1, vb, weights)
+            a1, b1 = fma(a1, va, weights), fma(b1, vb, weights)
             weights = load(rows, w2 + j)
-            a2, b2 = product_add(a2, va, weights), product_add(b2, vb, weights)
+            a2, b2 = fma(a2, va, weights), fma(b2, vb, weights)
             weights = load(rows, w3 + j)
-            a3, b3 = product_add(a3, va, weights), product_add(b3, vb, weights)
-        found[0, n], found[1, n], found[2, n], found[3, n] = sum_of(a0), sum_of(a1), sum_of(a2), sum_of(a3)
-        found[0, n + 1], found[1, n + 1] = sum_of(b0), sum_of(b1)
-        found[2, n + 1], found[3, n + 1] = sum_of(b2), sum_of(b3)
+            a3, b3 = fma(a3, va, weights), fma(b3, vb, weights)
+        found[0, n], found[1, n], found[2, n], found[3, n] = (
+            horizontal_sum(a0),
+            horizontal_sum(a1),
+            horizontal_sum(a2),
+            horizontal_sum(a3),
+        )
+        found[0, n + 1], found[1, n + 1] = horizontal_sum(b0), horizontal_sum(b1)
+        found[2, n + 1], found[3, n + 1] = horizontal_sum(b2), horizontal_sum(b3)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def room_to_sleep(u: Any, product: Any, norm: Any, path: Any, length: int, c: Cell) -> Any:
+def threshold_margin(u: Any, product: Any, norm: Any, path_length: Any, length: int, c: Cell) -> Any:
     """Return by how much w . patch can grow before a silent unit crosses its threshold, less rounding.
 
-    The path is at least |patch of F| + |patch of D|, and once the unit wakes longer by at most as much again
-    and the room. A product of `length` pairs in PIECE sums is wrong by (length / PIECE + 4) eps |w| |patch|
-    at most: now, when the unit wakes (twice the path), and in the slope; steps of F beside D are wrong by 4
-    eps |patch of D| in the sum, slope c + path and the alarm by some eps of the path and the room. H and its
-    sum with the product are wrong by a few eps of their size, covered by 16 eps.
+    The path length is at least |patch of F| + |patch of D|, and at most as much again and the margin longer
+    once the unit wakes. A product of `length` pairs in LANES sums is wrong by (length / LANES + 4) eps |w|
+    |patch| at most: now, when the unit wakes (twice the path length), and in the slope. Steps of F beside D
+    are wrong by 4 eps |patch of D| in the sum, slope c + path length and the wake level by some eps of the
+    path length and the margin. H and its sum with the product are wrong by a few eps of their size, covered
+    by 16 eps.
     """
     if c.signed:
         u, product = abs(u), abs(product)
     size = max(u, product)
-    wrong = np.float32(4 * (length // PIECE + 10)) * _EPS
+    wrong = np.float32(4 * (length // LANES + 10)) * _EPS
     room = (c.threshold - size) * (np.float32(1) - wrong)
-    return room - wrong * norm * path - _FEW * (abs(u) + abs(product) + abs(c.threshold))
+    return room - wrong * norm * path_length - _SEVERAL_EPS * (abs(u) + abs(product) + abs(c.threshold))
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def set_direction(
-    image: Any, factor: Any, recon: Any, state: LazyState, s: Shape, work: Scratch, own: LazyScratch
-) -> None:
-    """Let D be the way from F to the error, and wake everybody; slopes are then to be set on all tiles."""
+def set_direction(images: Images, state: LazyState, s: Shape, work: Scratch, lazy: LazyScratch) -> None:
+    """Let D be the error less F and wake all units; `set_slopes` is then to be called for all tiles."""
+    factor, image, recon = images.factor, images.image, images.recon
     for y in range(s.height):
         start = (y + s.top) * s.pitch + s.left
         f, way = state.filtered[start : start + s.width], state.direction[start : start + s.width]
         for i in range(s.width):
             way[i] = factor * image[y, i] - recon[y, i] - f[i]
-    state.lead[0] = _ZERO
-    state.alarm[:] = _ALWAYS
-    # The path begins with |patch of F| + |patch of D|, which bounds the rounding of products.
-    state.path[:] = _ZERO
+    state.progress[0] = ZERO
+    state.wake_level[:] = ALWAYS
+    # Path lengths begin with |patch of F| + |patch of D|, which bounds the rounding of products.
+    state.path_length[:] = ZERO
     for lengths in (state.filtered, state.direction):
-        own.change[:] = lengths[: own.change.size] ** 2
-        walk(own.change, 0, s.ny * s.nx, s, work.places, own.column, state.path)
+        lazy.squares[:] = lengths[: lazy.squares.size] ** 2
+        extend_paths(lazy.squares, 0, s.ny * s.nx, s, work.places, lazy.column, state.path_length)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def set_slopes(
-    tile: int, signed: bool, state: LazyState, weights: Features, s: Shape, work: Scratch, own: LazyScratch
-) -> None:
-    """Write the slopes of all units of a tile; of units with thresholds on both sides their size."""
-    start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
-    begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+def set_slopes(tile: int, state: LazyState, model: LazyModel, work: Scratch, lazy: LazyScratch) -> None:
+    """Write the slopes of all units of a tile; with thresholds on both sides, their sizes."""
+    weights, c, _, s = model
+    start, begin, end = tile_bounds(tile, s)
     for base in range(begin, end, s.chunk):
-        count = min(s.chunk, end - base)
-        places, row = work.places[base - begin : base - begin + count], first_row(tile, base - begin, s)
-        for f in range(0, s.features, FEATURES):
-            all_products(state.direction, start, places, count, work.pieces, weights.rows, f, own.found)
-            for k in range(min(FEATURES, s.features - f)):
+        places, row = chunk_places(base, begin, end, s, work), first_row(tile, base - begin, s)
+        for f in range(0, s.features, FEATURE_BLOCK):
+            all_products(state.direction, start, places, work.vectors, weights.rows, f, lazy.products)
+            for k in range(min(FEATURE_BLOCK, s.features - f)):
                 norm, slope = weights.norms[f + k], state.slope[(row + f + k) * s.chunk :]
-                for m in range(count):
-                    rise = own.found[k, m] / norm if norm > _ZERO else _ZERO
-                    slope[m] = abs(rise) if signed else rise
+                for m in range(places.size):
+                    rise = lazy.products[k, m] / norm if norm > ZERO else ZERO
+                    slope[m] = abs(rise) if c.signed else rise
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def aim(
-    image: Any, factor: Any, recon: Any, signed: bool, state: LazyState, weights: Features, s: Shape,
-    work: Scratch, own: LazyScratch,
-) -> None:  # fmt: skip
-    """Choose D and wake everybody; changes nothing that results depend on."""
-    set_direction(image, factor, recon, state, s, work, own)
+def choose_direction(
+    images: Images, state: LazyState, model: LazyModel, work: Scratch, lazy: LazyScratch
+) -> None:
+    """Choose D and wake all units; changes nothing that results depend on."""
+    set_direction(images, state, model.shape, work, lazy)
     for tile in range(work.strips.shape[0]):
-        set_slopes(tile, signed, state, weights, s, work, own)
+        set_slopes(tile, state, model, work, lazy)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def worth_aiming(in_vain: float, now: int, left: int, units: int) -> bool:
-    """Say whether to aim: `in_vain` units were computed and silent since the last time, `now` in this step.
+def worth_choosing(wasted: float, now: int, left: int, units: int) -> bool:
+    """Say whether to choose a new direction, `left` steps before the end.
 
-    Where their number grows in proportion to the time, the least is spent if one aims when they cost as much
-    as aiming does. Nothing is gained by it just before the end.
+    `wasted` units were computed and silent since the last time, `now` of them in this step. Where this number
+    grows in proportion to the time, the least is spent by choosing when they have cost as much as the choice
+    does. Just before the end nothing is gained.
     """
-    return in_vain > _COST * units and float(now) * left > _COST * units
+    return wasted > _COST * units and float(now) * left > _COST * units

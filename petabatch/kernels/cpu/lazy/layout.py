@@ -1,4 +1,4 @@
-"""What the lazy loop keeps of weights, slices and threads, and how it lies in memory; see `cpu_lazy`."""
+"""The memory layout of lazy evaluation: weights, state and scratch; see `__init__.py`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ import numpy as np
 from numba import njit
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu.layout import PIECE, WORD, Shape, shape
+from petabatch.kernels.cpu.layout import CACHE_LINE, LANES, WORD, Shape, shape
+from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
 
-BLOCK = 4
+POSITION_BLOCK = 4
 """Positions whose product with a feature is computed together."""
-TOGETHER = 256
-"""Units that are updated together at least, where so many are due."""
-FEATURES = 4
+FEATURE_BLOCK = 4
 """Features whose products are computed together where all are."""
-LINE = 16
-"""Numbers in a line of memory: as many features change between the order of layers and ours together."""
+DUE_BLOCK = 256
+"""Due units that are updated together, at least, where there are as many."""
+ALWAYS = np.float32(-np.inf)
+"""The wake level of a unit that is computed in every step."""
 
 
 class Features(NamedTuple):
-    """The weights as the lazy loop reads them."""
+    """The weights in the order in which lazy evaluation reads them."""
 
     rows: Array
-    """`[nf, pieces * PIECE]`, patch rows rounded up to whole pieces."""
+    """`[nf, vectors * LANES]`, patch rows rounded up to whole vectors."""
     norms: Array
     """|w| of each feature, not below the true one, `[nf]`."""
     groups: Array
@@ -33,110 +34,123 @@ class Features(NamedTuple):
 
 
 class LazyState(NamedTuple):
-    """What a slice needs beside its layers' state.
+    """The lazy state of a slice, in addition to its layers' state.
 
-    What is kept for each unit lies as it is read, feature by feature: `[chunks * nf * chunk]`, where
-    `first_row` is the first feature's; a tile's last chunk may be longer than its positions.
+    Arrays over units lie as they are read, feature by feature: `[chunks * nf * chunk]`, where `first_row` is
+    the first feature's; a tile's last chunk may be longer than its positions.
     """
 
     filtered: Array
-    """F in the padding of the error image, with room for one piece."""
+    """F, padded like the error image, with room for one vector."""
     history: Array
     """G of each unit."""
     code: Array
     """The activity of each unit."""
     direction: Array
-    """D, the way that F was to go when it was last looked at, in the same padding."""
-    lead: Array
-    """c, how much of it F has gone, `[1]`."""
-    in_vain: Array
+    """D, the direction in which F moves if the error stays as it was, padded in the same way."""
+    progress: Array
+    """c, how much of D has been added to F, `[1]`."""
+    wasted: Array
     """Units that were computed and silent since D was chosen, float64 `[1]`."""
-    path: Array
-    """Length of the way of each position's patch of F beside D, not below it, `[ny * nx + WORD]`."""
+    path_length: Array
+    """Length of the path of each position's patch of F beside D, not below it, `[ny * nx + WORD]`."""
     slope: Array
     """What c adds to each unit's potential, in units of |w|."""
-    alarm: Array
-    """What slope c + path reaches when a unit is to be computed again."""
+    wake_level: Array
+    """What slope c + path length reaches when a unit is to be computed again."""
 
 
 class DueUnits(NamedTuple):
-    """Units of a chunk that are computed together, and what is known of each."""
+    """Units of a chunk that are computed together."""
 
     place: Array
     feature: Array
     unit: Array
-    """Where in the arrays of `Sleep`."""
+    """Index into the arrays of `LazyState`."""
     product: Array
     """Of the feature with the patch of F."""
     potential: Array
     activity: Array
     norm: Array
-    path: Array
-    alarm: Array
-    """First slope c + path, then the alarm."""
+    path_length: Array
+    wake_level: Array
+    """First slope c + path length, then the wake level."""
 
 
 class LazyScratch(NamedTuple):
-    """Scratch of one thread beside `Scratch`; `change` is shared by threads that share a slice."""
+    """Scratch of one thread, in addition to `Scratch`; threads that share a slice share `squares`."""
 
-    change: Array
-    """The square of what F moved by beside D, in the padding of the error image."""
+    squares: Array
+    """Squared change of F beside D in this step, padded like the error image."""
     column: Array
     """The same, summed over the rows of patches, `[pitch]`."""
-    found: Array
-    """Products of LINE features with all patches of a chunk."""
-    marks: Array
-    """Bits that say which units of a chunk are active, uint64 `[chunk, words]`."""
+    products: Array
+    """Products of CACHE_LINE features with all patches of a chunk."""
+    active_bits: Array
+    """Which units of a chunk are active, a bit each, uint64 `[chunk, words]`."""
     due: DueUnits
-    """Units that are computed together."""
 
 
 class DecayTable(NamedTuple):
-    """Powers of e by age, float32 `[ages]`."""
+    """The decay of a step and its powers by age."""
 
-    fade: Array
-    gain: Array
+    e: np.float32
+    """V = e V + gain drive."""
+    gain: np.float32
+    powers: Array
+    """e^age, float32 `[ages]`."""
+    scaled_gain: Array
+    """gain / e^age, float32 `[ages]`."""
 
 
-def decay_table(e: np.float32, rest: np.float32) -> DecayTable:
-    """Return the powers of e down to about e^-10, where H is rescaled."""
+class LazyModel(NamedTuple):
+    """What a lazy step computes with and does not change."""
+
+    weights: Features
+    cell: Cell
+    decay: DecayTable
+    shape: Shape
+
+
+def decay_table(e: np.float32, gain: np.float32) -> DecayTable:
+    """Return the powers of e down to about e^-10, where G is rescaled."""
     ages = max(1, int(-10 / np.log(float(e))))
     powers = float(e) ** np.arange(ages + 1)
-    return DecayTable(powers.astype(np.float32), (float(rest) / powers).astype(np.float32))
+    return DecayTable(e, gain, powers.astype(np.float32), (float(gain) / powers).astype(np.float32))
 
 
 def features(p: Patches, groups: Array) -> Features:
-    """Return room for the weights; `fill` does."""
-    length = p.y.size * -(-p.x.size * p.channels // PIECE) * PIECE
+    """Return room for the weights; `fill` fills it."""
+    length = p.y.size * -(-p.x.size * p.channels // LANES) * LANES
     return Features(np.zeros((p.features, length), np.float32), np.zeros(p.features, np.float32), groups)
 
 
 def fill(weights: Array, p: Patches, into: Features) -> None:
-    """Put weights `[nf, K]` in order; to be done whenever they change, after `cpu_layout.pack`."""
+    """Put weights `[nf, K]` in order; to be called whenever they change, after `pack`."""
     rows = into.rows.reshape(p.features, p.y.size, -1)
     rows[:, :, : p.x.size * p.channels] = weights.reshape(p.features, p.y.size, -1)
     into.norms[...] = np.sqrt(np.square(weights, dtype=np.float64).sum(1)) * (1 + 2.0**-20)
 
 
-def kept_units(p: Patches) -> int:
-    """Return how long the arrays are that hold a number for each unit."""
+def padded_units(p: Patches) -> int:
+    """Return the length of the arrays of `LazyState` over units."""
     s = shape(p)
     return -(-s.ny // s.tile) * -(-(s.tile * s.nx) // s.chunk) * s.features * s.chunk
 
 
-def sleep(p: Patches, history: Array) -> LazyState:
-    """Return the state of a slice in which nobody sleeps, with `history` of `kept_units`."""
-    padded, units = p.y.padded * shape(p).pitch + PIECE, history.shape
+def lazy_state(p: Patches, history: Array) -> LazyState:
+    """Return the state of a slice in which no unit sleeps; `history` is `[padded_units]`."""
+    padded, units = p.y.padded * shape(p).pitch + LANES, history.shape
     return LazyState(
         filtered=np.zeros(padded, np.float32),
         history=history,
         code=np.zeros(units, np.float32),
         direction=np.zeros(padded, np.float32),
-        lead=np.zeros(1, np.float32),
-        in_vain=np.zeros(1),
-        path=np.zeros(p.positions + WORD, np.float32),
+        progress=np.zeros(1, np.float32),
+        wasted=np.zeros(1),
+        path_length=np.zeros(p.positions + WORD, np.float32),
         slope=np.zeros(units, np.float32),
-        alarm=np.full(units, -np.inf, np.float32),
+        wake_level=np.full(units, ALWAYS, np.float32),
     )
 
 
@@ -146,20 +160,20 @@ def first_row(tile: int, place: int, s: Shape) -> Any:
     return (tile * -(-(s.tile * s.nx) // s.chunk) + place // s.chunk) * s.features
 
 
-def bench(p: Patches) -> LazyScratch:
+def lazy_scratch(p: Patches) -> LazyScratch:
     """Return the scratch of one thread."""
     s = shape(p)
     return LazyScratch(
         np.zeros(p.y.padded * s.pitch, np.float32),
         np.zeros(s.pitch, np.float32),
-        np.zeros((LINE, s.chunk + BLOCK), np.float32),
+        np.zeros((CACHE_LINE, s.chunk + POSITION_BLOCK), np.float32),
         np.zeros((s.chunk, -(-p.features // WORD)), np.uint64),
-        due(s.chunk),
+        due_units(s.chunk),
     )
 
 
-def due(chunk: int) -> DueUnits:
-    """Return room for TOGETHER units and those of one more feature."""
-    room = TOGETHER + chunk + BLOCK
+def due_units(chunk: int) -> DueUnits:
+    """Return room for DUE_BLOCK units and those of one more feature."""
+    room = DUE_BLOCK + chunk + POSITION_BLOCK
     places, numbers = (np.zeros((n, room), kind) for n, kind in ((3, np.uint64), (6, np.float32)))
     return DueUnits(*places, *numbers)

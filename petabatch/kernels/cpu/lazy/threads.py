@@ -1,4 +1,4 @@
-"""The lazy steps of one slice on several threads: tiles of rows in place of slices, with the same bits."""
+"""Lazy steps of one slice on several threads: tiles of rows in place of slices, with the same bits."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from functools import partial
 from typing import Any
 
 from petabatch.kernels.cpu.convolution import join_strips
-from petabatch.kernels.cpu.layout import Scratch, Shape
-from petabatch.kernels.cpu.lazy.bound import filter_rows, set_direction, set_slopes, worth_aiming
-from petabatch.kernels.cpu.lazy.layout import DecayTable, Features, LazyScratch, LazyState
-from petabatch.kernels.cpu.lazy.state import hand_over
-from petabatch.kernels.cpu.lazy.step import look_back, wake_tile
-from petabatch.kernels.cpu.rules import Cell, Units
-from petabatch.variable import Array
+from petabatch.kernels.cpu.layout import Images, Scratch, Shape, StepSums
+from petabatch.kernels.cpu.lazy.bound import filter_rows, set_direction, set_slopes, worth_choosing
+from petabatch.kernels.cpu.lazy.layout import LazyModel, LazyScratch, LazyState
+from petabatch.kernels.cpu.lazy.state import store_activity
+from petabatch.kernels.cpu.lazy.step import update_tile_lazily, write_sums
+from petabatch.kernels.rules import Units
 
 
 class ThreadTeam:
-    """Threads that work on one slice together, each with scratch of its own beside what they share."""
+    """Threads that work on one slice together, each with some private scratch."""
 
-    def __init__(self, pool: Executor, works: list[Scratch], benches: list[LazyScratch]) -> None:
+    def __init__(self, pool: Executor, works: list[Scratch], scratches: list[LazyScratch]) -> None:
         self.pool, self.threads, self.common = pool, len(works), works[0]
         self.works = [
             works[0]._replace(active=work.active, values=work.values, ends=work.ends) for work in works
         ]
-        self.benches = [bench._replace(change=benches[0].change) for bench in benches]
+        self.scratches = [lazy._replace(squares=scratches[0].squares) for lazy in scratches]
 
     def together(self, work: Callable[[int], int | None]) -> int:
         """Have each thread do `work`, given its number; return the sum of what they return."""
@@ -51,65 +50,63 @@ class ThreadTeam:
         return s.height * thread // self.threads, s.height * (thread + 1) // self.threads
 
 
-def aim_in_rows(
-    team: ThreadTeam, image: Array, factor: Any, recon: Array, signed: bool, state: LazyState,
-    weights: Features, s: Shape,
-) -> None:  # fmt: skip
-    """Do as `cpu_lazy_motion.aim` does, on all threads of a crew."""
-    set_direction(image, factor, recon, state, s, team.common, team.benches[0])
+def choose_direction_in_rows(team: ThreadTeam, images: Images, state: LazyState, model: LazyModel) -> None:
+    """Do as `bound.choose_direction` does, on all threads of a team."""
+    set_direction(images, state, model.shape, team.common, team.scratches[0])
 
     def slopes(tile: int, thread: int) -> None:
-        set_slopes(tile, signed, state, weights, s, team.works[thread], team.benches[thread])
+        set_slopes(tile, state, model, team.works[thread], team.scratches[thread])
 
     team.each_tile(slopes)
 
 
 def advance_lazily_in_rows(
-    team: ThreadTeam, image: Array, factor: Any, recon: Array, error: Array, units: Units, state: LazyState,
-    weights: Features, c: Cell, e: Any, rest: Any, t: DecayTable, age: int, s: Shape, steps: int, beyond: int,
-    watched: Array, sums: Array,
+    team: ThreadTeam, images: Images, units: Units, state: LazyState, model: LazyModel, age: int, beyond: int,
+    record: StepSums,
 ) -> int:  # fmt: skip
-    """Do as `cpu_lazy.advance_lazily` does, on all threads of a crew; return the age."""
+    """Do as `step.advance_lazily` does, on all threads of a team; return the age."""
+    decay, s, steps = model.decay, model.shape, record.wanted.size
 
     def filter_error(ahead: Any, thread: int) -> None:
-        rows = team.rows(thread, s)
-        filter_rows(image, factor, recon, *rows, e, rest, ahead, s, error, state, team.benches[0].change)
+        filter_rows(images, *team.rows(thread, s), ahead, model, state, team.scratches[0].squares)
 
-    def wake(step: int, rescale: bool, tiles: Iterator[int], thread: int) -> int:
-        silent, look, own = 0, bool(watched[step]), (s, team.works[thread], team.benches[thread])
+    def update(step: int, rescale: bool, tiles: Iterator[int], thread: int) -> int:
+        silent, wanted = 0, bool(record.wanted[step])
         for tile in tiles:
-            due, active = wake_tile(tile, age, rescale, look, state, weights, c, t, *own)
+            due, active = update_tile_lazily(
+                tile, age, rescale, wanted, state, model, team.works[thread], team.scratches[thread]
+            )  # fmt: skip
             silent += due - active
         return silent
 
     def join(thread: int) -> None:
-        join_strips(team.common.strips, *team.rows(thread, s), s, recon)
+        join_strips(team.common.strips, *team.rows(thread, s), s, images.recon)
 
     def join_and_filter(ahead: Any, thread: int) -> None:
         # A thread's rows of the error need no other rows of the reconstruction.
         join(thread)
         filter_error(ahead, thread)
 
-    def lead_on() -> Any:
-        before = state.lead[0]
-        state.lead[0] = e * before + rest
-        return state.lead[0] - before
+    def advance_progress() -> Any:
+        before = state.progress[0]
+        state.progress[0] = decay.e * before + decay.gain
+        return state.progress[0] - before
 
     for step in range(steps):
         if step == 0:
-            team.together(partial(filter_error, lead_on()))
-        rescale = age == t.fade.size - 1
+            team.together(partial(filter_error, advance_progress()))
+        rescale = age == decay.powers.size - 1
         age = 1 if rescale else age + 1
-        silent, left = team.together(partial(wake, step, rescale, team.tiles())), steps - step - 1
-        state.in_vain[0] += silent
-        if watched[step]:
-            look_back(error, team.common.tallies, sums[step])
-        if worth_aiming(state.in_vain[0], silent, left + beyond, units.A.size):
+        silent, left = team.together(partial(update, step, rescale, team.tiles())), steps - step - 1
+        state.wasted[0] += silent
+        if record.wanted[step]:
+            write_sums(images.error, team.common.tallies, record.sums[step])
+        if worth_choosing(state.wasted[0], silent, left + beyond, units.A.size):
             team.together(join)
-            aim_in_rows(team, image, factor, recon, c.signed, state, weights, s)
-            team.together(partial(filter_error, lead_on()))
-            state.in_vain[0] = -units.A.size
+            choose_direction_in_rows(team, images, state, model)
+            team.together(partial(filter_error, advance_progress()))
+            state.wasted[0] = -units.A.size
         else:
-            team.together(partial(join_and_filter, lead_on()) if left else join)
-    team.each_tile(lambda tile, thread: hand_over(tile, units, state, s))
+            team.together(partial(join_and_filter, advance_progress()) if left else join)
+    team.each_tile(lambda tile, thread: store_activity(tile, units, state, s))
     return age

@@ -1,64 +1,50 @@
-"""The kernels of a lazy step up to one of them, to learn what each costs; compare `cpu_lazy.wake_tile`."""
+"""Timing of the parts of a lazy step: a step up to one of them; compare `step.update_tile_lazily`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from numba import njit
 
 from petabatch.kernels.cpu.convolution import join_strips, synthesize
-from petabatch.kernels.cpu.layout import Scratch, Shape
-from petabatch.kernels.cpu.lazy.bound import filter_rows, products, walk
-from petabatch.kernels.cpu.lazy.layout import (
-    TOGETHER,
-    DecayTable,
-    Features,
-    LazyScratch,
-    LazyState,
-    first_row,
-)
-from petabatch.kernels.cpu.lazy.units import list_due, list_marked, update_due
-from petabatch.kernels.cpu.rules import Cell
+from petabatch.kernels.cpu.layout import Images, Scratch, chunk_places, tile_bounds
+from petabatch.kernels.cpu.lazy.bound import extend_paths, filter_rows, products
+from petabatch.kernels.cpu.lazy.layout import DUE_BLOCK, LazyModel, LazyScratch, LazyState, first_row
+from petabatch.kernels.cpu.lazy.units import list_active_units, list_due, update_due
 
-NOTHING, ERROR, ALARMS, DRIVE, UPDATE, RECONSTRUCTION = range(6)
-"""What a step does, in this order."""
+NOTHING, ERROR, WAKE_LEVELS, DRIVE, UPDATE, RECONSTRUCTION = range(6)
+"""The parts of a step, in this order."""
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def part_of_step(
-    last: int, image: Any, factor: Any, recon: Any, error: Any, state: LazyState, weights: Features, c: Cell,
-    e: Any, rest: Any, t: DecayTable, age: int, s: Shape, work: Scratch, own: LazyScratch,
-) -> None:  # fmt: skip
-    """Make a step as far as `last`, on a state that is not to be used for more."""
+    last: int, images: Images, state: LazyState, model: LazyModel, age: int, work: Scratch, lazy: LazyScratch
+) -> None:
+    """Make a step as far as part `last`, on a state that is void after it."""
     if last < ERROR:
         return
-    lead = e * state.lead[0] + rest
-    filter_rows(image, factor, recon, 0, s.height, e, rest, lead - state.lead[0], s, error, state, own.change)
-    state.lead[0] = lead
+    weights, _, decay, s = model
+    progress = decay.e * state.progress[0] + decay.gain
+    filter_rows(images, 0, s.height, progress - state.progress[0], model, state, lazy.squares)
+    state.progress[0] = progress
     for tile in range(work.strips.shape[0]):
         work.strips[tile] = 0
-        start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
-        begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
-        walk(own.change, begin, end, s, work.places, own.column, state.path)
+        start, begin, end = tile_bounds(tile, s)
+        extend_paths(lazy.squares, begin, end, s, work.places, lazy.column, state.path_length)
         for base in range(begin, end if last > ERROR else begin, s.chunk):
-            count = min(s.chunk, end - base)
-            places, row = work.places[base - begin : base - begin + count], first_row(tile, base - begin, s)
-            own.marks[:count] = 0
+            places, row = chunk_places(base, begin, end, s, work), first_row(tile, base - begin, s)
+            count = places.size
+            lazy.active_bits[:count] = 0
             n = 0
             for f in range(s.features):
-                first, n = n, list_due(n, f, count, base, row, state, s, own.due)
+                first, n = n, list_due(n, f, count, base, row, state, s, lazy.due)
                 if n > first and last >= DRIVE:
-                    which, found = (own.due.place[first:], n - first), own.due.product[first:]
-                    products(state.filtered, start, places, *which, work.pieces, weights.rows, f, found)
-                if n >= TOGETHER or f == s.features - 1:
+                    which, found = (lazy.due.place[first:], n - first), lazy.due.product[first:]
+                    products(state.filtered, start, places, *which, work.vectors, weights.rows, f, found)
+                if n >= DUE_BLOCK or f == s.features - 1:
                     if last >= UPDATE:
-                        update_due(n, base, age, state, weights, c, t, own.due, own.marks)
+                        update_due(n, base, age, state, model, lazy)
                     n = 0
             if last == RECONSTRUCTION:
-                list_marked(count, row, own.marks, state.code, s, work)
-                active, values, ends = work.active, work.values, work.ends
-                synthesize(
-                    count, active, values, ends, weights.groups, work.pieces, places, work.strips[tile]
-                )
+                list_active_units(count, row, lazy.active_bits, state.code, s, work)
+                synthesize(weights.groups, places, work, work.strips[tile])
     if last == RECONSTRUCTION:
-        join_strips(work.strips, 0, s.height, s, recon)
+        join_strips(work.strips, 0, s.height, s, images.recon)
