@@ -18,7 +18,7 @@ import numpy as np
 import threadpoolctl
 from bench_lca_step import clock, floor, patches
 
-from petabatch.engine.steppers import bind as membrane
+from petabatch.engine.steppers.bind import cell_arrays, cell_constants, step_control
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.lazy import layout as lazy_layout
@@ -42,8 +42,11 @@ class Side:
         state = {name: np.zeros(p.positions * p.features, "f4") for name in ("A", "V")}
         self.image = image.reshape(p.y.fine, -1)
         self.recon, self.error = np.zeros_like(self.image), np.zeros_like(self.image)
-        self.units, self.cell = membrane.units(layer, state), membrane.numbers(layer)
-        self.pace = membrane.pace(layer, 1, {}, None)
+        self.units, self.cell = (
+            cell_arrays(layer.compiled_rule(), state),
+            cell_constants(layer.compiled_rule()),
+        )
+        self.control = step_control(layer.compiled_rule(), 1, {}, None)
         self.s, self.work = layout.shape(p), layout.scratch(p)
         self.dictionary, self.scratch = layout.dictionary(p), lazy_layout.lazy_scratch(p)
         layout.pack(weights, p, self.dictionary)
@@ -60,12 +63,12 @@ class Side:
         """Make steps that compute all units."""
         record = layout.StepSums(np.zeros(steps, bool), np.zeros((steps, 3)))
         model = layout.Model(self.dictionary, self.cell, self.s)
-        advance(self.images(), self.units, model, self.pace, True, self.work, record)
+        advance(self.images(), self.units, model, self.control, True, self.work, record)
 
     def lazy(self, steps: int) -> None:
         """Make steps, from nothing, that compute the units which are due."""
         record = layout.StepSums(np.zeros(steps, bool), np.zeros((steps, 3)))
-        decay, images = lazy_layout.decay_table(self.pace.e, self.pace.gain), self.images()
+        decay, images = lazy_layout.decay_table(self.control.e, self.control.gain), self.images()
         model = lazy_layout.LazyModel(self.features, self.cell, decay, self.s)
         choose_direction(images, self.state, model, self.work, self.scratch)
         _, computed = advance_lazily(

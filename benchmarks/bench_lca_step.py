@@ -19,7 +19,7 @@ import numpy as np
 import threadpoolctl
 
 from petabatch import geometry
-from petabatch.engine.steppers import bind as membrane
+from petabatch.engine.steppers.bind import cell_arrays, cell_constants, step_control
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.step import advance
@@ -38,7 +38,7 @@ WORKLOADS = {
 
 def patches(size: int, channels: int, features: int, patch: int, stride: int) -> Patches:
     units = size // stride
-    return geometry.link((units, units, features), (size, size, channels), (patch, patch), True).patches
+    return geometry.make_link((units, units, features), (size, size, channels), (patch, patch), True).patches
 
 
 def loop(p: Patches, steps: int, active: float) -> tuple[Callable[[int], None], float]:
@@ -55,9 +55,9 @@ def loop(p: Patches, steps: int, active: float) -> tuple[Callable[[int], None], 
         images = layout.Images(image, np.float32(1), np.zeros_like(image), np.zeros_like(image))
         code = {name: np.zeros(p.positions * p.features, "f4") for name in ("A", "V")}
         layer = LCA(shape=(p.y.coarse, p.x.coarse, p.features), tau=100, threshold=threshold)
-        pace = membrane.pace(layer, 1, {}, None)
-        model = layout.Model(packed, membrane.numbers(layer), s)
-        arguments = (images, membrane.units(layer, code), model, pace, True, work)
+        control = step_control(layer.compiled_rule(), 1, {}, None)
+        model = layout.Model(packed, cell_constants(layer.compiled_rule()), s)
+        arguments = (images, cell_arrays(layer.compiled_rule(), code), model, control, True, work)
 
         def run(n: int, arguments: tuple = arguments) -> None:
             advance(*arguments, layout.StepSums(np.zeros(n, bool), np.zeros((n, 3))))

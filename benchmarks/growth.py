@@ -26,7 +26,6 @@ from growth_plots import draw
 from growth_stream import Stream
 
 from petabatch.bench.floor import Floor
-from petabatch.network.lazy import lazy_loop
 
 WALL, PROCESSOR, UNDISTURBED, FLOOR, BASE = range(5)
 """What is kept of a point: a `growth_stream.Cost`, and beside it the floor and the cost of the base point."""
@@ -62,7 +61,7 @@ def measure(axis: Axis, threads: int, rounds: int, kernels: tuple[str, ...]) -> 
             "x": point.x,
             "name": str(point),
             "active": streams[index, kernels[0]].active,
-            "lazy in auto": lazy_loop(streams[index, "auto"].trial.plan.graph) is not None
+            "lazy in auto": streams[index, "auto"].trial.plan.method.stepper == "lazy"
             if "auto" in kernels
             else None,
             "times": {kernel: np.transpose(found[index, kernel]).tolist() for kernel in kernels},

@@ -70,7 +70,7 @@ class Job:
 
     def __init__(self, comm: Comm, *overrides: str) -> None:
         self.engine = Engine(simulation.plan(simulation.read(JOB, overrides)), comm, threads=1)
-        self.waiting = self.engine.updates.sums = Waiting(comm)
+        self.waiting = self.engine.updates.reduction.sums = Waiting(comm)
         self.engine.start()
         self.steps: Iterator[int] = self.engine.run()
         self.update = self.engine.updates.make

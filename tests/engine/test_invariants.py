@@ -49,6 +49,7 @@ def test_resumed_run_equals_uninterrupted_one(mode: str, stop: int) -> None:
     for step in first.run():
         if step == stop:
             break
+    first.collect()
     saved = {key: array.copy() for key, array in first.state.saved().items()}
     second = Engine(schedule(build(network)), Serial(), 1)
     second.resume(stop, saved)
@@ -116,7 +117,6 @@ def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) 
     for step in first.run():
         if step == stop:
             break
-    first.updates.settle()
     second = Engine(schedule(build(network)), Serial(), 1)
     second.resume(stop, {key: array.copy() for key, array in first.state.saved().items()})
     collect(second)
@@ -144,7 +144,7 @@ def test_threads_that_share_one_slice_change_no_bit() -> None:
         engine.start()
         steps = engine.run()
         next(steps)
-        loop = engine.lanes[0].fused
+        loop = engine.lanes[0].stepper
         assert isinstance(loop, DenseStepper)
         assert (loop.rows is not None) == helps
         steps.close()
@@ -159,7 +159,7 @@ def test_slices_that_take_turns_at_the_end_have_the_bits_of_slices_one_by_one(
     network = lca_network(images(batch), kernel=kernel, display=10, displays=5)
     one, recorded = simulate(network, threads=1)
     engine, found = simulate(network, threads=2)
-    assert engine.workers == 2
+    assert engine.backend.workers == 2
     assert_same(found, recorded)
     assert_same(engine.state.saved(), one.state.saved())
 

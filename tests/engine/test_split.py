@@ -86,7 +86,7 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
     whole = simulation.plan(simulation.read(small, ("parallel.features=2",)))
     group = Serial()
     group.size, group.rank = 2, 1
-    part = Split(whole, group).plan.graph.variables
+    part = Split(whole, group).plan.variables
     assert part["connections/dictionary/weights"].shape == (1, 1, 4, 4, 4, 3)
     assert part["layers/V1/V"].shape == (6, 6, 4)
     assert part["layers/recon/A"].shape[1:] == (12, 12, 3)

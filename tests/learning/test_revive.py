@@ -81,15 +81,15 @@ def test_restarts_have_the_same_bits_on_threads_and_after_resume(mode: str, redu
     first = Engine(schedule(build(net)), Serial(), 1)
     first.start()
     next(step for step in first.run() if step == 20)
-    first.updates.settle()
+    first.collect()
     saved = {key: array.copy() for key, array in first.state.saved().items()}
     second = Engine(schedule(build(net)), Serial(), 1)
     second.resume(20, saved)
     later = collect(second)
     for path, values in later.items():
         np.testing.assert_array_equal(values, recorded[path][-len(values) :], err_msg=path)
-    whole.updates.settle()
-    second.updates.settle()
+    whole.collect()
+    second.collect()
     for key, array in whole.state.saved().items():
         np.testing.assert_array_equal(second.state.arrays[key], array, err_msg=key)
 

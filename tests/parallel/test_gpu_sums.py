@@ -165,7 +165,6 @@ def test_a_run_on_several_gpus_has_the_bits_of_one(library: Nccl | None, reduce:
         engine = Engine(schedule(build(wanted)), comm, 1, device)
         engine.start()
         found = collect(engine)
-        engine.updates.settle()
         engine.collect()
         return found, engine.state.saved()["connections/dictionary/weights"].tobytes()
 

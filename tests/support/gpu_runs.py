@@ -28,7 +28,8 @@ def network(**run: Any) -> Network:
 
 
 def simulate(wanted: Network, device: Any = None) -> tuple[Engine, dict[str, np.ndarray]]:
-    engine = Engine(schedule(build(wanted)), Serial(), 2, device)
+    limits = None if device is None else device.limits
+    engine = Engine(schedule(build(wanted), limits), Serial(), 2, device)
     engine.start()
     return engine, collect(engine)
 

@@ -40,7 +40,7 @@ real = pytest.mark.skipif(MISSING is not None, reason=f"no GPU here: {MISSING}")
 @pytest.mark.parametrize("mode", ["extra_shared", "shared"])
 def test_a_learning_run_on_a_gpu_agrees_with_the_cpu(kernel: str, mode: str) -> None:
     engine, found = simulate(network(device="gpu", kernel=kernel, mode=mode), EmulatedGpu())
-    assert isinstance(engine.lanes[0].fused, CudaStepper) == (kernel != "array")
+    assert isinstance(engine.lanes[0].stepper, CudaStepper) == (kernel != "array")
     assert [lane.lanes for lane in engine.lanes] == [slice(0, 5)]
     assert_near(found, simulate(network(mode=mode))[1], 1e-5)
 
@@ -118,7 +118,7 @@ def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: py
     out, alone = small.parent / "changing", small.parent / "alone"
     loaded = simulation.read(small)
     simulation.run(loaded, alone, quiet=True)
-    original = session.RunSession._meet
+    original = session.RunSession._at_sync_event
     for number, device in enumerate(("cpu", "gpu", "cpu")):
         last = 20 * (number + 1)
 
@@ -126,7 +126,7 @@ def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: py
             flag.received = int(step >= last)
             original(self, step, flag)
 
-        monkeypatch.setattr(session.RunSession, "_meet", meet)
+        monkeypatch.setattr(session.RunSession, "_at_sync_event", meet)
         if number == 0:
             with pytest.raises(StoppedEarly):
                 simulation.run(loaded, out, quiet=True)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.bind import numbers
+from petabatch.engine.steppers.bind import cell_constants
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.errors import ResourceError
 from petabatch.kernels.cuda import source
@@ -16,9 +16,9 @@ from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.rules import Units
 from petabatch.layers import FISTA
 from petabatch.network.build import build
+from petabatch.network.method import choose
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.report.kernels import kernels
 from petabatch.spec.network import Network
 from petabatch.spec.parts import StepContext
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
@@ -30,8 +30,9 @@ emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 
 def saved(wanted: Network, device: Any = None) -> dict[str, np.ndarray]:
     """Return all arrays at the end of a run, which on a GPU must have been made by its kernels."""
-    engine = Engine(schedule(build(wanted)), Serial(), 1, device)
-    assert device is None or isinstance(engine.lanes[0].fused, CudaStepper)
+    limits = None if device is None else device.limits
+    engine = Engine(schedule(build(wanted), limits), Serial(), 1, device)
+    assert device is None or isinstance(engine.lanes[0].stepper, CudaStepper)
     engine.start()
     for _ in engine.run():
         pass
@@ -89,7 +90,7 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
     }
     A = rng.standard_normal(shape).astype("f4")
     mine = {name: array.copy() for name, array in state.items()} | {"A": A.copy()}
-    rest = Accelerated(Plain(), p, source.cell_constants(numbers(layer), 1.0), lanes)
+    rest = Accelerated(Plain(), p, source.cell_constants(cell_constants(layer.compiled_rule()), 1.0), lanes)
     for step, reach in enumerate((0.1, 3.0, 0.1)):
         # Once the drive turns so far that the step is halved or the momentum starts anew.
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")
@@ -108,14 +109,18 @@ def test_fista_pinned_to_the_display_kernel_is_refused() -> None:
 @pytest.mark.parametrize(
     ("code", "run", "expected"),
     [
-        ("lca", {}, "dense"),
+        ("lca", {}, "compiled, dense: error, V1, recon, because there is little"),
         ("lca", {"precision": "float64"}, "layer by layer"),
-        ("ista", {"device": "gpu"}, "display where a block may have 13 KiB of shared memory, else step"),
-        ("heavy_ball", {"device": "gpu", "kernel": "step"}, "step"),
-        ("lca", {"device": "gpu", "tf32": True}, "step with TF32"),
-        ("fista", {"device": "gpu"}, "step"),
+        (
+            "ista",
+            {"device": "gpu"},
+            "CUDA display kernel: error, V1, recon, because it is used where a slice fits 13",
+        ),
+        ("heavy_ball", {"device": "gpu", "kernel": "step"}, "CUDA step kernel"),
+        ("lca", {"device": "gpu", "tf32": True}, "CUDA step kernel: error, V1, recon, because TF32"),
+        ("fista", {"device": "gpu"}, "CUDA step kernel"),
         ("fista", {"device": "gpu", "kernel": "array"}, "layer by layer"),
     ],
 )
 def test_check_says_which_kernels_make_the_steps(code: str, run: dict[str, Any], expected: str) -> None:
-    assert kernels(build(network(code, **run))).split(", of the loop")[0] == expected
+    assert str(choose(build(network(code, **run)))).startswith(expected)

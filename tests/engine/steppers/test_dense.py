@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from petabatch.engine.engine import Engine
+from petabatch.engine.steppers import Stepper
 from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.layers import (
     BaseTimeScale,
@@ -30,8 +31,8 @@ def arrays_of(one: Network, threads: int = 1) -> dict[str, np.ndarray]:
     return simulate(one, threads)[0].state.saved()
 
 
-def fused(one: Network) -> DenseStepper | None:
-    return Engine(schedule(build(one)), Serial(), 1).lanes[0].fused
+def stepper(one: Network) -> Stepper:
+    return Engine(schedule(build(one)), Serial(), 1).lanes[0].stepper
 
 
 @pytest.mark.parametrize("features", [12, 32])
@@ -39,7 +40,7 @@ def fused(one: Network) -> DenseStepper | None:
 @pytest.mark.parametrize("code", CODES)
 def test_a_compiled_layer_agrees_with_its_own_update(code: str, features: int, mode: str) -> None:
     same: dict[str, Any] = {"features": features, "mode": mode, "learn": False}
-    assert fused(network(code, **same)) is not None
+    assert isinstance(stepper(network(code, **same)), DenseStepper)
     found, expected = (simulate(network(code, **same, kernel=kernel))[1] for kernel in ("auto", "array"))
     assert expected["layers/V1/A"].any()
     for path, values in expected.items():
@@ -107,8 +108,8 @@ def test_a_run_resumed_in_the_middle_of_a_display_keeps_its_time_scale() -> None
 def test_a_time_scale_that_follows_what_the_loop_does_not_sum_still_runs() -> None:
     energy = Energy(error="error", code="V1", coefficient=0.4, cost="firm", corner=0.6, every=DISPLAY)
     one = network(keys={"time_scale": BaseTimeScale(energy="firm")}, probes={"firm": energy}, learn=False)
-    loop = fused(one)
-    assert loop is not None
+    loop = stepper(one)
+    assert isinstance(loop, DenseStepper)
     assert loop.followed is None
     expected = arrays_of(one.model_copy(update={"run": one.run.model_copy(update={"kernel": "array"})}))
     for key, values in arrays_of(one).items():
@@ -131,12 +132,10 @@ def test_what_the_loop_measures_is_what_the_probes_do() -> None:
     one = network("heavy_ball", Every(2), probes=probes, slices=3)
     found = simulate(one)[1]
     lanes = Engine(schedule(build(one)), Serial(), 1).lanes
-    assert lanes[0].fused is not None
-    assert len(lanes[0].fused.watch.recordings) == 13
+    assert len(lanes[0].stepper.probes.recordings) == 13
     engine = Engine(schedule(build(one)), Serial(), 1)
     for lane in engine.lanes:
-        assert lane.fused is not None
-        lane.fused.watch.recordings = {}
+        lane.stepper.probes.recordings = {}
     engine.start()
     for path, values in collect(engine).items():
         np.testing.assert_allclose(found[path], values, rtol=1e-12, err_msg=path)

@@ -36,7 +36,7 @@ from petabatch.kernels.rules import Units
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
 from petabatch.network.build import build
-from petabatch.network.lazy import AWAKE, KEYS, MOST_ACTIVE, NAME, goes_on
+from petabatch.network.lazy import AWAKE, KEYS, MOST_ACTIVE, NAME, continues
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
@@ -349,7 +349,6 @@ def test_operations_on_pairs_of_vectors_are_their_plain_twins(lanes: int) -> Non
 
 
 def saved(engine: Engine) -> dict[str, np.ndarray]:
-    engine.updates.settle()
     engine.collect()
     return {key: array.copy() for key, array in engine.state.saved().items()}
 
@@ -362,7 +361,7 @@ def lazily(data: np.ndarray, **keys: Any) -> Network:
 def test_a_lazy_run_agrees_with_the_reference(mode: str) -> None:
     data = images(3)
     engine, found = simulate(lazily(data, mode=mode))
-    assert isinstance(engine.lanes[0].fused, LazyStepper)
+    assert isinstance(engine.lanes[0].stepper, LazyStepper)
     expected = simulate(lca_network(data, mode=mode, kernel="array"))[1]
     assert found.keys() == expected.keys()
     for path, values in expected.items():
@@ -411,7 +410,7 @@ def test_a_potential_that_is_read_is_that_of_its_activity() -> None:
     np.testing.assert_array_equal(A, np.where(np.float32(0.4) > V, 0, V - np.float32(0.4)))
 
 
-def test_a_run_of_another_kernel_goes_on_lazily_and_back() -> None:
+def test_a_run_of_another_kernel_continues_lazily_and_back() -> None:
     data = images(2)
     expected = simulate(lca_network(data, kernel="dense"))[1]["layers/V1/A"][-1]
     for kernels in (("dense", "lazy"), ("lazy", "dense")):
@@ -437,10 +436,10 @@ def test_what_another_version_remembered_is_begun_anew_from_the_potentials() -> 
 
 def test_slices_go_on_from_all_that_is_remembered_or_from_nothing_of_it() -> None:
     here = {key: np.zeros((2, 5)) for key in KEYS}
-    assert goes_on(here, {key: np.zeros((7, 5)) for key in KEYS})  # another batch
-    assert not goes_on(here, {**here, KEYS[1]: np.zeros((2, 3, 4))})
-    assert not goes_on(here, {KEYS[0]: here[KEYS[0]]})
-    assert goes_on({}, here)  # nobody sleeps here
+    assert continues(here, {key: np.zeros((7, 5)) for key in KEYS})  # another batch
+    assert not continues(here, {**here, KEYS[1]: np.zeros((2, 3, 4))})
+    assert not continues(here, {KEYS[0]: here[KEYS[0]]})
+    assert continues({}, here)  # nobody sleeps here
 
 
 def test_what_cannot_sleep_is_refused_by_name_and_dense_by_itself() -> None:
@@ -454,7 +453,7 @@ def test_what_cannot_sleep_is_refused_by_name_and_dense_by_itself() -> None:
     for code in ({"minimum": 0.1}, {"threshold": 0.0}, {"tau": 0.5}):
         with pytest.raises(ParamsError, match="this kernel cannot run this network"):
             build(changed("lazy", **code))
-        assert KEYS[0] not in build(changed("auto", **code)).variables
+        assert KEYS[0] not in schedule(build(changed("auto", **code))).variables
     with pytest.raises(ParamsError, match="this kernel cannot run this network"):
         build(lca_network(data, mode="non_shared", kernel="lazy"))
     with pytest.raises(ParamsError, match="this kernel cannot run this network"):
@@ -490,6 +489,6 @@ def test_auto_lets_nobody_sleep_while_an_image_is_shown_at_whose_start_many_are_
 def test_auto_is_lazy_where_images_last_and_layers_are_large() -> None:
     large = images(1, 1, (32, 32, 3))
     lasting = {"features": 64, "patch": (8, 8), "display": 400}
-    assert KEYS[0] in build(lca_network(large, **lasting)).variables
-    assert KEYS[0] not in build(lca_network(large, **{**lasting, "display": 8})).variables
-    assert KEYS[0] not in build(lca_network(images(1), display=400)).variables
+    assert KEYS[0] in schedule(build(lca_network(large, **lasting))).variables
+    assert KEYS[0] not in schedule(build(lca_network(large, **{**lasting, "display": 8}))).variables
+    assert KEYS[0] not in schedule(build(lca_network(images(1), display=400))).variables
