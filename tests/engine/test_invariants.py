@@ -49,7 +49,6 @@ def test_resumed_run_equals_uninterrupted_one(mode: str, stop: int) -> None:
     for step in first.run():
         if step == stop:
             break
-    first.collect()
     saved = {key: array.copy() for key, array in first.state.saved().items()}
     second = Engine(schedule(build(network)), Serial(), 1)
     second.resume(stop, saved)
@@ -117,6 +116,7 @@ def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) 
     for step in first.run():
         if step == stop:
             break
+    first.collect()
     second = Engine(schedule(build(network)), Serial(), 1)
     second.resume(stop, {key: array.copy() for key, array in first.state.saved().items()})
     collect(second)
