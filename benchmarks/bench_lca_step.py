@@ -38,7 +38,7 @@ WORKLOADS = {
 
 def patches(size: int, channels: int, features: int, patch: int, stride: int) -> Patches:
     units = size // stride
-    return geometry.link((units, units, features), (size, size, channels), (patch, patch), True).patches
+    return geometry.make_link((units, units, features), (size, size, channels), (patch, patch), True).patches
 
 
 def loop(p: Patches, steps: int, active: float) -> tuple[Callable[[int], None], float]:

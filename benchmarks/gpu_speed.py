@@ -38,7 +38,7 @@ class Problem:
         units = size // stride
         self.slices = slices
         fine = (size, size, channels)
-        self.p: Patches = geometry.link((units, units, features), fine, (patch, patch), True).patches
+        self.p: Patches = geometry.make_link((units, units, features), fine, (patch, patch), True).patches
         rng = np.random.default_rng(0)
         image = rng.standard_normal((slices, *fine)).astype("f4")
         for axis in (1, 2):

@@ -1,4 +1,4 @@
-"""The memory layout of the compiled kernels: geometry, weights in reading order, scratch, tiles and chunks.
+"""The memory layout of the compiled kernels: sizes, weights in reading order, scratch, tiles, chunks.
 
 Sizes follow from the geometry and the processor's register length alone, never from batch or threads.
 """

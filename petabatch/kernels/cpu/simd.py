@@ -1,4 +1,4 @@
-"""Short vectors of float32 inside compiled functions: the few operations a compiler does not find by itself.
+"""Short vectors of float32 inside compiled functions: the operations a compiler does not find by itself.
 
 Each is the vector form of a line of plain code, named in its docstring; arrays are indexed as if they were
 flat, without bounds check or negative indices. Written for no processor in particular: vectors longer or
