@@ -109,7 +109,7 @@ class ArrayKernels:
     def to_patches(self, weights: Array, link: Link) -> Array:
         """Return weights `[Lw, ky, kx, nf_pre, nyp, nxp, nf_post]` as coarse patches `[Lw, G, nf, K]`.
 
-        A view where the pre layer is the coarse one; otherwise a copy, to be made anew when weights change.
+        A view where the pre layer is the coarse one; otherwise a copy, to be made again when weights change.
         """
         p = link.patches
         if link.scatter:

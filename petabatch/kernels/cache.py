@@ -34,12 +34,12 @@ def invalidate_stale(folder: Path) -> None:
             drop_stale(cache, state)
         return
     user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    own = Path(tempfile.gettempdir(), f"petabatch-{os.getuid()}")
-    places = (Path(given),) if given else (Path(user, "petabatch"), own)
+    private_folder = Path(tempfile.gettempdir(), f"petabatch-{os.getuid()}")
+    places = (Path(given),) if given else (Path(user, "petabatch"), private_folder)
     if _OURS.fullmatch(places[0].name):  # inherited from a process that has been here
         places = (places[0].parent,)
     possible = [place / f"kernels-{state}" for place in places]
-    chosen = next((path for path in possible if _writable(path, path.parent == own)), None)
+    chosen = next((path for path in possible if _writable(path, path.parent == private_folder)), None)
     if chosen is None:
         tried = ", ".join(map(str, places if given else (caches[0], *places)))
         raise ResourceError(

@@ -1,4 +1,4 @@
-"""The arithmetic of adaptive time scales: plain Python, which the compiled loop compiles too."""
+"""The arithmetic of adaptive time scales: plain Python, which the CPU kernels compile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BASE, KNEE, LOG = range(3)
 
 
 class Growth(NamedTuple):
-    """The numbers of a controller; see `layers/timescale.py` for what they mean."""
+    """The parameters of a controller; see `layers/timescale.py` for what they mean."""
 
     kind: int
     """How the ceiling grows: BASE, KNEE or LOG."""

@@ -1,4 +1,4 @@
-"""The patch operators against the original's rule, written as plain loops over pre units."""
+"""The patch operators against PetaVision's rule, written as plain loops over pre units."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def links(draw: st.DrawFn) -> tuple[Link, tuple[int, int, int], tuple[int, int, 
 def deliver_by_loops(
     way: Link, activity: np.ndarray, weights: np.ndarray, post: tuple[int, int, int], patch: tuple[int, int]
 ) -> np.ndarray:
-    """Every pre unit adds its patch, cut at the edge (`PatchGeometry.cpp:334-453` of the original)."""
+    """Every pre unit adds its patch, cut at the edge (PetaVision's `PatchGeometry.cpp:334-453`)."""
     out = np.zeros((len(activity), *post))
     pre = activity.shape[1:]
 

@@ -1,4 +1,4 @@
-"""Compiles CUDA kernels for the host and calls them as CuPy's RawKernel is called."""
+"""An emulated GPU: CUDA kernels compiled for the host and called as CuPy's RawKernel is."""
 
 from __future__ import annotations
 

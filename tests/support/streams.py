@@ -1,4 +1,4 @@
-"""Streams and events as CuPy's, of no GPU at all: what they are left is done as late as can be."""
+"""Streams and events like CuPy's without a GPU: work is done as late as its order allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An array module like CuPy: its arrays refuse to be mixed with numpy's, which must be carried over first."""
+"""An array module like CuPy: its arrays refuse to be mixed with numpy arrays before a transfer."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ class StepControl(NamedTuple):
     tau: float
     weights: tuple[float, float, float]
     growth: Growth
-    now: Array
-    """The time scale, of ACCELERATED the step, float64 `[1]` as the next two; updated in place."""
+    scale: Array
+    """The time scale, of ACCELERATED the step size, float64 `[1]` as the next two; updated in place."""
     ceiling: Array
     """The ceiling of the time scale; of ACCELERATED the age of the momentum."""
-    seen: Array
-    """The energy the time scale saw last."""
+    energy_before: Array
+    """The energy that the time scale followed last."""
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -56,19 +56,19 @@ def total(tallies: Any, column: int) -> float:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def rates(c: Cell, control: StepControl, seen: float, tallies: Any) -> tuple[Any, Any]:
-    """Return (e, gain) of the coming step, of ACCELERATED (momentum, step), after energy `seen`."""
+    """Return (e, gain) of the coming step, of ACCELERATED (momentum, step size), after energy `seen`."""
     if c.rule == ACCELERATED:
-        control.now[0], momentum, control.ceiling[0] = step_size(
-            control.now[0], control.ceiling[0], total(tallies, MOVES), total(tallies, TURNS)
+        control.scale[0], momentum, control.ceiling[0] = step_size(
+            control.scale[0], control.ceiling[0], total(tallies, MOVES), total(tallies, TURNS)
         )
-        return np.float32(momentum), np.float32(control.now[0])
+        return np.float32(momentum), np.float32(control.scale[0])
     if not control.adaptive:
         return control.e, control.gain
-    control.now[0], control.ceiling[0] = follow(
-        control.growth, control.now[0], control.ceiling[0], control.seen[0], seen
+    control.scale[0], control.ceiling[0] = follow(
+        control.growth, control.scale[0], control.ceiling[0], control.energy_before[0], seen
     )
-    control.seen[0] = seen
-    leap = control.dt * control.now[0] / control.tau
+    control.energy_before[0] = seen
+    leap = control.dt * control.scale[0] / control.tau
     if c.rule == GRADIENT:
         return np.float32(1), np.float32(leap)
     e = np.float32(math.exp(-leap))

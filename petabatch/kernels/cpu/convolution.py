@@ -1,8 +1,8 @@
-"""The two convolutions of a step, compiled: the drive of some positions, the patches of their active units.
+"""The two convolutions of a step, compiled: the drive of positions and the patches of their active units.
 
 - the drive is a direct convolution: sums of 6 positions times two registers of features stay in registers
   while a panel of weights streams from the first cache; no patch matrix, and no BLAS whose kernel or number
-  of threads could change bits. Each unit's sum runs over its patch in one order, whatever stands beside it;
+  of threads could change bits. Each unit's sum runs over its patch in one order, whatever else is computed;
 - the code is sparse: patches of active units only are added up, 64 weights at a time in registers.
 
 Images are padded, and the patches of a tile are added up in a strip: filling the padding and joining strips
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu.layout import BLOCK, GROUP, LANES, PANEL, Dictionary, Images, Scratch, Shape
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, GROUP, LANES, PANEL, Dictionary, Images, Scratch, Shape
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import lowest_bit, operations
@@ -42,7 +42,7 @@ def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: A
     """Write the drive of some positions, `[positions, wide]`; their patches start at `start + places`."""
     count, last = places.size, places.size - 1
     for panel in range(panels.shape[0]):
-        for m in range(0, count, BLOCK):
+        for m in range(0, count, DRIVE_BLOCK):
             # Beyond the last position it is computed again, into rows of the drive that nobody reads.
             o0, o1 = start + places[m], start + places[min(m + 1, last)]
             o2, o3 = start + places[min(m + 2, last)], start + places[min(m + 3, last)]

@@ -1,4 +1,4 @@
-"""The memory layout of the compiled kernels: geometry, weights in reading order, scratch, tiles and chunks.
+"""The memory layout of the compiled kernels: sizes, weights in reading order, scratch, tiles, chunks.
 
 Sizes follow from the geometry and the processor's register length alone, never from batch or threads.
 """
@@ -17,7 +17,7 @@ from petabatch.variable import Array
 
 PANEL = 2 * register_lanes()
 """Features whose drive is computed together, in two registers for each position."""
-BLOCK = 6
+DRIVE_BLOCK = 6
 """Positions whose drive is computed together: 6 times 2 registers of sums leave 4 of the usual 16."""
 LANES, GROUP = 8, 8
 """Weights in a vector and vectors in a group: a patch is summed up group by group, in registers."""
@@ -162,7 +162,7 @@ def scratch(p: Patches, accelerated: bool = False) -> Scratch:
         error=np.zeros(p.y.padded * s.pitch + LANES, np.float32),
         strips=np.zeros((-(-s.ny // s.tile), strip), np.float32),
         window=np.zeros(0 if p.shared else p.length, np.float32),
-        drive=np.zeros(-(-s.chunk // BLOCK) * BLOCK * s.wide, np.float32),
+        drive=np.zeros(-(-s.chunk // DRIVE_BLOCK) * DRIVE_BLOCK * s.wide, np.float32),
         active=np.zeros(s.chunk * s.features, np.int32),
         values=np.zeros(s.chunk * s.features, np.float32),
         ends=np.zeros(s.chunk + 1, np.int64),

@@ -1,8 +1,8 @@
 """Patch operators of networks that run layer by layer, where plain array code is slow; equal to rounding.
 
 The drive of shared weights is left to BLAS; the rest is compiled. Codes are sparse, so that a reconstruction
-reads the patches of active units only, and adds them up in their places. Weights that each unit has of its
-own are far larger than any cache, so that time goes where they are read: all of them for the drive.
+reads the patches of active units only, and adds them up in their places. Non-shared weights are far larger
+than any cache, so that time goes where they are read: all of them for the drive.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class CpuKernels(ArrayKernels):
 
     def dots(self, windows: Array, patches: Array) -> Array:
         """Return the scalar product of each window `[L, G, M, K]` and patch, `[L, G, M, nf]`."""
-        own = patches.shape[1] > 1 and windows.shape[2] == 1
-        if not own or not _plain(windows, patches):
+        non_shared = patches.shape[1] > 1 and windows.shape[2] == 1
+        if not non_shared or not _plain(windows, patches):
             return super().dots(windows, patches)
         out = np.empty((*windows.shape[:3], patches.shape[2]), np.float32)
         _dots(np.ascontiguousarray(windows), patches, out)

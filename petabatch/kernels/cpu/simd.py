@@ -1,4 +1,4 @@
-"""Short vectors of float32 inside compiled functions: the few operations a compiler does not find by itself.
+"""Short vectors of float32 inside compiled functions: the operations a compiler does not find by itself.
 
 Each is the vector form of a line of plain code, named in its docstring; arrays are indexed as if they were
 flat, without bounds check or negative indices. Written for no processor in particular: vectors longer or
@@ -38,7 +38,7 @@ class _Model(models.PrimitiveModel):  # type: ignore[misc]
 
 
 class Operations(NamedTuple):
-    """What can be done with vectors of one length; to be bound to names and called in compiled functions."""
+    """Operations on vectors of one length; to be bound to names and called in compiled functions."""
 
     zeros: Any
     """zeros() = [0, 0, ...]"""
@@ -113,7 +113,7 @@ def operations(lanes: int) -> Operations:
 
 
 class PairOperations(NamedTuple):
-    """What can be done with two vectors of one length."""
+    """Operations on two vectors of one length."""
 
     fma: Any
     """fma(total, v, w) = total + v * w"""
@@ -173,7 +173,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any
 
 
 def _splat(builder: Any, number: Any, lanes: int) -> Any:
-    """Return the vector of which each number is this."""
+    """Return the vector whose numbers are all this one."""
     nothing = ir.Constant(ir.VectorType(ir.FloatType(), lanes), ir.Undefined)
     first = builder.insert_element(nothing, number, _INT32(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INT32, lanes), [0] * lanes))
@@ -197,7 +197,7 @@ def lowest_bit(typing: Any, bits: Any) -> Any:
 
 @intrinsic
 def prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Say that array[index] will be read soon, so that memory sends it meanwhile; it need not exist."""
+    """Prefetch array[index] into the cache; it need not exist."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = builder.bitcast(_pointer(context, builder, array, *args), ir.IntType(8).as_pointer())

@@ -1,4 +1,4 @@
-"""The tiles into which the kernels of a step cut slices, from the network's size and the multiprocessor's.
+"""The tiles into which the kernels of a step cut slices, from the sizes of network and multiprocessor.
 
 The rule, for `update` and `reconstruct` each by itself: begin with a tile that reads each weight for many
 units; halve its longer side until two blocks fit on a multiprocessor, so that one computes while the other
