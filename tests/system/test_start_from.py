@@ -1,4 +1,4 @@
-"""Runs that go on from a checkpoint of another run, with its batch or another one."""
+"""`run.start_from`: runs that start from a checkpoint of another run, with the same or another batch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def _steps(small: Path) -> None:
     small.write_text(small.read_text().replace("displays = 6", "steps = 60"))
 
 
-def test_going_on_elsewhere_gives_the_bits_of_a_run_that_never_stopped(small: Path, first: Path) -> None:
+def test_starting_from_another_run_gives_the_bits_of_a_run_that_never_stopped(
+    small: Path, first: Path
+) -> None:
     alone(small, "whole")
     on = go_on(small, "on")
     assert at(on, 60).keys() == at(small.parent / "whole", 60).keys()
