@@ -42,7 +42,7 @@ def _steps(small: Path) -> None:
     small.write_text(small.read_text().replace("displays = 6", "steps = 60"))
 
 
-def test_starting_from_another_run_gives_the_bits_of_a_run_that_never_stopped(
+def test_going_on_elsewhere_gives_the_bits_of_a_run_that_never_stopped(
     small: Path, first: Path
 ) -> None:
     alone(small, "whole")
