@@ -42,9 +42,7 @@ def _steps(small: Path) -> None:
     small.write_text(small.read_text().replace("displays = 6", "steps = 60"))
 
 
-def test_going_on_elsewhere_gives_the_bits_of_a_run_that_never_stopped(
-    small: Path, first: Path
-) -> None:
+def test_going_on_elsewhere_gives_the_bits_of_a_run_that_never_stopped(small: Path, first: Path) -> None:
     alone(small, "whole")
     on = go_on(small, "on")
     assert at(on, 60).keys() == at(small.parent / "whole", 60).keys()
