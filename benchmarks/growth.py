@@ -28,13 +28,13 @@ from growth_stream import Stream
 from petabatch.bench.floor import Floor
 
 WALL, PROCESSOR, UNDISTURBED, FLOOR, BASE = range(5)
-"""What is kept of a point: a `growth_stream.Cost`, and beside it the floor and the cost of the base point."""
+"""What is stored per point: a `growth_stream.Cost`, the floor, and the cost of the base point."""
 ALLOWED = 1.05
-"""How much more the dearest number of slices may cost than the cheapest."""
+"""Largest allowed ratio of the cost at the most and the least expensive number of slices."""
 
 
 def measure(axis: Axis, threads: int, rounds: int, kernels: tuple[str, ...]) -> dict[str, Any]:
-    """Return wall and processor time of every kernel at every point of every round, and the floors beside."""
+    """Return wall and processor time of every kernel, point and round, with the floors."""
     streams = {
         (point, kernel): Stream.of(axis.points[point], kernel, threads)
         for point in range(len(axis.points))
@@ -140,7 +140,7 @@ def _exponent(found: dict[str, Any]) -> list[str]:
 
 
 def _choice(found: dict[str, Any]) -> list[str]:
-    """Say where `auto` takes the slower kernel."""
+    """Say where `auto` chooses the slower kernel."""
     wrong = []
     for p in found["points"]:
         times: dict[str, Any] = p["times"]

@@ -19,7 +19,7 @@ from petabatch.sources import Photographs
 CROPS = 8
 """Images of a pool."""
 BASE = replace(WORKLOADS["W1"], slices=CROPS)
-"""W1, of the pool."""
+"""Workload W1 on the pool."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Point:
 
     x: float
     workload: Workload
-    """Its `displays` are those that are timed."""
+    """Its `displays` are the timed ones."""
     pool: np.ndarray
     """`[K, ny, nx, channels]`."""
     settled: int = 1
-    """Displays before the clock starts, so that early displays do not count: they begin at rest."""
+    """Untimed displays at the start, since the first ones start from zero."""
     name: str = ""
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Axis:
-    """A series of points, of which `base` is the one that others are compared with."""
+    """A series of points, compared with the point `base`."""
 
     name: str
     label: str
@@ -69,7 +69,7 @@ def mosaics(size: int, whole: int) -> np.ndarray:
 
 
 def slices() -> Axis:
-    """More slices, all of the same crops; 8 against itself tells how exact the comparison is.
+    """More slices, all of the same crops; 8 against itself shows the accuracy of the comparison.
 
     A display is four time constants long, as in W1, and a quarter as many steps: 1000 slices take a while.
     """
@@ -81,7 +81,7 @@ def slices() -> Axis:
 
 
 def area() -> Axis:
-    """Two pictures in one piece each, or cut into smaller and smaller ones, from rest."""
+    """Two pictures, whole or cut into smaller and smaller ones, starting from zero."""
     points = []
     for size in (16, 32, 64, 128, 256):
         pool = mosaics(size, 256)
@@ -98,7 +98,7 @@ def features() -> Axis:
 
 
 def sparsity() -> Axis:
-    """A higher price of activity for the same crops and features."""
+    """Higher thresholds for the same crops and features."""
     pool, prices = crops(BASE.image), (0.05, 0.1, 0.2, 0.3, 0.4, 0.55, 0.8, 1.2, 2.0)
     points = [Point(x, replace(BASE, threshold=x), pool) for x in prices]
     return Axis("sparsity", "threshold", points, base=0.55, power=0, kernels=("dense", "lazy", "auto"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 WALL, FLOOR, BASE = 0, 3, 4
-"""Where they stand among what is kept of a point; see `growth.py`."""
+"""Indices into what is stored per point; see `growth.py`."""
 PLOTS = Path(__file__).parent / "plots"
 COLOURS = {"dense": "tab:blue", "lazy": "tab:green", "auto": "tab:orange"}
 NAMES = {"dense": "all units computed (dense)", "lazy": "silent units sleep (lazy)", "auto": "auto"}
@@ -38,7 +38,7 @@ def _axis(axes: Any, name: str, found: dict[str, Any]) -> None:
     x = [100 * p["active"] if sparsity else p["x"] for p in points]
 
     def times(p: dict[str, Any], kernel: str, index: int) -> list[float]:
-        """Return what each round found, of slices against the base point measured beside it."""
+        """Return the ratio to the base point of each round."""
         mine = p["times"][kernel]
         if relative:
             return [a / b for a, b in zip(mine[WALL], mine[BASE], strict=True)]

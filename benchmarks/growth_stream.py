@@ -16,19 +16,19 @@ from petabatch.engine.lane import Lane
 
 
 class Cost(NamedTuple):
-    """Of one step of one slice."""
+    """Cost of one step of one slice."""
 
     wall: float
-    """Seconds of the day."""
+    """Wall time in seconds."""
     processor: float
-    """Seconds of processors, all threads together."""
+    """Processor time in seconds, over all threads."""
     undisturbed: float
-    """Seconds of processors in the display of a slice that took least but for a quarter of all, mean over
-    the images: what else the machine does for a while does not count."""
+    """Processor time in seconds, as the first quartile over the displays of each image, averaged over images:
+    insensitive to temporary load on the machine."""
 
 
 class _Clock:
-    """Adds up the processor time of a lane in each display, which may be made in parts."""
+    """Accumulates the processor time of a lane in each display, which may run in parts."""
 
     def __init__(self, lane: Lane, steps: int) -> None:
         self.spent: dict[int, float] = {}
@@ -46,14 +46,14 @@ class _Clock:
 
 @dataclass(frozen=True)
 class Stream:
-    """A point and a kernel, ready to be timed again and again."""
+    """A point and a kernel, ready for repeated timing."""
 
     point: Point
     trial: Trial
     begin: Mapping[str, np.ndarray] | None
-    """The state at `settled` displays, or None to begin at rest."""
+    """The state after `settled` displays, or None to start from zero."""
     active: float
-    """Fraction of active units at the end of a display, in the mean over the pool."""
+    """Mean fraction of active units at the end of a display, over the pool."""
 
     @classmethod
     def of(cls, point: Point, kernel: str, threads: int) -> Stream:

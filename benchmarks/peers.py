@@ -39,7 +39,7 @@ and always makes all steps."""
 
 
 def agreement(workload: Workload, loop: TorchLoop, steps: int, kernel: str) -> dict[str, float]:
-    """Return how far the codes of petabatch and of the torch loop are apart after so many steps."""
+    """Return the distance of the codes of petabatch and of the torch loop after this number of steps."""
     trial = Trial.of(workload.network(kernel), steps)
     engine = trial.engine(2)
     run(engine)
@@ -53,13 +53,13 @@ def agreement(workload: Workload, loop: TorchLoop, steps: int, kernel: str) -> d
 
 
 def measure(name: str, threads: int, rounds: int, kernel: str) -> dict[str, Any]:
-    """Return the times of all, per slice and step, round by round."""
+    """Return the times of all implementations, per slice and step, for each round."""
     workload = WORKLOADS[name]
     trial = whole(workload.network(kernel))
     assert trial.patches is not None
     torch.set_num_threads(threads)
     floor = Floor(trial.patches, workload.slices)
-    engine = trial.engine(threads)  # its first images and weights are everybody's
+    engine = trial.engine(threads)  # its first images and weights are used by all
     images = engine.state.arrays["layers/image/A"][:, 0]
     weights = engine.state.arrays["connections/dictionary/weights"].reshape(
         workload.features, workload.patch, workload.patch, workload.channels

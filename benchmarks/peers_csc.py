@@ -42,10 +42,10 @@ from petabatch.weights import Unchanged, WeightArray
 
 PRICE, FEATURES, SIDE, PATCH = 0.55, 128, 32, 8
 FRAMED, BEFORE = 40, 3
-"""Side of a framed crop, and pixels of the frame before it; a size that Fourier transforms like."""
+"""Side of a framed crop, and pixels of the frame before it; a size suited to Fourier transforms."""
 RHO = (1.0, 3.0, 10.0)
 LONG, MOST, LOOK = 1500, 150, 5
-"""Steps to the minimum; after which a solver has failed to come within 1 %; between looks at the energy."""
+"""Steps to the minimum; limit for coming within 1 %; steps between evaluations of the energy."""
 OURS, PERIODIC = "petabatch FISTA", "SPORCO ADMM, rho 3, periodic"
 
 

@@ -95,7 +95,7 @@ class Job:
         return time.perf_counter() - begin
 
     def parts(self, seconds: float) -> tuple[float, float, float]:
-        """Return the seconds of the last display, `seconds` in all: of steps, updates, waits for others."""
+        """Split the `seconds` of the last display into steps, updates and waiting for other ranks."""
         return seconds - self.updating, self.updating - self.waiting.seconds, self.waiting.seconds
 
     def energy(self) -> float:
@@ -113,7 +113,7 @@ def together(comm: Comm, seconds: float) -> float:
 def alone(comm: Comm, job: Job) -> float:
     """Return the time rank 0 takes while the other ranks sleep."""
     seconds = job.show() if comm.rank == 0 else 0.0
-    # a rank that waits in any other collective keeps its core busy
+    # any other collective would keep the cores of waiting ranks busy
     comm.start_max(np.zeros(1)).wait()
     return together(comm, seconds)
 

@@ -54,7 +54,7 @@ class Given(Initial):
 
 @dataclass(frozen=True)
 class Setup:
-    """What all runs have in common."""
+    """The problem that all methods solve."""
 
     slices: int
     threads: int | None
@@ -111,7 +111,7 @@ class Setup:
         return energy, found["probes/optimum/relative_gap"][-1]
 
     def pace(self, codes: Mapping[str, Layer], steps: int = 60) -> dict[str, float]:
-        """Return the time of one step of the whole batch, unobserved, for each: the best of turns."""
+        """Return the time of one step of the whole batch without probes, for each: the best of all turns."""
         networks = {
             name: self.network(code, _followed(code), display=steps, displays=1)
             for name, code in codes.items()

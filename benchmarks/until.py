@@ -53,7 +53,7 @@ def timed(net: Network, threads: int | None) -> tuple[float, in_memory.Result]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Run the benchmark and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--slices", type=int, default=16)
     parser.add_argument("--displays", type=int, default=2)

@@ -41,14 +41,14 @@ Device = Annotated[Literal["cpu", "gpu"] | None, typer.Option(help="Device to ru
 Mpi = Annotated[
     bool | None, typer.Option("--mpi/--no-mpi", help="Force MPI on or off (default: auto-detect).")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
 
 
 @app.command()
 def run(
     file: File,
     out: Annotated[
-        Path | None, typer.Option(help="Run directory (default: runs/<params file name>).")
+        Path | None, typer.Option(help="Run directory (default: runs/NAME for NAME.toml).")
     ] = None,
     overrides: Set = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run directory.")] = False,

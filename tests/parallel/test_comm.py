@@ -1,4 +1,4 @@
-"""Ranks: who owns what, how a launcher is found, what they say to each other, and how they end together."""
+"""Ranks: shares of the batch, detection of launchers, communication, and joint termination."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_mpi_makes_a_launched_process_run_by_itself() -> None:
     assert alone("silent", "no-mpi", PMI_SIZE="4").stdout == "ranks 1 mpi4py loaded: False\n"
 
 
-def test_mpi_without_its_library_names_what_was_looked_for() -> None:
+def test_mpi_without_its_library_names_the_paths_tried() -> None:
     ended = alone("silent", "mpi", MPI4PY_LIBMPI="/nowhere/libmpi.so.12")
     assert ended.returncode != 0
     assert "ResourceError: MPI was requested but is not available" in ended.stderr

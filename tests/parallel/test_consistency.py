@@ -1,4 +1,4 @@
-"""Ranks that would compute other bits are found before the run: other libraries, CPUs or params."""
+"""Ranks that differ in libraries, CPU kernels or params are detected before the run."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 
 
 def gpus(library: Nccl | None, shared: bool = False) -> Callable[[Thread], EmulatedGpu]:
-    """Return what gives each rank its GPU."""
+    """Return a function that gives each rank its GPU."""
 
     def of(comm: Thread) -> EmulatedGpu:
         uuid = "the one" if shared else f"number {comm.rank}"
@@ -60,7 +60,7 @@ def test_sums_between_gpus_have_the_bits_of_the_cpu(
         if not late:
             return ExactSum(parts, sums, SLICES, first).wait()
         pending = SideStreamSum(device, parts, sums, SLICES, first)
-        for _ in range(comm.rank):  # ranks push it on at different places
+        for _ in range(comm.rank):  # ranks poll a different number of times
             pending.test()
         return pending.wait()
 
@@ -100,7 +100,7 @@ def test_all_ranks_hear_of_the_first_slice_that_is_not_finite(library: Nccl | No
         (gpus(Nccl()), False, "since the slices of rank 1 do not all fit on its GPU"),
     ],
 )
-def test_the_way_sums_take_is_said_with_its_reason(
+def test_the_transport_of_sums_is_logged_with_its_reason(
     gpu_of: Any, here: bool, expected: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def work(comm: Thread) -> str:
@@ -130,7 +130,7 @@ def test_one_rank_has_nobody_to_sum_with() -> None:
     assert gpu_sums.between(EmulatedGpu(), alone, True) is alone
 
 
-def test_what_is_there_is_said_for_info() -> None:
+def test_info_shows_the_transport_of_sums() -> None:
     pytest.importorskip("cupy")
     assert "NCCL" in gpu_sums.route()
 

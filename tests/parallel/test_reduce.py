@@ -158,7 +158,7 @@ def test_compiled_passes_give_the_bits_of_the_plain_ones(
 ) -> None:
     rng = np.random.default_rng(seed)
     values = (rng.uniform(-1, 1, shape) * np.exp2(-rng.integers(0, 60, shape))).astype(dtype)
-    values[rng.random(shape) < 0.1] = rng.choice([0.0, -0.0, 1.0, -1.0])  # 1 is kept down
+    values[rng.random(shape) < 0.1] = rng.choice([0.0, -0.0, 1.0, -1.0])  # 1 is clipped
     scale = np.full((shape[1], 1), 2.0**bits)
     totals = np.zeros((2, *shape[1:]), np.int64)
     integers.add_integers(values, scale, bits, totals[0])
@@ -218,7 +218,7 @@ def test_a_sum_too_large_for_the_precision_is_an_error() -> None:
         exact_sum(values)
 
 
-def test_a_sum_on_its_way_is_done_only_when_all_ranks_take_part() -> None:
+def test_a_pending_sum_is_done_only_when_all_ranks_take_part() -> None:
     tape: list[Operation] = []
     values = changes(4, 0, 1)
     first = ExactSum({"d": values[:2]}, Ranks(2, tape), 4, 0)

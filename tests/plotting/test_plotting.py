@@ -1,4 +1,4 @@
-"""Pictures and the plotting scripts."""
+"""Plots and the plotting scripts."""
 
 from __future__ import annotations
 

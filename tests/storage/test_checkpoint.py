@@ -158,7 +158,7 @@ def test_saving_a_step_again_replaces_it_whatever_the_ranks(tmp_path: Path) -> N
 def test_a_checkpoint_that_not_all_ranks_finished_is_none(tmp_path: Path) -> None:
     directory = make(tmp_path)
     save(directory, 10, state(1))
-    for rank in (1, 2):  # the others were killed, so rank 0 never got all parts
+    for rank in (1, 2):  # rank 0 was killed before it had all parts
         lo, hi = UNEVEN[rank]
         mine = {name: a[lo:hi] if name in BATCHED else a for name, a in state(2).items()}
         save_checkpoint(
@@ -167,7 +167,7 @@ def test_a_checkpoint_that_not_all_ranks_finished_is_none(tmp_path: Path) -> Non
     latest = latest_checkpoint(directory)
     assert latest is not None
     assert latest.name == "step_000000010.h5"
-    save(directory, 10, state(1))  # another rank may already be at work on step 20
+    save(directory, 10, state(1))  # another rank may already be writing step 20
     assert len(part_files(directory, 20)) == 2
     save(directory, 30, state(3))
     assert checkpoint_steps(directory) == [10, 30]
@@ -182,7 +182,7 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("rank", [0, 1, 3, None])
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
+def test_a_damaged_checkpoint_is_skipped_for_the_previous_one(
     tmp_path: Path, rank: int | None, damage: str
 ) -> None:
     directory = make(tmp_path)
@@ -205,7 +205,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(
     assert latest is not None
     assert_same_bits(load_checkpoint(latest, 0, B)[0], state(10))
     save(directory, 30, state(30))
-    # what keeps its length is found out when it is read, not when the kept ones are counted
+    # damage that keeps the size is detected on reading, not when old checkpoints are removed
     kept = 20 if damage == "flip" and rank is not None else 10
     assert checkpoint_steps(directory) == [kept, 30]
 
@@ -305,4 +305,4 @@ def test_other_tools_see_the_whole_state_in_the_head(tmp_path: Path) -> None:
     wanted = (state(10)[name].tobytes().hex() for name in ("layers/V1/V", "connections/D/weights"))
     assert done.stdout.split() == [*wanted, "10"]
     with h5py.File(part_files(RunDirectory.open(moved), 10)[0]) as file:
-        assert file["layers/V1/V"].chunks is None  # contiguous: written and read as fast as the disk goes
+        assert file["layers/V1/V"].chunks is None  # contiguous, for the full speed of the disk

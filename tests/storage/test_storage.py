@@ -588,7 +588,7 @@ def test_a_folder_that_has_gone_is_named(tmp_path: Path) -> None:
         display(directory, 0)
 
 
-def test_a_missing_segment_is_told_not_read_as_fill_values(tmp_path: Path) -> None:
+def test_a_missing_segment_is_an_error_not_fill_values(tmp_path: Path) -> None:
     directory = make(tmp_path)
     display(directory, 0)
     index(directory)
@@ -600,14 +600,14 @@ def test_a_missing_segment_is_told_not_read_as_fill_values(tmp_path: Path) -> No
             with pytest.raises(StorageError, match=segment.name):
                 read()
         assert len(run.weights("D")[...]) == 2  # rank 0's segment is still there
-    with h5py.File(directory.run_file) as file:  # other tools see that it is not a number
+    with h5py.File(directory.run_file) as file:  # other tools see NaN
         assert np.isnan(file[CODE.path][0, 2]).all()
         assert not np.isnan(file[CODE.path][0, 1]).any()
     with pytest.raises(StorageError, match="segments up to step 10 are missing"):
         merge(directory.path, tmp_path / "plain.h5")
 
 
-def test_a_reader_keeps_what_it_opened_while_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_reader_keeps_what_it_opened_while_the_run_continues(tmp_path: Path) -> None:
     directory = make(tmp_path)
     first = joined(display(directory, 0))
     index(directory)

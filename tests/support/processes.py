@@ -13,8 +13,8 @@ from typing import Any
 
 
 def wait_for(path: Path, process: subprocess.Popen[Any]) -> None:
-    """Wait until a running process has made this file; if it never does, leave nothing at work."""
-    end = time.monotonic() + 200  # on a machine that is full, two ranks need a minute to begin
+    """Wait until a running process has created this file; otherwise kill the process."""
+    end = time.monotonic() + 200  # on a busy machine two ranks need a minute to start
     while time.monotonic() < end and process.poll() is None:
         if path.exists():
             return

@@ -38,7 +38,7 @@ def sums(comm: Comm) -> None:
     parts, first = my_changes(comm)
     blocking = ExactSum(parts, comm, SLICES, first).wait()
     background = ExactSum(parts, comm, SLICES, first)
-    # Ranks push it on at different places between what all of them do in order.
+    # Ranks poll it at different places between collectives.
     for turn in range(comm.size):
         if turn == comm.rank:
             background.test()

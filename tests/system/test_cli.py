@@ -1,4 +1,4 @@
-"""The command line as a user meets it: runs, stops, resumes, refuses, explains."""
+"""The command line, end to end: running, stopping, resuming, errors and reports."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_a_run_leaves_what_the_docs_promise(small: Path, petabatch: Command) -> 
     found = contents(out / "run.h5")
     assert len(found["probes/energy/total"]) == 12 * 3 * 8
     assert len(found["connections/dictionary/weights"]) == 7 * 8 * 4 * 4 * 3 * 4
-    told = petabatch("info", "out")
-    assert "done: step 60 of 60" in told.stdout
+    shown = petabatch("info", "out")
+    assert "done: step 60 of 60" in shown.stdout
     again = petabatch("resume", "out")
     assert again.returncode == 1
     assert "this run is already done" in again.stderr
@@ -96,7 +96,7 @@ def test_killed_at_twenty_random_moments_it_resumes_with_the_same_bits(
         else:
             if kills >= 20:
                 break
-            # finished early: begin anew, so that all twenty kills hit a run
+            # finished early: start again, so that all twenty kills hit a run
             assert contents(small.parent / "cut/run.h5") == contents(small.parent / "whole/run.h5")
             process = start(small, "cut", "-s", "run.displays=100", "--force")
             continue
@@ -225,7 +225,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(small: Path, petabatch: Command, 
 
 
 SELDOM = ["output.flush=20 displays", "checkpoint.every=20 displays"]
-"""So that the index, which grows up to 256 segments, stays small beside what a leak would take."""
+"""Keeps the index, which grows up to 256 segments, small compared with a leak."""
 
 
 @pytest.mark.slow
@@ -252,7 +252,7 @@ def start(small: Path, out: str, *arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def test_a_run_at_work_cannot_be_resumed_beside_itself(small: Path, petabatch: Command) -> None:
+def test_a_running_run_cannot_be_resumed_by_another_process(small: Path, petabatch: Command) -> None:
     process = start(small, "out", "-s", "run.displays=2000")
     wait_for(small.parent / "out" / "checkpoints" / "step_000000020.h5", process)
     refused = petabatch("resume", "out")

@@ -1,4 +1,4 @@
-"""The docs say what the code does."""
+"""Consistency of the documentation with the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parents[2]
 def test_the_reference_of_keys_is_up_to_date() -> None:
     assert builtins
     text = (REPOSITORY / "docs" / "params.md").read_text()
-    assert text == markdown(), "write it anew: petabatch schema --markdown > docs/params.md"
+    assert text == markdown(), "update it: petabatch schema --markdown > docs/params.md"
 
 
 def test_every_shipped_params_file_is_valid() -> None:

@@ -1,4 +1,4 @@
-"""`import petabatch` stays light."""
+"""Lazy imports: `import petabatch` stays light."""
 
 from __future__ import annotations
 

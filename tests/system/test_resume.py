@@ -1,4 +1,4 @@
-"""A resumed run is the run that was begun: its params, arrays and input files, wherever it goes on from."""
+"""Resuming: params, arrays and input files are those of the original run, wherever it is resumed."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def stopped(folder: Path, pausing: Callable[[], None]) -> Path:
     return folder / "out"
 
 
-def test_a_run_does_not_go_on_with_other_images_unless_it_is_told_to(stopped: Path) -> None:
+def test_a_run_is_not_resumed_with_changed_images_unless_that_is_allowed(stopped: Path) -> None:
     pictures = stopped.parent / "pictures"
     np.save(pictures / "1.npy", 1 - images(1)[0])
     np.save(pictures / "7.npy", images(7)[0])
@@ -198,11 +198,11 @@ def test_a_run_does_not_go_on_with_other_images_unless_it_is_told_to(stopped: Pa
     assert sorted(stopped.rglob("*.h5")) == before
     with pytest.raises(StoppedEarly):
         simulation.resume(stopped, quiet=True, changed_input=True)
-    with pytest.raises(StoppedEarly):  # these are its images from now on
+    with pytest.raises(StoppedEarly):  # the new fingerprints were recorded
         simulation.resume(stopped, quiet=True)
 
 
-def test_another_order_of_the_same_images_is_another_input(stopped: Path) -> None:
+def test_another_order_of_the_same_images_is_a_changed_input(stopped: Path) -> None:
     pictures = stopped.parent / "pictures"
     for old, new in (("0", "x"), ("1", "0"), ("x", "1")):
         (pictures / f"{old}.npy").rename(pictures / f"{new}.npy")
@@ -298,7 +298,7 @@ def test_what_the_machine_refuses_is_a_message(
     assert said in capsys.readouterr().err
 
 
-def test_a_run_directory_that_cannot_be_written_does_not_go_on(tmp_path: Path) -> None:
+def test_a_run_is_not_resumed_in_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
     directory = RunDirectory.create(tmp_path / "out", "")
     directory.log.unlink()
     directory.log.mkdir()

@@ -1,4 +1,4 @@
-"""Runs that go on from a checkpoint of another run, with its batch or another one."""
+"""`run.start_from`: runs that start from a checkpoint of another run, with the same or another batch."""
 
 from __future__ import annotations
 
