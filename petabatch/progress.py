@@ -1,4 +1,4 @@
-"""What a user sees while a run goes on: a bar at a terminal, a line per display elsewhere."""
+"""Progress report of a run: a bar on a terminal, otherwise one line per display."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Progress:
-    """Reports displays done, energy, active fraction, speed and time left, relative to this process."""
+    """Reports displays done, energy, active fraction, speed and time left of this process."""
 
     def __init__(self, first: int, length: int, display: int, slices: int, quiet: bool = False) -> None:
         self.first, self.length, self.display, self.slices, self.quiet = first, length, display, slices, quiet
@@ -52,7 +52,7 @@ class Progress:
             self.bar.stop()
 
     def update(self, step: int, energy: float | None, active: float | None) -> None:
-        """Report the state at the end of `step`; the numbers are means over slices, None if not measured."""
+        """Report the state after `step`: means over slices, None if not measured."""
         elapsed = max(time.monotonic() - self.started, 1e-9)
         speed = (step - self.first) * self.slices / elapsed
         left = (self.length - step) * self.slices / speed if speed else 0.0
@@ -79,18 +79,18 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-_PATIENCE = 1.5
-"""Seconds after which a user is told what takes so long."""
+PATIENCE = 1.5
+"""Seconds after which a user is told what is taking so long."""
 
 
-def told(items: Iterable[T], total: int, what: str) -> Iterator[T]:
-    """Yield the items; when that takes long, show a bar at a terminal, elsewhere a line."""
-    begun, shown = time.monotonic(), False
-    spoken = any(handler.level <= logging.INFO for handler in log.handlers)
+def with_progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """Yield the items; if that takes long, show a progress bar on a terminal, otherwise log `what`."""
+    started, shown = time.monotonic(), False
+    verbose = any(handler.level <= logging.INFO for handler in log.handlers)
     with ExitStack() as stack:
         bar: Bar | None = None
         for done, item in enumerate(items):
-            if spoken and not shown and time.monotonic() - begun > _PATIENCE:
+            if verbose and not shown and time.monotonic() - started > PATIENCE:
                 shown = True
                 if sys.stderr.isatty():
                     from rich.console import Console

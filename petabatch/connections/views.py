@@ -1,4 +1,4 @@
-"""Connections that look at another connection's weights: the same way round, or transposed."""
+"""Connections that use the weights of another connection, in the same direction or transposed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from petabatch.variable import Array, Border
 
 class _View(Connection):
     of: str
-    """The connection that owns the weights."""
+    """Name of the connection that owns the weights."""
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
@@ -22,7 +22,7 @@ class _View(Connection):
         owner = connections.get(self.of)
         if not isinstance(owner, Conv):
             owners = sorted(name for name, c in connections.items() if isinstance(c, Conv))
-            report("of", "this is not a connection with weights of its own", found=self.of, choices=owners)
+            report("of", "this is not a connection that owns weights", found=self.of, choices=owners)
             return None
         if owner.pre not in layers or owner.post not in layers:
             return None  # reported for the owner
@@ -57,20 +57,22 @@ class _View(Connection):
 
 
 class Clone(_View):
-    """Carries activity through the weights of connection `of`, the same way round.
+    """The weights of connection `of`, in the same direction.
 
-    With `error` those weights learn here too, as PlasticCloneConn has it: at their updates the products of
-    this pre layer and `error`, and what is counted with them, are added to those of connection `of`.
+    With `error`, the weights also learn from this connection, as in PetaVision's PlasticCloneConn: at each
+    update, the products of its pre layer and `error`, and the counts of active units, are added to those of
+    connection `of`.
     """
 
     type: Literal["clone"] = "clone"
     error: str | None = None
-    """Layer multiplied with the pre layer, shaped like the post layer."""
+    """Layer whose activity is multiplied with that of the pre layer; it must have the shape of the post
+    layer."""
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:
-        """Check the geometry, and that there is something to learn."""
+        """Check the geometry, and that the weights learn if `error` is given."""
         owner = connections.get(self.of)
         if self.error is not None:
             if self.error not in layers:
@@ -78,7 +80,7 @@ class Clone(_View):
             elif layers[self.error].shape != layers[self.post].shape:
                 report(
                     "error",
-                    "this layer is not shaped like the post layer",
+                    "this layer does not have the shape of the post layer",
                     found=f"{self.error} {list(layers[self.error].shape)}",
                     expected=f"{self.post} {list(layers[self.post].shape)}",
                 )
@@ -88,6 +90,6 @@ class Clone(_View):
 
 
 class Transpose(_View):
-    """Carries activity through the weights of connection `of` from its post side to its pre side."""
+    """The transpose of the weights of connection `of`: from its post side to its pre side."""
 
     type: Literal["transpose"] = "transpose"

@@ -17,7 +17,7 @@ from dataclasses import astuple, dataclass
 from petabatch.errors import InputError
 from petabatch.layers import Input
 from petabatch.logs import log
-from petabatch.progress import told
+from petabatch.progress import with_progress
 from petabatch.spec.network import Network
 from petabatch.storage.directory import RunDirectory
 
@@ -57,7 +57,7 @@ def survey(network: Network) -> list[Seen]:
     paths += [plugin for plugin in network.plugins if plugin.endswith(".py")]
     with ThreadPoolExecutor(_THREADS, "inputs") as pool:
         seen = pool.map(_look, paths)
-        return list(told(seen, len(paths), f"noting what {len(paths):,} input files are like"))
+        return list(with_progress(seen, len(paths), f"noting what {len(paths):,} input files are like"))
 
 
 def written(files: Iterable[Seen]) -> str:
