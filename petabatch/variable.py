@@ -30,6 +30,10 @@ def module_of(array: Array) -> Any:
     return cupy
 
 
+LAYER_DIMS = ("y", "x", "feature")
+"""`dims` of a variable with one value per unit of a layer."""
+
+
 @dataclass(frozen=True)
 class Variable:
     """One array of a layer, connection or probe.

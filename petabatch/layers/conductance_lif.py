@@ -11,7 +11,7 @@ import numpy as np
 from petabatch.layers.noise import drawn
 from petabatch.spec.model import Finite, NonNegative, Positive
 from petabatch.spec.parts import Layer, StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 LARGEST_CONDUCTANCE = 10.0
 
@@ -68,12 +68,11 @@ class ConductanceLIF(Layer):
 
     def variables(self) -> Sequence[Variable]:
         """Declare potential, threshold and the three conductances."""
-        dims = ("y", "x", "feature")
         return (
-            Variable("V", self.shape, dims, "membrane potential", units="mV", initial=self.rest),
-            Variable("Vth", self.shape, dims, "threshold", units="mV", initial=self.threshold),
+            Variable("V", self.shape, LAYER_DIMS, "membrane potential", units="mV", initial=self.rest),
+            Variable("Vth", self.shape, LAYER_DIMS, "threshold", units="mV", initial=self.threshold),
             *(
-                Variable(name, self.shape, dims, f"conductance of channel {channel} over the leak's")
+                Variable(name, self.shape, LAYER_DIMS, f"conductance of channel {channel} over the leak's")
                 for name, channel in zip(_CONDUCTANCES, self.channels, strict=True)
             ),
         )

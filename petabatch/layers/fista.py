@@ -7,7 +7,7 @@ from typing import Literal
 
 from petabatch.spec.model import Flag, NonNegative, Positive
 from petabatch.spec.parts import Layer, StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 GROWTH = 1.05
 """Growth factor of the step size."""
@@ -45,10 +45,9 @@ class FISTA(Layer):
 
     def variables(self) -> Sequence[Variable]:
         """Declare the previous code and drive, and per slice the step size and the age of the momentum."""
-        dims = ("y", "x", "feature")
         return (
-            Variable("A_before", self.shape, dims, "activity of the step before the last"),
-            Variable("drive_before", self.shape, dims, "drive of the step before"),
+            Variable("A_before", self.shape, LAYER_DIMS, "activity of the step before the previous one"),
+            Variable("drive_before", self.shape, LAYER_DIMS, "drive of the previous step"),
             Variable("step", (), (), "size of the step k", dtype="float64", initial=self.step),
             Variable("age", (), (), "t of the momentum (t - 1) / t+", dtype="float64", initial=1.0),
         )

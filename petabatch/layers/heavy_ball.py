@@ -9,7 +9,7 @@ from pydantic import Field
 
 from petabatch.layers.lca import LCA
 from petabatch.spec.parts import StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
 class HeavyBall(LCA):
@@ -31,8 +31,8 @@ class HeavyBall(LCA):
         before = Variable(
             "V_before",
             self.shape,
-            ("y", "x", "feature"),
-            "membrane potential of the step before",
+            LAYER_DIMS,
+            "membrane potential of the previous step",
             initial=self.initial,
         )
         return (*super().variables(), before)

@@ -12,7 +12,7 @@ from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
 from petabatch.spec.parts import StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
 class LCA(Thresholded):
@@ -38,9 +38,7 @@ class LCA(Thresholded):
 
     def variables(self) -> Sequence[Variable]:
         """Declare the membrane potential, and the state of the time-scale controller."""
-        potential = Variable(
-            "V", self.shape, ("y", "x", "feature"), "membrane potential", initial=self.initial
-        )
+        potential = Variable("V", self.shape, LAYER_DIMS, "membrane potential", initial=self.initial)
         return (potential, *(self.time_scale.variables() if self.time_scale else ()))
 
     def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from pydantic import model_validator
 from petabatch.layers.lca import LCA
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
 class MomentumLCA(LCA):
@@ -40,8 +40,7 @@ class MomentumLCA(LCA):
 
     def variables(self) -> Sequence[Variable]:
         """Declare the previous D, in addition to the state of the LCA."""
-        dims = ("y", "x", "feature")
-        return (*super().variables(), Variable("pull", self.shape, dims, "D of the step before"))
+        return (*super().variables(), Variable("pull", self.shape, LAYER_DIMS, "D of the previous step"))
 
     def update(
         self,

@@ -28,8 +28,8 @@ def split_layers(network: Network) -> frozenset[str]:
 
 def check_features(network: Network, problems: list[Problem]) -> None:
     """Report everything that prevents the features of a network from being split."""
-    ways = network.parallel.features
-    if ways == 1:
+    ranks = network.parallel.features
+    if ranks == 1:
         return
     split = split_layers(network)
     obstacles = [*_run(network, split), *_layers(network, split)]
@@ -39,7 +39,7 @@ def check_features(network: Network, problems: list[Problem]) -> None:
         ]
     for name, probe in network.probes.items():
         obstacles += [(f"probes.{name}", reason) for reason in _probe(network, probe, split)]
-    hint = f"parallel.features is {ways}; set it to 1 to disable feature parallelism"
+    hint = f"parallel.features is {ranks}; set it to 1 to disable feature parallelism"
     problems += [Problem(key, reason, hint=hint) for key, reason in obstacles]
 
 
@@ -56,10 +56,13 @@ def _run(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
 
 
 def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
-    ways = network.parallel.features
+    ranks = network.parallel.features
     for name, layer in network.layers.items():
-        if name in split and layer.shape[2] % ways:
-            yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be split into {ways} equal parts"
+        if name in split and layer.shape[2] % ranks:
+            yield (
+                f"layers.{name}.shape",
+                f"{layer.shape[2]} features cannot be split into {ranks} equal parts",
+            )
         if isinstance(layer, LCA) and name in split and layer.time_scale is not None:
             yield f"layers.{name}.time_scale", "adaptive time scales need the energy of all features"
         if layer.reset_to is not None and ({name, layer.reset_to} & split):

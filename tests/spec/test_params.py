@@ -87,7 +87,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     "sizes without a ratio": ([("shape = [6, 6, 8]", "shape = [5, 6, 8]")], [("[connections.dictionary]", "whole")]),
     "shapes that disagree": (
         [('[layers.recon]\ntype = "linear"\nshape = [12, 12, 3]', '[layers.recon]\ntype = "linear"\nshape = [12, 12, 1]')],
-        [("[connections.recon_to_error]", "different shapes"), ("error = \"error\", rate", "not shaped like")],
+        [("[connections.recon_to_error]", "different shapes"), ("error = \"error\", rate", "does not have the shape of the post layer")],
     ),
     "a cycle": ([("feedback = true\n", "")], [("[connections.", "set feedback = true")]),
     "several at once": (
@@ -236,6 +236,16 @@ def test_a_plug_in_beside_the_file_makes_its_types_known(tmp_path: Path) -> None
     elsewhere = Loaded.from_json(json.dumps(resolved(loaded.network)), "elsewhere/resolved.json")
     assert elsewhere.network == loaded.network
     assert "did you mean gain?" in report(text.replace("shape", "gian = 1\nshape", 2), tmp_path)
+
+
+def test_a_plug_in_written_for_the_former_name_of_the_step_context_still_works(tmp_path: Path) -> None:
+    old = LAYER.replace(
+        "from petabatch.layers", "from petabatch.spec.parts import Moment\nfrom petabatch.layers"
+    )
+    (tmp_path / "old.py").write_text(old.replace("doubled", "old"))
+    text = 'plugins = ["old.py"]\n' + SMALL.replace('"linear"', '"test_params_old"', 1)
+    (tmp_path / "net.toml").write_text(text)
+    assert type(load(tmp_path / "net.toml").network.layers["error"]).__name__ == "Doubled"
 
 
 def test_a_plug_in_that_has_gone_is_an_error_also_on_resume(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_flat_patches_are_passed_over_and_flat_images_an_error() -> None:
 
 def test_patches_need_images_with_a_channel_for_each_post_feature() -> None:
     source = ImageArray(data=np.zeros((1, 12, 12, 4), np.float32))
-    with pytest.raises(InputError, match="number of channels"):
+    with pytest.raises(InputError, match="numbers of channels"):
         ImagePatches(source=source).weights(SHAPE, stream(1, "w"))
 
 
@@ -368,7 +368,7 @@ def test_normalising_only_at_the_start_or_only_at_updates() -> None:
     ("changes", "words"),
     [
         ({"normalize": L2()}, "normalised twice"),
-        ({"mode": "shared"}, "same mode"),
+        ({"mode": "shared"}, "differ in mode"),
     ],
 )
 def test_connections_that_cannot_be_normalised_together_are_refused(
