@@ -59,10 +59,7 @@ def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]
     ranks = network.parallel.features
     for name, layer in network.layers.items():
         if name in split and layer.shape[2] % ranks:
-            yield (
-                f"layers.{name}.shape",
-                f"{layer.shape[2]} features cannot be split into {ranks} equal parts",
-            )
+            yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be divided by {ranks} ranks"
         if isinstance(layer, LCA) and name in split and layer.time_scale is not None:
             yield f"layers.{name}.time_scale", "adaptive time scales need the energy of all features"
         if layer.reset_to is not None and ({name, layer.reset_to} & split):
@@ -97,10 +94,7 @@ def _connection(network: Network, connection: Connection, split: frozenset[str])
         yield ".revive", "reinitialisation needs the random numbers of all features"
     rule = connection.normalize
     if rule is not None and (not isinstance(rule, Unitwise) or rule.by != "pre" or rule.together):
-        yield (
-            ".normalize",
-            "only normalisers of a single connection by pre feature treat features independently",
-        )
+        yield ".normalize", "only normalisers of one connection by pre feature treat them independently"
 
 
 def _probe(network: Network, probe: Probe, split: frozenset[str]) -> Iterator[str]:

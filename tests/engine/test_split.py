@@ -100,7 +100,7 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
     [
         ("shape = [6, 6, 8]", "shape = [6, 6, 9]", r"layers\.V1\.shape: 9 features cannot be split into 2"),
         ('type = "hebbian", error', 'type = "oja", input', "hebbian and adam treat features independently"),
-        ('type = "l2" }', 'type = "l2", by = "post" }', "normalisers of a single connection by pre feature"),
+        ('type = "l2" }', 'type = "l2", by = "post" }', "normalisers of one connection by pre feature"),
         ('type = "lca"', 'type = "ista"', "there is no layer of type lca"),
         (
             "[output]\n",
