@@ -1,4 +1,4 @@
-"""The exception tree. Every error says where, what was found, what was expected, and the likely fix."""
+"""The exception hierarchy. Every error states the location, what was found, what was expected, and a hint."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import dataclass
 
 
 class PetabatchError(Exception):
-    """The root of every error petabatch raises on purpose; `exit_code` is what the command line returns."""
+    """Base class of all petabatch exceptions; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with a params file."""
+    """One error in a params file."""
 
     key: str
-    """Dotted key path, as `layers.V1.threshold`; empty for the file as a whole."""
+    """Dotted key path, such as `layers.V1.threshold`; empty for the file as a whole."""
     message: str
-    """What is wrong, as a sentence without its full stop."""
+    """Description of the error, a sentence without its full stop."""
     found: str = ""
     expected: str = ""
     hint: str = ""
     line: int | None = None
-    """One-based line of the key in the params file, where there is a file."""
+    """One-based line number of the key in the params file, if there is a file."""
 
     def render(self, file: str) -> str:
-        """Return the problem as the two to four lines a user reads."""
-        place = f"{file}:{self.line}" if self.line else file
-        lines = [f"{place}: {self.key}: {self.message}" if self.key else f"{place}: {self.message}"]
+        """Return the message printed for the user, one to four lines."""
+        where = f"{file}:{self.line}" if self.line else file
+        lines = [f"{where}: {self.key}: {self.message}" if self.key else f"{where}: {self.message}"]
         for label, text in (("found", self.found), ("expected", self.expected), ("hint", self.hint)):
             if text:
                 lines.append(f"    {label + ':':10}{text}")
@@ -38,7 +38,7 @@ class Problem:
 
 
 class ParamsError(PetabatchError):
-    """A network description is wrong; carries every problem found, not only the first."""
+    """Invalid network description; `problems` holds every error found, not only the first."""
 
     exit_code = 2
 
@@ -49,31 +49,31 @@ class ParamsError(PetabatchError):
 
 
 class InputError(PetabatchError):
-    """Input data cannot be used: missing, truncated, of the wrong shape, or not finite."""
+    """Unusable input data: missing, truncated, of the wrong shape, or not finite."""
 
 
 class RunDirectoryError(PetabatchError):
-    """A run directory is in the way, is not one, or cannot be written."""
+    """A run directory already exists, is not a run directory, or cannot be written."""
 
 
 class StorageError(PetabatchError):
-    """A file of a run cannot be written or read; what was complete before stays complete."""
+    """A file of a run cannot be written or read; files that were already complete are not affected."""
 
 
 class FormatError(StorageError):
-    """A file was written by another format version, or is not one of ours."""
+    """A file has another format version, or was not written by petabatch."""
 
 
 class ResourceError(PetabatchError):
-    """Something asked for is not there: a GPU, an MPI library, an optional package."""
+    """A required resource is not available: a GPU, an MPI library, an optional package."""
 
 
 class NonFiniteError(PetabatchError):
-    """A NaN or an infinity appeared; names the layer or connection, the slice and the step."""
+    """A NaN or infinity occurred; the message names the layer or connection, the slice and the step."""
 
 
 class StoppedEarly(PetabatchError):
-    """The run stopped before its end, on a signal or a limit, with a checkpoint to resume from."""
+    """The run was stopped early by a signal or a time limit; it can be resumed from its checkpoint."""
 
     exit_code = 3
 
@@ -83,13 +83,13 @@ class StoppedEarly(PetabatchError):
 
 
 def nearest(name: str, choices: Iterable[str]) -> str | None:
-    """Return the choice that `name` was most likely meant to be, None if none is near."""
+    """Return the choice most similar to `name`, None if no choice is similar."""
     known = {choice.lower(): choice for choice in choices}
     found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return known[found[0]] if found else None
 
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Return "did you mean ...?" for the nearest choice, or nothing."""
+    """Return "did you mean ...?" with the most similar choice, or an empty string."""
     near = nearest(name, choices)
     return f"did you mean {near}?" if near else ""

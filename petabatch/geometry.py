@@ -1,12 +1,12 @@
-"""Integer geometry of patches between a coarse and a fine grid; no arrays of the simulation here.
+"""Integer geometry of patches between a coarse and a fine grid, without any simulation arrays.
 
-Every weighted connection joins two grids whose sizes have an integer ratio. Seen from either end there is
-one picture: unit `j` of the *coarse* grid owns a patch of `size` units of the *fine* grid that starts at
+Every weighted connection joins two grids whose sizes have an integer ratio. In either direction, unit `j` of
+the *coarse* grid owns a patch of `size` units of the *fine* grid that starts at
 
     start(j) = stride * j - (size - stride) // 2
 
-which is the original program's rule (`PatchGeometry.cpp:334-389`) for its one-to-many and one-to-one
-connections, and, with size = stride * p, for its many-to-one connections with patch p.
+This is PetaVision's rule (`PatchGeometry.cpp:334-389`) for one-to-many and one-to-one connections, and, with
+size = stride * p, for many-to-one connections with patch size p.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from petabatch.errors import PetabatchError
 
 
 class GeometryError(PetabatchError):
-    """Two grids and a patch that do not go together; the message says why and what would."""
+    """Incompatible sizes of two grids and a patch."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Axis:
     size: int
     """Patch size in fine units."""
     margin: int = 0
-    """Coarse units beyond each end that also own a patch (mirror or value border of the coarse layer)."""
+    """Number of coarse units beyond each end that own a patch (mirror or constant border of the coarse
+    layer)."""
 
     def start(self, unit: int) -> int:
         """Return the first fine index of the patch of coarse unit `unit`; negative in the margin."""
@@ -83,7 +84,7 @@ class Patches:
 
     @cached_property
     def _hash(self) -> int:
-        # Threads look their scratch space up by it, at every turn.
+        # Cached, because threads look up their scratch space by it in every step.
         return hash((self.y, self.x, self.features, self.channels, self.shared))
 
     @property
@@ -129,7 +130,7 @@ def ratio(pre: int, post: int) -> tuple[str, int]:
 def pre_perspective(axis: Axis) -> tuple[np.ndarray, np.ndarray]:
     """Return (kernel, item) for each index of a fine patch, for a connection whose *pre* layer is fine.
 
-    Such a (many-to-one) connection keeps, as the original does, one patch of p = size/stride post units for
+    As in PetaVision, such a (many-to-one) connection stores one patch of p = size / stride post units for
     each pre unit, with `stride` kernels along the axis. Fine index q of a coarse unit's patch holds weight
     `item[q]` of kernel `kernel[q]` (`PatchGeometry.cpp:264-332`).
     """
@@ -151,7 +152,7 @@ class Link:
 
     @property
     def transposed(self) -> Link:
-        """The same weights carried the other way."""
+        """The same weights in the reverse direction."""
         return Link(self.patches, not self.scatter)
 
     @property
@@ -162,7 +163,7 @@ class Link:
         return (coarse, fine) if self.scatter else (fine, coarse)
 
     def with_margin(self, wanted: bool) -> Link:
-        """Return the same link with or without the patches of units beyond the coarse layer's edge."""
+        """Return the same link with or without the patches of units beyond the edge of the coarse layer."""
         y, x = (
             replace(a, margin=_needed_margin(a) if wanted else 0) for a in (self.patches.y, self.patches.x)
         )
@@ -180,8 +181,8 @@ def make_link(
     """Return the link of a connection with `patch` = (nyp, nxp) post units for each pre unit.
 
     `margin` includes the units beyond the edge of a coarse pre layer whose border is not zero. With `window`,
-    the patch counts units of the finer layer, whichever that is.
-    Raises GeometryError when the sizes or the patch do not go together.
+    the patch size is in units of the finer layer, in either direction.
+    Raises GeometryError if the sizes of the layers and the patch are incompatible.
     """
     directions, axes = [], []
     for name, n_pre, n_post, size in (
@@ -197,11 +198,13 @@ def make_link(
         axis = Axis(coarse, fine, factor, width)
         axes.append(axis)
     if "many-to-one" in directions and "one-to-many" in directions:
-        raise GeometryError("the pre layer is larger than the post layer one way and smaller the other way")
+        raise GeometryError(
+            "the pre layer is larger than the post layer along one axis, smaller along the other"
+        )
     scatter = "many-to-one" not in directions
     coarse_features, fine_features = (pre[2], post[2]) if scatter else (post[2], pre[2])
-    way = Link(Patches(axes[0], axes[1], coarse_features, fine_features, shared), scatter)
-    return way.with_margin(scatter and margin)
+    link = Link(Patches(axes[0], axes[1], coarse_features, fine_features, shared), scatter)
+    return link.with_margin(scatter and margin)
 
 
 def _needed_margin(axis: Axis) -> int:
@@ -212,14 +215,15 @@ def _needed_margin(axis: Axis) -> int:
     return margin
 
 
-def weight_shape(way: Link) -> tuple[int, ...]:
+def weight_shape(link: Link) -> tuple[int, ...]:
     """Return `[ky, kx, nf_pre, nyp, nxp, nf_post]`, the shape of the weights of one slice.
 
-    `ky, kx` count the kernels along each axis: 1 for shared weights, the stride for shared weights of a
-    many-to-one connection (`Weights.cpp:205-231`), one per pre unit for non-shared weights.
+    `ky, kx` are the numbers of kernels along each axis: 1 for shared weights, the stride for shared weights
+    of a many-to-one connection (PetaVision's `Weights.cpp:205-231`), the number of pre units for non-shared
+    weights.
     """
-    p = way.patches
-    if way.scatter:
+    p = link.patches
+    if link.scatter:
         kernels = (1, 1) if p.shared else (p.y.units, p.x.units)
         return (*kernels, p.features, p.y.size, p.x.size, p.channels)
     kernels = (p.y.stride, p.x.stride) if p.shared else (p.y.fine, p.x.fine)

@@ -1,4 +1,4 @@
-"""Declarations of arrays. One declaration drives allocation, output, units and checkpoints alike."""
+"""Array declarations: a single declaration defines allocation, output, units and checkpointing."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ from typing import Any, Literal
 import numpy as np
 
 Array = Any
-"""A numpy or cupy array; which one is the kernels' choice."""
+"""A numpy or cupy array, depending on the device."""
 
 Border = Literal["zero", "mirror", "image"] | float | Array
-"""What lies beyond the edge of a layer: zeros, the mirrored layer (edge unit repeated), a value, or the image
-it is a part of, which kernels get as an array with as much around the layer as they may ask for."""
+"""Boundary condition of a layer: zeros, reflection (with the edge unit repeated), a constant, or the
+surrounding image, which kernels receive as an array that extends beyond the layer by the margin they need."""
 
 
 def host(array: Array) -> np.ndarray:
-    """Return an array as numpy's: itself, or a copy of what is on a GPU."""
+    """Return a numpy array: the array itself, or a copy of a GPU array."""
     copied: np.ndarray = array.get() if hasattr(array, "get") else np.asarray(array)
     return copied
 
 
 def module_of(array: Array) -> Any:
-    """Return the array module of an array: numpy, or cupy."""
+    """Return the array module of an array, numpy or cupy."""
     if hasattr(array, "__array_namespace__"):
         return array.__array_namespace__()
-    import cupy  # whose arrays do not say
+    import cupy  # cupy arrays lack __array_namespace__
 
     return cupy
+
+
+LAYER_DIMS = ("y", "x", "feature")
+"""`dims` of a variable with one value per unit of a layer."""
 
 
 @dataclass(frozen=True)
 class Variable:
     """One array of a layer, connection or probe.
 
-    `shape` and `dims` leave out the leading axis, which is the batch (`per = "slice"`) or has length
-    one (`per = "network"`: one value for all slices, as the weights of mode `extra_shared`).
+    `shape` and `dims` omit the leading axis: the batch (`per = "slice"`), or an axis of length one
+    (`per = "network"`: shared by all slices, as the weights of mode `extra_shared`).
     """
 
     name: str
@@ -48,20 +52,20 @@ class Variable:
     initial: float = 0.0
     per: Literal["slice", "network"] = "slice"
     checkpoint: bool = True
-    """False for what is computed anew before it is read: scratch space and derived weights."""
+    """False for arrays that are recomputed before they are read: scratch space and derived weights."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """One dataset of the run file that grows with time: what a probe measures or an output samples.
+    """One dataset of the run file that grows with time: a quantity of a probe or a sampled variable.
 
-    `shape` and `dims` leave out the leading time axis. `batched` streams have `batch` as the first of
-    `dims`, with the global batch size in `shape`; every rank records its own slices. Streams that are not
-    batched are recorded by rank 0 alone.
+    `shape` and `dims` omit the leading time axis. `batched` streams have `batch` as the first of `dims`, with
+    the global batch size in `shape`; every rank records its own slices. Other streams are recorded by rank 0
+    only.
     """
 
     path: str
-    """Place in the file, as `layers/V1/A`, `connections/dictionary/weights` or `probes/energy/total`."""
+    """Path in the file, such as `layers/V1/A`, `connections/dictionary/weights` or `probes/energy/total`."""
     shape: tuple[int, ...]
     dims: tuple[str, ...]
     dtype: str
@@ -69,4 +73,4 @@ class Stream:
     description: str = ""
     units: str = "1"
     sparse: bool = False
-    """Mostly zeros: stored in compressed chunks of one slice at one time."""
+    """Mostly zeros: stored in compressed chunks of one slice at one time step."""

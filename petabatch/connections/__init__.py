@@ -1,4 +1,4 @@
-"""Connection types, one to a file. Importing this package makes them known to params files."""
+"""Connection types. Importing this package registers them for params files."""
 
 from petabatch.connections.conv import Conv
 from petabatch.connections.identity import Identity

@@ -1,4 +1,4 @@
-"""Dense patches: every pre unit is joined to a patch of post units, the same patch everywhere or its own."""
+"""Patch connections: convolution, transposed convolution, or unshared patches."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from petabatch.variable import Array, Border, Variable
 
 
 class Conv(Connection):
-    """Weights `[ky, kx, nf_pre, nyp, nxp, nf_post]`: a patch of `nyp x nxp` post units for each pre unit.
+    """Patches of weights `[ky, kx, nf_pre, nyp, nxp, nf_post]`: `nyp x nxp` post units for each pre unit.
 
-    The layers' sizes have a whole ratio: one-to-many (a code to its image), one-to-one, or many-to-one.
-    A patch is centred on its unit (see `petabatch.geometry`).
+    The sizes of the two layers must have an integer ratio: one-to-many (as from a code to its image),
+    one-to-one, or many-to-one. Patches are centred on their units (see `petabatch.geometry`).
     """
 
     type: Literal["conv"] = "conv"
     patch: tuple[Count, Count]
-    """Patch in post units, `[nyp, nxp]`."""
+    """Patch size in post units, `[nyp, nxp]`."""
     mode: Literal["extra_shared", "shared", "non_shared", "extra_non_shared"] = "extra_shared"
-    """Two questions: one kernel for all positions (`shared`) or a patch for each pre unit (`non_shared`)?
-    One set of weights for each slice, or one for the whole batch (`extra_`)?"""
+    """Weight sharing. `shared`: one kernel for all positions. `non_shared`: a separate patch for each pre
+    unit. Without prefix, each slice has its own weights; with `extra_`, all slices share the same weights."""
     init: Annotated[Initial, OneOf(Initial)]
-    """How the weights start; the same in every slice."""
+    """Initialisation of the weights, the same in every slice."""
     normalize: Annotated[Normalize, OneOf(Normalize)] | None = None
-    """What is done to the weights at the start and after each update."""
+    """Normalisation of the weights, after initialisation and after each update; by default none."""
     learn: Annotated[Learning, OneOf(Learning)] | None = None
-    """The learning rule; without it the weights stay."""
+    """Learning rule; by default the weights are fixed."""
     decorrelate: NonNegative = 0.0
-    """At each update, before normalising, features i and j are pushed apart:
-    W_i -= decorrelate * sum over j of (W_i . W_j) W_j."""
+    """Decorrelation rate: at each update, before normalisation, similar features are pushed apart by
+    W_i -= decorrelate * sum over j != i of (W_i . W_j) W_j."""
     revive: Revive | None = None
-    """`{ after = 50 }`: features that were not active in so many updates start again, as `init` says, or
-    with another: `{ after = 50, init = { ... } }`. For shared weights, one-to-many or one-to-one."""
+    """Reinitialisation of dead features: `{ after = 50 }` draws new weights for features that were inactive
+    in 50 consecutive updates, from `init` or from an initialiser of their own, `{ after = 50, init = { ... }
+    }`. For shared weights of one-to-many or one-to-one connections."""
 
     @property
     def operation(self) -> Operation:
@@ -51,7 +52,7 @@ class Conv(Connection):
         return self
 
     def link(self, layers: Mapping[str, Layer]) -> Link:
-        """Return the link between the two layers; raises GeometryError when they do not go together."""
+        """Return the link between the two layers; raises GeometryError if their sizes are incompatible."""
         pre, post = layers[self.pre], layers[self.post]
         shared = self.mode in ("extra_shared", "shared")
         link = make_link(pre.shape, post.shape, self.patch, shared, pre.border != "zero")
@@ -74,7 +75,7 @@ class Conv(Connection):
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:
-        """Check the geometry; the weights are this connection's own."""
+        """Check the geometry; the connection owns its weights."""
         try:
             link = self.link(layers)
         except GeometryError as error:
@@ -83,19 +84,19 @@ class Conv(Connection):
                 "patch" if "patch" in str(error) else "",
                 str(error),
                 found=f"pre {list(pre)}, post {list(post)}, patch {list(self.patch)}",
-                expected="sizes that are whole multiples of one another, and a patch inside the layer",
+                expected="sizes that are whole multiples of one another, and a patch that fits on the layer",
             )
             return None
         if self.revive is not None and not (link.scatter and link.patches.shared):
             report(
                 "revive",
-                "here a feature has more than one patch",
+                "features that have more than one patch cannot be revived",
                 found=f"mode {self.mode}, pre {list(link.shapes[0])}, post {list(link.shapes[1])}",
                 expected="shared weights, and a pre layer not larger than the post layer",
             )
         for key in ("decorrelate", "revive") if self.learn is None else ():
             if getattr(self, key):
-                report(key, "these weights do not learn", expected="`learn`")
+                report(key, "these weights do not learn", expected="a learning rule, `learn`")
         owner = next(name for name, connection in connections.items() if connection is self)
         return Wiring(link, owner)
 
@@ -109,7 +110,7 @@ class Conv(Connection):
 def carry(
     kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
 ) -> Array:
-    """Return what patches of `wiring.link` deliver, `[lanes, ny, nx, nf]`."""
+    """Return the input that the patches of `wiring.link` deliver, `[lanes, ny, nx, nf]`."""
     link = wiring.link
     assert link is not None
     operator = kernels.synthesize if link.scatter else kernels.project

@@ -1,4 +1,4 @@
-"""A copy, unit by unit."""
+"""Identity connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from petabatch.variable import Array, Border
 
 
 class Identity(Connection):
-    """Delivers the pre layer's activity as it is, times `strength` (the original's Ident and Rescale)."""
+    """The activity of the pre layer, times `strength`. The two layers must have the same shape.
+
+    Corresponds to PetaVision's IdentConn and RescaleConn.
+    """
 
     type: Literal["identity"] = "identity"
 
@@ -38,5 +41,5 @@ class Identity(Connection):
     def deliver(
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
     ) -> Array:
-        """Return the activity itself."""
+        """Return the activity unchanged."""
         return activity

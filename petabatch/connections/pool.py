@@ -1,4 +1,4 @@
-"""Pooling and un-pooling: the maximum, sum or average of a patch, feature by feature, without weights."""
+"""Pooling and unpooling: maximum, sum or average over windows, for each feature, without weights."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from petabatch.variable import Array, Border
 
 
 class Pool(Connection):
-    """Each post unit gets the `max`, `sum` or `average` of pre units around it.
+    """Maximum, sum or average of the pre units in a window, for each feature.
 
-    A larger pre layer is pooled: each post unit sees a window of it, by default the block of its own place,
-    2 x 2 for a layer half as large. A smaller one is un-pooled: each of its units is spread over a window.
-    Windows are centred on those blocks; where their sizes differ by an odd number, a window reaches one unit
-    further at the end. Both layers have the same features. The average divides by the size of the window; in
-    un-pooling by how many windows a unit lies in, on average and far from the edge (PoolingConn of the
-    original, where a patch of p has a window of p blocks).
+    If the pre layer is the larger one, it is pooled: each post unit receives a window of it, by default its
+    own block, such as 2 x 2 for a post layer half as large. If the pre layer is the smaller one, it is
+    unpooled: each of its units is spread over a window. Windows are centred on the blocks; if the sizes of
+    window and block differ by an odd number, the window extends one unit further at the end. Both layers must
+    have the same number of features. The average divides by the size of the window; in unpooling, by the mean
+    number of windows that overlap at a unit far from the edge. Corresponds to PetaVision's PoolingConn, in
+    which a patch of size p is a window of p blocks.
     """
 
     type: Literal["pool"] = "pool"
     window: tuple[Count, Count] | None = None
-    """Rows and columns of the larger layer, as `[3, 3]`; by default a block."""
+    """Window size in units of the larger layer, such as `[3, 3]`; by default one block."""
     method: Literal["max", "sum", "average"] = "max"
-    """What is made of several pre units."""
+    """Pooling operation."""
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
@@ -37,7 +38,10 @@ class Pool(Connection):
         found = f"pre {list(pre.shape)}, post {list(post.shape)}, window {self.window}"
         if pre.shape[2] != post.shape[2]:
             report(
-                "", "pooling keeps features apart", found=found, expected="as many features in both layers"
+                "",
+                "the two layers have different numbers of features",
+                found=found,
+                expected="the same number of features, since pooling does not mix them",
             )
             return None
         try:
@@ -53,17 +57,17 @@ class Pool(Connection):
     def deliver(
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
     ) -> Array:
-        """Pool or spread."""
+        """Pool or unpool."""
         link = wiring.link
         assert link is not None
-        # Beyond the edge of a zero border there is nothing, which is not the same as a 0.
-        nothing = isinstance(border, str) and border == "zero"
-        beyond: Border = float("-inf") if self.method == "max" and nothing else border
-        out = (self._spread if link.scatter else self._pooled)(kernels, activity, link.patches, beyond)
+        # With border zero there are no units beyond the edge; in a maximum, a 0 would be different.
+        no_units = isinstance(border, str) and border == "zero"
+        outside: Border = float("-inf") if self.method == "max" and no_units else border
+        out = (self._unpooled if link.scatter else self._pooled)(kernels, activity, link.patches, outside)
         if self.method == "average":
             p = link.patches
-            reach = p.y.size * p.x.size
-            out = out / (reach / (p.y.stride * p.x.stride) if link.scatter else reach)
+            window = p.y.size * p.x.size
+            out = out / (window / (p.y.stride * p.x.stride) if link.scatter else window)
         return out
 
     def _pooled(self, kernels: ArrayKernels, fine: Array, p: Patches, border: Border) -> Array:
@@ -71,7 +75,7 @@ class Pool(Connection):
         windows = windows.reshape(len(fine), p.y.units, p.x.units, -1, p.channels)
         return windows.max(axis=3) if self.method == "max" else windows.sum(axis=3)
 
-    def _spread(self, kernels: ArrayKernels, coarse: Array, p: Patches, border: Border) -> Array:
+    def _unpooled(self, kernels: ArrayKernels, coarse: Array, p: Patches, border: Border) -> Array:
         xp = kernels.xp
         units = kernels.coarse(coarse, p, border).reshape(len(coarse), p.y.units, p.x.units, p.features)
         rows = max(p.y.padded, p.y.offset + p.y.size + p.y.stride * p.y.units)
@@ -80,11 +84,11 @@ class Pool(Connection):
         out = xp.full((len(coarse), rows, cols, p.features), empty, coarse.dtype)
         for y in range(p.y.offset, p.y.offset + p.y.size):
             for x in range(p.x.offset, p.x.offset + p.x.size):
-                place = out[
+                target = out[
                     :,
                     y : y + p.y.stride * p.y.units : p.y.stride,
                     x : x + p.x.stride * p.x.units : p.x.stride,
                 ]
-                place[...] = xp.maximum(place, units) if self.method == "max" else place + units
+                target[...] = xp.maximum(target, units) if self.method == "max" else target + units
         out = out[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
         return xp.where(out == -xp.inf, 0, out) if self.method == "max" else out

@@ -1,4 +1,4 @@
-"""Connections that look at another connection's weights: the same way round, or transposed."""
+"""Connections that use the weights of another connection, in the same direction or transposed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from petabatch.variable import Array, Border
 
 class _View(Connection):
     of: str
-    """The connection that owns the weights."""
+    """Name of the connection that owns the weights."""
 
     @property
     def borrows(self) -> str:
@@ -28,7 +28,7 @@ class _View(Connection):
         if owner is None:
             report(
                 "of",
-                "this is not a connection with weights of its own",
+                "this is not a connection that owns weights",
                 found=self.of,
                 choices=sorted(owners),
             )
@@ -66,15 +66,17 @@ class _View(Connection):
 
 
 class Clone(_View):
-    """Carries activity through the weights of connection `of`, the same way round.
+    """The weights of connection `of`, in the same direction.
 
-    With `error` those weights learn here too, as PlasticCloneConn has it: at their updates the products of
-    this pre layer and `error`, and what is counted with them, are added to those of connection `of`.
+    With `error`, the weights also learn from this connection, as in PetaVision's PlasticCloneConn: at each
+    update, the products of its pre layer and `error`, and the counts of active units, are added to those of
+    connection `of`.
     """
 
     type: Literal["clone"] = "clone"
     error: str | None = None
-    """Layer multiplied with the pre layer, shaped like the post layer."""
+    """Layer whose activity is multiplied with that of the pre layer; it must have the shape of the post
+    layer."""
 
     @property
     def operation(self) -> Operation:
@@ -89,14 +91,14 @@ class Clone(_View):
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:
-        """Check the geometry, and that there is something to learn."""
+        """Check the geometry, and that the weights learn if `error` is given."""
         if self.error is not None:
             if self.error not in layers:
                 report("error", "there is no layer of this name", found=self.error, choices=sorted(layers))
             elif layers[self.error].shape != layers[self.post].shape:
                 report(
                     "error",
-                    "this layer is not shaped like the post layer",
+                    "this layer does not have the shape of the post layer",
                     found=f"{self.error} {list(layers[self.error].shape)}",
                     expected=f"{self.post} {list(layers[self.post].shape)}",
                 )
@@ -107,7 +109,7 @@ class Clone(_View):
 
 
 class Transpose(_View):
-    """Carries activity through the weights of connection `of` from its post side to its pre side."""
+    """The transpose of the weights of connection `of`: from its post side to its pre side."""
 
     type: Literal["transpose"] = "transpose"
 

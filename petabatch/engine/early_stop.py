@@ -34,14 +34,14 @@ class NeverStop:
 
 
 class EarlyStop:
-    """A slice rests at a small gap; its state are the arrays of `network.until.variables`, `[1]` each."""
+    """Early stopping of one slice; its state are the arrays of `network.until.variables`, each `[1]`."""
 
     def __init__(self, until: Until, display: int, arrays: Mapping[str, Array]) -> None:
         self.until, self.display = until, display
         self.steps, self.gap = arrays[f"{NAME}/steps"], arrays[f"{NAME}/gap"]
 
     def rests(self, step: int) -> bool:
-        """Say whether the slice rests in `step`; in the first of a display it never does."""
+        """Return whether the slice is stopped in `step`; the first step of a display resets it."""
         if (step - 1) % self.display == 0:
             self.steps[...], self.gap[...] = 0, np.inf
         return bool(self.gap[0] <= self.until.gap)

@@ -1,21 +1,17 @@
-"""Layer types, one to a file. Importing this package makes them known to params files."""
+"""Layer types. Importing this package registers them for params files."""
 
 from petabatch.layers.conductance_lif import ConductanceLIF
-from petabatch.layers.constant import Constant
 from petabatch.layers.fista import FISTA
 from petabatch.layers.heavy_ball import HeavyBall
 from petabatch.layers.input import Input
 from petabatch.layers.ista import ISTA
 from petabatch.layers.lca import LCA
 from petabatch.layers.leaky_integrator import LeakyIntegrator
-from petabatch.layers.linear import Linear
 from petabatch.layers.mask import Mask
 from petabatch.layers.momentum_lca import MomentumLCA
 from petabatch.layers.noise import Dropout, GaussianNoise
-from petabatch.layers.pointwise import Product, Quotient, Squared
-from petabatch.layers.rectified import Rectified
+from petabatch.layers.pointwise import Constant, Linear, Product, Quotient, Rectified, Sigmoid, Squared
 from petabatch.layers.rescale import Rescale
-from petabatch.layers.sigmoid import Sigmoid
 from petabatch.layers.timescale import BaseTimeScale, KneeTimeScale, LogTimeScale
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Leaky integrate-and-fire neurons with conductances and an adaptive threshold, as PetaVision has them."""
+"""Conductance-based leaky integrate-and-fire neurons with an adaptive threshold, after PetaVision."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ import numpy as np
 from petabatch.layers.noise import drawn
 from petabatch.spec.model import Finite, NonNegative, Positive
 from petabatch.spec.parts import Layer, StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 LARGEST_CONDUCTANCE = 10.0
 
 
 class ConductanceLIF(Layer):
-    """Conductances G of three channels pull V towards their reversal potentials; a spike resets V.
+    """Leaky integrate-and-fire neurons with three conductances and an adaptive threshold.
 
-    Input adds to G, in units of the leak's conductance. With G decaying over a step of dt (in ms),
+    Input of each channel adds to its conductance G, in units of the leak conductance; G then decays
+    exponentially. Effective time constant and equilibrium potential are
 
-        1 / tau_inf = (1 + sum G) / tau,   V_inf = (rest + sum G * reversal) / (1 + sum G)
+        tau_inf = tau / (1 + sum G),   V_inf = (rest + sum G * reversal) / (1 + sum G)
 
-    at its beginning (s) and end (e), and k = (tau_e - tau_s) / dt, method `arma` solves the membrane equation
-    with both changing linearly (`LIFActivityComponent.cpp:800-940` of the original):
+    With the values at the start (s) and end (e) of a step of dt (in ms) and k = (tau_e - tau_s) / dt, method
+    `arma` solves the membrane equation for tau_inf and V_inf that change linearly during the step
+    (PetaVision's `LIFActivityComponent.cpp:800-940`):
 
         V = f1 V + f2 V_s + f3 V_e,   f1 = (tau_e / tau_s)^(-1/k),  f2 = (1 - (tau_s / dt)(1 - f1)) / (1 + k),
         f3 = 1 - f1 - f2
 
-    Method `heun` is the second-order step (the original's `beginning`). Then the threshold relaxes to its own
-    rest; where V is above it A = 1, V returns to `rest`, the threshold rises by `fatigue`, and the channel
-    `inh_b` opens by `after`.
+    Method `heun` is Heun's second-order method (PetaVision's `beginning`). The threshold then relaxes towards
+    its resting value. Where V exceeds it, the unit spikes: A = 1, V is reset to `rest`, the threshold rises
+    by `fatigue`, and the conductance of channel `inh_b` by `after`.
     """
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {
@@ -42,27 +44,28 @@ class ConductanceLIF(Layer):
     graph_safe: ClassVar[bool] = True
     type: Literal["conductance_lif"] = "conductance_lif"
     method: Literal["arma", "heun"] = "arma"
+    """Integration method of the membrane equation."""
     tau: Positive = 20.0
-    """Membrane time constant at rest."""
+    """Membrane time constant at rest, in ms."""
     rest: Finite = -70.0
-    """Potential without input, and after a spike (Vrest)."""
+    """Resting and reset potential, in mV (Vrest)."""
     reversal: tuple[Finite, Finite, Finite] = (0.0, -75.0, -90.0)
-    """Potentials that exc, inh and inh_b pull to (Vexc, Vinh, VinhB)."""
+    """Reversal potentials of channels exc, inh and inh_b, in mV (Vexc, Vinh, VinhB)."""
     decay: tuple[Positive, Positive, Positive] = (1.0, 5.0, 10.0)
-    """Time constants of the three conductances (tauE, tauI, tauIB)."""
+    """Time constants of the three conductances, in ms (tauE, tauI, tauIB)."""
     threshold: Finite = -55.0
-    """Threshold at rest (VthRest)."""
+    """Resting value of the threshold, in mV (VthRest)."""
     recovery: Positive = 10.0
-    """Time constant of the threshold (tauVth)."""
+    """Time constant of the threshold, in ms (tauVth)."""
     fatigue: NonNegative = 5.0
-    """Rise of the threshold at a spike (deltaVth)."""
+    """Increase of the threshold at a spike, in mV (deltaVth)."""
     after: NonNegative = 1.0
-    """Rise of the conductance inh_b at a spike (deltaGIB)."""
+    """Increase of the conductance of inh_b at a spike (deltaGIB)."""
     noise: tuple[NonNegative, NonNegative, NonNegative] = (0.0, 0.0, 0.0)
-    """Largest size of a random input to exc, inh and inh_b; all sizes up to it are equally likely (noiseAmpE,
-    noiseAmpI, noiseAmpIB)."""
+    """Amplitudes of the noise in channels exc, inh and inh_b: each random input is uniform between 0 and this
+    (noiseAmpE, noiseAmpI, noiseAmpIB)."""
     noise_rate: tuple[NonNegative, NonNegative, NonNegative] = (250.0, 250.0, 250.0)
-    """Random inputs to each unit in 1000 units of time, so in Hz with dt in ms (noiseFreqE, ...)."""
+    """Rates of the random inputs to each unit, in Hz with dt in ms (noiseFreqE, noiseFreqI, noiseFreqIB)."""
 
     @property
     def host_numbers(self) -> bool:
@@ -71,12 +74,11 @@ class ConductanceLIF(Layer):
 
     def variables(self) -> Sequence[Variable]:
         """Declare potential, threshold and the three conductances."""
-        dims = ("y", "x", "feature")
         return (
-            Variable("V", self.shape, dims, "membrane potential", units="mV", initial=self.rest),
-            Variable("Vth", self.shape, dims, "threshold", units="mV", initial=self.threshold),
+            Variable("V", self.shape, LAYER_DIMS, "membrane potential", units="mV", initial=self.rest),
+            Variable("Vth", self.shape, LAYER_DIMS, "threshold", units="mV", initial=self.threshold),
             *(
-                Variable(name, self.shape, dims, f"conductance of channel {channel} over the leak's")
+                Variable(name, self.shape, LAYER_DIMS, f"conductance of channel {channel} over the leak's")
                 for name, channel in zip(_CONDUCTANCES, self.channels, strict=True)
             ),
         )
@@ -89,7 +91,7 @@ class ConductanceLIF(Layer):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Integrate over one step and let neurons spike."""
+        """Integrate one step and emit spikes."""
         xp, dt = ctx.xp, ctx.dt
         potential, threshold = state["V"], state["Vth"]
         inputs = self._noisy(ctx, drive)
@@ -98,7 +100,8 @@ class ConductanceLIF(Layer):
         after = [g * math.exp(-dt / tau) for g, tau in zip(limited, self.decay, strict=True)]
         end = self._pull(after)
         if self.method == "arma":
-            # As the original has it: no limit yet at the beginning, and inh_b of the beginning in tau_e.
+            # As in PetaVision: the conductances at the start are not limited, and tau_e uses inh_b at the
+            # start.
             tau_end = self.tau / (1 + after[0] + after[1] + limited[2])
             potential[...] = _arma(potential, self._pull(before), (tau_end, end[1]), dt, xp)
         else:
@@ -113,7 +116,7 @@ class ConductanceLIF(Layer):
             state[name][...] = value
 
     def _noisy(self, ctx: StepContext, drive: Sequence[Array]) -> Sequence[Array]:
-        """Return the input of each channel, with noise in a random part of the units."""
+        """Return the input of each channel, plus noise where it is on."""
         if not any(self.noise):
             return drive
         chance = [min(1.0, rate * ctx.dt / 1000) for rate in self.noise_rate]
@@ -128,7 +131,7 @@ class ConductanceLIF(Layer):
         return [given + noise[:, number] for number, given in enumerate(drive)]
 
     def _pull(self, conductances: Sequence[Array]) -> tuple[Array, Array]:
-        """Return (time constant, potential) that the conductances pull with."""
+        """Return (tau_inf, V_inf) for these conductances."""
         total = 1 + sum(conductances)
         pulled = self.rest + sum(g * v for g, v in zip(conductances, self.reversal, strict=True))
         return self.tau / total, pulled / total

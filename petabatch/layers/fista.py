@@ -1,4 +1,4 @@
-"""FISTA with restart on the network of the LCA: the optimum in the fewest steps."""
+"""FISTA with adaptive restart, on the same network as the LCA."""
 
 from __future__ import annotations
 
@@ -9,36 +9,38 @@ from petabatch.kernels.fista import BREAK, GROWTH
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Flag, NonNegative, Positive
 from petabatch.spec.parts import Layer, StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
 class FISTA(Layer):
-    """Minimises 0.5 |image - dictionary A|^2 + threshold |A|_1; the drive is minus the first term's gradient.
+    """Accelerated proximal gradient descent on the LASSO, 0.5 |image - dictionary A|^2 + threshold |A|_1.
 
-    Beck & Teboulle 2009, with the momentum restarted where it points uphill (O'Donoghue & Candes 2015, the
-    gradient scheme), each slice by itself. With x the code of the step before and x_ the one before that:
+    FISTA (Beck & Teboulle 2009) with gradient-based adaptive restart (O'Donoghue & Candes 2015), in each
+    slice independently. The input of the layer must be minus the gradient of the first term, as in the LCA's
+    network. With x the code of the previous step, x_ the one before, and m the momentum coefficient:
 
         y = x + m (x - x_),   A = soft(y + k drive(y), k threshold)
 
-    The drive is affine in the code, so drive(y) = drive(x) + m (drive(x) - drive(x_)): the network sees only
-    A, a sparse code at every step, and stays that of the LCA.
+    The drive is affine in the code, so drive(y) = drive(x) + m (drive(x) - drive(x_)): only the sparse code A
+    is passed on to the network, at every step.
 
-    The step k begins at `step` and grows slowly. Where |drive(x) - drive(x_)| > |x - x_| / k, the step is too
-    large for the units at work, or there is a new image or new weights: k is halved; where the drive changed
-    four times as fast, the momentum restarts (under a changing step it follows Scheinberg, Goldfarb & Bai
-    2014). So it needs no bound on the dictionary's eigenvalues, and the few active units of a sparse code may
-    take larger steps than all could. `kernels/fista.py` has this rule for one slice.
+    The step size k starts at `step` and adapts, so that no bound on the eigenvalues of the dictionary is
+    needed and sparse codes take larger steps than dense ones could. It grows by 5 % in every step, but is
+    halved if |drive(x) - drive(x_)| > |x - x_| / k: it was too large for the active units, or the image or
+    the weights have changed. If that bound is exceeded fourfold, the momentum is restarted as well. The
+    momentum coefficient for a varying step size follows Scheinberg, Goldfarb & Bai 2014. `kernels/fista.py`
+    has the rule for one slice.
     """
 
     graph_safe: ClassVar[bool] = True
     type: Literal["fista"] = "fista"
     step: Positive = 0.01
-    """The first step k of the run; at k above 1 / L, L the largest eigenvalue of dictionary^T dictionary, the
-    energy may rise at first."""
+    """Initial step size k. Above 1 / L, with L the largest eigenvalue of dictionary^T dictionary, the energy
+    may rise during the first steps."""
     threshold: NonNegative = 0.5
-    """Lambda, the price of activity."""
+    """Sparsity penalty lambda."""
     signed: Flag = False
-    """Allow negative activity."""
+    """Allow negative activities."""
 
     def compiled_rule(self) -> CompiledRule:
         """Return the accelerated proximal step."""
@@ -54,11 +56,10 @@ class FISTA(Layer):
         )
 
     def variables(self) -> Sequence[Variable]:
-        """Declare the code and drive of the step before; for each slice the step and the momentum's age."""
-        dims = ("y", "x", "feature")
+        """Declare the previous code and drive, and per slice the step size and the age of the momentum."""
         return (
-            Variable("A_before", self.shape, dims, "activity of the step before the last"),
-            Variable("drive_before", self.shape, dims, "drive of the step before"),
+            Variable("A_before", self.shape, LAYER_DIMS, "activity of the step before the previous one"),
+            Variable("drive_before", self.shape, LAYER_DIMS, "drive of the previous step"),
             Variable("step", (), (), "size of the step k", dtype="float64", initial=self.step),
             Variable("age", (), (), "t of the momentum (t - 1) / t+", dtype="float64", initial=1.0),
         )
@@ -95,7 +96,7 @@ class FISTA(Layer):
 
 
 def _each(values: Array, like: Array) -> Array:
-    """Return one number for each lane, ready to multiply `[lanes, ny, nx, nf]`."""
+    """Return one value per lane in a shape that broadcasts to `[lanes, ny, nx, nf]`."""
     return values.astype(like.dtype).reshape(-1, 1, 1, 1)
 
 

@@ -1,4 +1,4 @@
-"""LCA with a heavy ball: inertia of the membrane potential, the same rest state, fewer steps."""
+"""Heavy-ball LCA: momentum on the membrane potential, the same fixed point in fewer steps."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from pydantic import Field
 from petabatch.layers.lca import LCA
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.parts import StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
 class HeavyBall(LCA):
-    """V+ = V + k (drive + A - V) + beta (V - V before), k = 1 - exp(-dt / tau), A = T(V).
+    """V+ = V + k (drive + A - V) + beta (V - V_before), k = 1 - exp(-dt / tau), A = T(V).
 
-    Polyak's inertia (1964) on the LCA. At rest V = drive + A whatever beta is, so the code is the LCA's: with
-    the soft threshold the LASSO's. Other momentum rules, as the original's, rest elsewhere. It is for whoever
-    wants the optimum rather than the dynamics: potentials overshoot on their way. Stable for
-    k < 2 (1 + beta) / L, L the largest eigenvalue of dictionary^T dictionary.
+    The LCA with heavy-ball momentum (Polyak 1964). The fixed point V = drive + A does not depend on beta, so
+    the code converges to that of the LCA: with the soft threshold, the solution of the LASSO. This does not
+    hold for other momentum rules such as PetaVision's (`momentum_lca`). Potentials may overshoot on their
+    way, so use it for the optimum rather than for the dynamics. Stable for k < 2 (1 + beta) / L, with L the
+    largest eigenvalue of dictionary^T dictionary.
     """
 
     graph_safe: ClassVar[bool] = True
     type: Literal["heavy_ball"] = "heavy_ball"  # type: ignore[assignment]
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
-    """Inertia: the fraction of the last change of the potential that is made again."""
+    """Momentum coefficient: the fraction of the previous change of the potential that is added again."""
 
     def compiled_rule(self) -> CompiledRule:
         """Return the LCA's with the inertia of the potential."""
         return self.rule("heavy_ball", float(self.self_interact), self.beta, "V_before")
 
     def variables(self) -> Sequence[Variable]:
-        """Declare the potential of the step before beside the LCA's own state."""
+        """Declare the previous potential, in addition to the state of the LCA."""
         before = Variable(
             "V_before",
             self.shape,
-            ("y", "x", "feature"),
-            "membrane potential of the step before",
+            LAYER_DIMS,
+            "membrane potential of the previous step",
             initial=self.initial,
         )
         return (*super().variables(), before)
 
     def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
-        """Start anew at rest."""
+        """Reset the state, with zero momentum."""
         super().restart(state, potential)
         state["V_before"][...] = state["V"]
 
@@ -55,7 +56,7 @@ class HeavyBall(LCA):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Integrate the potential with its inertia and apply the transfer function."""
+        """Integrate the potential with momentum and apply the transfer function."""
         potential, before = state["V"], state["V_before"]
         e, rest = self.decays(ctx.dt, state, ctx.xp)
         pull = drive[0] + previous if self.self_interact else drive[0]

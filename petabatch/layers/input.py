@@ -1,4 +1,4 @@
-"""A layer that shows images: one item of its source after the other."""
+"""Input layer: images of a source, one after the other."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from petabatch.variable import Array
 
 
 class Input(Layer):
-    """Shows item p of its source in steps p*D+1 .. (p+1)*D, each slice its own; at step 0 already item 0.
+    """A = item p of the source, for each slice, during steps p D + 1 to (p + 1) D, with D the display period.
 
-    (`InputLayerUpdateController.cpp:42-47` of the original.) The engine reads items as they fall due.
+    Item 0 is already present at step 0. Source: PetaVision's `InputLayerUpdateController.cpp:42-47`.
     """
 
     graph_safe: ClassVar[bool] = True
     type: Literal["input"] = "input"
     source: Annotated[Source, OneOf(Source)]
-    """Where the images come from."""
+    """Source of the images."""
     every: Schedule = DISPLAY
-    """How long one item is shown; `never` shows the first one for the whole run."""
+    """How long each item is displayed; `never` displays the first one for the whole run."""
 
     @property
     def static(self) -> bool:
@@ -35,20 +35,20 @@ class Input(Layer):
         return self
 
     def item(self, step: int, display: int) -> int | None:
-        """Return the number of the item to be read before `step`, None when the last one stays."""
+        """Return the index of the item to load before `step`, None if the present one stays."""
         if step == 0:
             return 0
         since = step - 1 - self.offset
         return max(0, since // self.every.steps(display)) if self.due(step, display) else None
 
     def shown(self, step: int, display: int) -> int:
-        """Return the number of the item that is seen at the end of `step`."""
+        """Return the index of the item displayed at the end of `step`."""
         period = self.every.steps(display)
         last = step - (step - 1 - self.offset) % period if period else 0
         return (self.item(last, display) or 0) if last > 0 else 0
 
     def next_change(self, step: int, display: int) -> int | None:
-        """Return the first step after `step` that begins with a new item; None is never."""
+        """Return the first step after `step` that starts with a new item, None if there is none."""
         return next_fire(self.every.steps(display), step, 1 + self.offset)
 
     def update(
@@ -59,4 +59,4 @@ class Input(Layer):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Do nothing: where the layer is due, the engine has put the new image into `activity`."""
+        """Do nothing: the engine has already written a new image to `activity` where one is due."""

@@ -1,4 +1,4 @@
-"""ISTA as the original has it: gradient descent on the membrane potential."""
+"""PetaVision's ISTA: subgradient descent on the membrane potential."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from petabatch.variable import Array
 
 
 class ISTA(LCA):
-    """V = V + dt / tau (drive - threshold sign(A)), A = T(V) (`ISTAInternalStateBuffer.kpp:53-59`).
+    """V+ = V + dt / tau (drive - threshold sign(A)), A = T(V).
 
-    The sign makes potentials chatter around the threshold; `fista` is the proximal method that converges.
+    Potentials oscillate around the threshold because of the sign function; the proximal method `fista`
+    converges. Source: PetaVision's `ISTAInternalStateBuffer.kpp:53-59`.
     """
 
     graph_safe: ClassVar[bool] = True
     type: Literal["ista"] = "ista"  # type: ignore[assignment]
     self_interact: Literal[True] = True
-    """The rule has no choice here."""
+    """Always true: the rule has no leak to compensate."""
 
     def compiled_rule(self) -> CompiledRule:
         """Return V = V + gain (drive - threshold sign(A))."""
         return self.rule("gradient", -self.threshold)
 
     def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:
-        """Return (1, dt / tau): nothing leaks."""
+        """Return (1, dt / tau): there is no leak."""
         return precision.type(1), precision.type(dt / self.tau)
 
     def update(

@@ -1,4 +1,4 @@
-"""The locally competitive algorithm: leaky integration, a threshold, competition through the residual."""
+"""The locally competitive algorithm (LCA)."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from petabatch.layers.transfer import Polyline
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
 from petabatch.spec.parts import StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
 class LCA(Thresholded):
-    """Rozell's LCA as PetaVision integrates it: V = e V + (1 - e)(drive + A), e = exp(-dt / tau), A = T(V).
+    """Locally competitive algorithm: V+ = e V + (1 - e)(drive + A), e = exp(-dt / tau), A = T(V).
 
-    With the soft threshold and drive = dictionary^T (image - dictionary A), the rest state solves the LASSO
-    0.5 |image - dictionary A|^2 + threshold |A|_1 (Rozell et al. 2008;
-    `HyPerLCAInternalStateBuffer.kpp:48-60` of the original).
+    With the soft threshold and drive = dictionary^T (image - dictionary A), the fixed point solves the LASSO
+    0.5 |image - dictionary A|^2 + threshold |A|_1 (Rozell et al. 2008). The integration scheme is
+    PetaVision's (`HyPerLCAInternalStateBuffer.kpp:48-60`).
     """
 
     graph_safe: ClassVar[bool] = True
     type: Literal["lca"] = "lca"
     tau: Positive = 100.0
-    """Time constant, in the unit of `run.dt`."""
+    """Membrane time constant, in the unit of `run.dt`."""
     threshold: NonNegative = 0.5
-    """Lambda: potentials below it are silent."""
+    """Threshold lambda: units with a potential below it are inactive."""
     self_interact: Flag = True
-    """Add the layer's own activity back, so that a unit does not inhibit itself."""
+    """Add each unit's own activity to its input, so that it does not inhibit itself."""
     initial: Finite = 0.0
     """Membrane potential at step 0."""
     time_scale: Annotated[TimeScale, OneOf(TimeScale)] | None = None
-    """Adapt the step of each slice to how its energy falls; `run.dt` is multiplied by the time scale."""
+    """Adaptive time step: multiply `run.dt` by a time scale, in each slice, that follows the decay of its
+    energy."""
 
     @property
     def controller(self) -> TimeScale | None:
@@ -73,18 +74,16 @@ class LCA(Thresholded):
 
     def variables(self) -> Sequence[Variable]:
         """Declare the membrane potential, and the state of the time-scale controller."""
-        potential = Variable(
-            "V", self.shape, ("y", "x", "feature"), "membrane potential", initial=self.initial
-        )
+        potential = Variable("V", self.shape, LAYER_DIMS, "membrane potential", initial=self.initial)
         return (potential, *(self.time_scale.variables() if self.time_scale else ()))
 
     def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:
-        """Return (e, 1 - e) in the given precision; in float32 both are rounded as the original does."""
+        """Return (e, 1 - e) in the given precision; in float32 both are rounded as in PetaVision."""
         e = precision.type(math.exp(-dt / self.tau))
         return e, precision.type(1) - e
 
     def decays(self, dt: float, state: Mapping[str, Array], xp: Any) -> tuple[Any, Any]:
-        """Return (e, 1 - e) of each lane, `[lanes, 1, 1, 1]`, or two numbers when all lanes share them."""
+        """Return (e, 1 - e) of each lane, `[lanes, 1, 1, 1]`, or two numbers if all lanes share them."""
         precision = state["V"].dtype
         if self.time_scale is None:
             return self.decay(dt, precision)
@@ -92,7 +91,7 @@ class LCA(Thresholded):
         return tuple(xp.asarray(column).reshape(-1, 1, 1, 1) for column in zip(*both, strict=True))
 
     def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
-        """Set the activity that belongs to the initial potential."""
+        """Set the activity from the initial potential."""
         self.curve(state["V"], activity, np)
 
     def update(

@@ -1,4 +1,4 @@
-"""A layer that adds up its input and forgets."""
+"""Leaky integrator of the input."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from petabatch.variable import Array
 
 
 class LeakyIntegrator(Layer):
-    """A = exp(-dt / tau) A + input (`LeakyIntegratorBuffer.cpp:47-57`): a constant input g rests at about
-    g tau / dt."""
+    """A+ = exp(-dt / tau) A + input; for a constant input g, A converges to about g tau / dt.
+
+    Source: PetaVision's `LeakyIntegratorBuffer.cpp:47-57`.
+    """
 
     graph_safe: ClassVar[bool] = True
     type: Literal["leaky_integrator"] = "leaky_integrator"
     tau: Positive = 100.0
-    """Time constant of forgetting, in the unit of `run.dt` (integrationTime)."""
+    """Time constant of the decay, in the unit of `run.dt` (integrationTime)."""
 
     def update(
         self,
@@ -28,6 +30,6 @@ class LeakyIntegrator(Layer):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Forget a part and add the input."""
+        """Decay and add the input."""
         keep = previous.dtype.type(math.exp(-ctx.dt / self.tau))
         activity[...] = keep * previous + drive[0]

@@ -1,4 +1,4 @@
-"""A layer that lets its input through in places."""
+"""Mask: a layer that passes only part of its input."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from petabatch.variable import Array
 
 
 class Mask(Layer):
-    """A = input where the channel `mask` is not zero, else 0; or by feature (maskMethod of MaskLayer).
+    """A = input where the channel `mask` is not zero, else 0; or A = input for the given features, else 0.
 
-    In the path of a residual it says which pixels count.
+    Applied to a residual, it selects the pixels that count. Corresponds to PetaVision's MaskLayer.
     """
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {
@@ -24,9 +24,9 @@ class Mask(Layer):
     graph_safe: ClassVar[bool] = True
     type: Literal["mask"] = "mask"
     features: tuple[Index, ...] | None = None
-    """Instead of the channel: the features let through."""
+    """Indices of the features to pass; by default the channel `mask` decides."""
     invert: Flag = False
-    """Let through what would be blocked, and the other way round."""
+    """Invert the mask."""
 
     @property
     def host_numbers(self) -> bool:
@@ -41,7 +41,7 @@ class Mask(Layer):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Block what the mask does not let through."""
+        """Apply the mask to the input."""
         if self.features is not None:
             passes = ctx.xp.isin(ctx.xp.arange(self.shape[2]), ctx.xp.asarray(self.features))
         else:

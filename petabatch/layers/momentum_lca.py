@@ -1,4 +1,4 @@
-"""The original's momentum LCA, for parity; `heavy_ball` is the one that reaches the LCA's rest state."""
+"""PetaVision's momentum LCA, for parity; `heavy_ball` converges to the LCA's fixed point instead."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from petabatch.layers.lca import LCA
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import StepContext
-from petabatch.variable import Array, Variable
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
 class MomentumLCA(LCA):
-    """V = e V + D + rate D_before with D = (1 - e)(drive + A) (`MomentumLCAInternalStateBuffer.kpp:53-65`).
+    """V+ = e V + D + rate D_before, D = (1 - e)(drive + A), A = T(V).
 
-    Warning: at rest V = (1 + rate)(drive + A), which is not the LCA's rest state and solves no LASSO with the
-    given threshold. With self-interaction and a soft threshold, activity even grows without bound along
-    directions of the active features whose eigenvalue of dictionary^T dictionary is below rate / (1 + rate).
-    It warns when it is built.
+    Warning: the fixed point V = (1 + rate)(drive + A) is not that of the LCA and does not solve the LASSO
+    with the given threshold. With self-interaction and a soft threshold, activity even grows without bound
+    along directions of the active features whose eigenvalue of dictionary^T dictionary is below rate / (1 +
+    rate). A warning is issued if `rate` is not 0. Source: PetaVision's
+    `MomentumLCAInternalStateBuffer.kpp:53-65`.
     """
 
     graph_safe: ClassVar[bool] = True
     type: Literal["momentum_lca"] = "momentum_lca"  # type: ignore[assignment]
     rate: Finite = 0.0
-    """Part of the last step's pull that is added again (LCAMomentumRate)."""
+    """Fraction of the previous D that is added again (LCAMomentumRate)."""
 
     @model_validator(mode="after")
     def _warn(self) -> MomentumLCA:
         if self.rate:
             warnings.warn(
-                "a momentum_lca layer rests at (1 + rate)(drive + A), not where the LCA does; "
-                "use heavy_ball for speed with the LCA's rest state",
+                "a momentum_lca layer converges to V = (1 + rate)(drive + A), not to the LCA's fixed point; "
+                "use heavy_ball for faster convergence to the same fixed point",
                 stacklevel=2,
             )
         return self
@@ -44,9 +45,8 @@ class MomentumLCA(LCA):
         return self.rule("momentum", float(self.self_interact), self.rate, "pull")
 
     def variables(self) -> Sequence[Variable]:
-        """Declare the pull of the step before beside the LCA's own state."""
-        dims = ("y", "x", "feature")
-        return (*super().variables(), Variable("pull", self.shape, dims, "D of the step before"))
+        """Declare the previous D, in addition to the state of the LCA."""
+        return (*super().variables(), Variable("pull", self.shape, LAYER_DIMS, "D of the previous step"))
 
     def update(
         self,
@@ -56,7 +56,7 @@ class MomentumLCA(LCA):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Integrate the potential with the pull of two steps and apply the transfer function."""
+        """Integrate the potential with the D of two steps and apply the transfer function."""
         potential, before = state["V"], state["pull"]
         e, rest = self.decays(ctx.dt, state, ctx.xp)
         pull = rest * (drive[0] + previous if self.self_interact else drive[0])

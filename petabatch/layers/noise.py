@@ -1,4 +1,4 @@
-"""Layers with chance: their numbers depend on seed, layer, slice and step, never on rank or thread."""
+"""Noise layers. Random numbers depend on seed, layer, slice and step, never on rank or thread."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from petabatch.variable import Array
 
 
 class GaussianNoise(Layer):
-    """A = input + mean + deviation * N(0, 1), drawn anew for each unit in each step."""
+    """A = input + mean + deviation * N(0, 1), independent for each unit and step."""
 
     type: Literal["gaussian_noise"] = "gaussian_noise"
     mean: Finite = 0.0
+    """Mean of the noise."""
     deviation: NonNegative = 1.0
+    """Standard deviation of the noise."""
 
     def update(
         self,
@@ -35,11 +37,11 @@ class GaussianNoise(Layer):
 
 
 class Dropout(Layer):
-    """A = input, but 0 with the given probability, decided anew for each unit in each step."""
+    """A = input, or 0 with the given probability, independent for each unit and step."""
 
     type: Literal["dropout"] = "dropout"
     probability: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """Chance of a unit to be silent. (In per cent in the original.)"""
+    """Probability with which a unit is set to 0. (PetaVision's parameter is in per cent.)"""
 
     def update(
         self,
@@ -49,11 +51,11 @@ class Dropout(Layer):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Silence units by chance."""
+        """Set random units to 0."""
         activity[...] = drive[0] * (drawn(ctx, lambda rng: rng.random(self.shape)) >= self.probability)
 
 
 def drawn(ctx: StepContext, draw: Callable[[np.random.Generator], np.ndarray]) -> Array:
-    """Return what `draw` makes of the random numbers of each slice of the lane, stacked, for this step."""
+    """Return the random arrays `draw(rng)` of each slice of the lane for this step, stacked."""
     slices = [draw(stream(ctx.seed, f"layers/{ctx.layer}", number, ctx.step)) for number in ctx.slices]
     return ctx.xp.asarray(np.stack(slices))

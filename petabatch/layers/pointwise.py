@@ -1,4 +1,4 @@
-"""Layers that combine their inputs unit by unit: product, quotient, square."""
+"""Layers without state: constant, or a function of the present input, unit by unit."""
 
 from __future__ import annotations
 
@@ -7,12 +7,131 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from petabatch.layers.thresholded import Thresholded
+from petabatch.spec.model import Finite, Flag, Positive
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 
 
+class Constant(Layer):
+    """A = value, constant from step 0 on."""
+
+    graph_safe: ClassVar[bool] = True
+    type: Literal["constant"] = "constant"
+    value: Finite = 0.0
+    """Activity of every unit."""
+
+    @property
+    def static(self) -> bool:
+        """Always true: the activity is constant."""
+        return True
+
+    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+        """Set the activity at step 0."""
+        activity[...] = self.value
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Keep the activity of the previous step."""
+        if activity is not previous:
+            activity[...] = previous
+
+
+class Linear(Layer):
+    """A = scale * (excitatory input - inhibitory input): error and reconstruction layers.
+
+    Source: PetaVision's `ErrScaleInternalStateBuffer.cpp`.
+    """
+
+    graph_safe: ClassVar[bool] = True
+    type: Literal["linear"] = "linear"
+    scale: Finite = 1.0
+    """Factor on the summed input."""
+
+    @property
+    def sums_input(self) -> bool:
+        """Whether the input is not scaled."""
+        return self.scale == 1
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Scale the input."""
+        ctx.xp.multiply(drive[0], self.scale, out=activity)
+
+
+class Rectified(Thresholded):
+    """A = T(excitatory input - inhibitory input), by default the rectifier max(input, 0).
+
+    Corresponds to PetaVision's ANNLayer.
+    """
+
+    graph_safe: ClassVar[bool] = True
+    type: Literal["rectified"] = "rectified"
+    threshold: Finite = 0.0
+    """Inputs below it give `minimum`."""
+    transfer: Literal["soft", "hard", "firm"] = "hard"
+    """Transfer function above the threshold, with V the input. `soft`: A = V - threshold. `hard`: A = V.
+    `firm`: linear from 0 at threshold to V at threshold + width, then A = V."""
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Apply the transfer function to the input."""
+        self.curve(drive[0], activity, ctx.xp)
+
+
+class Sigmoid(Layer):
+    """Logistic function A = 1 / (1 + exp(-(input - center) / width)), or its linear approximation.
+
+    Corresponds to PetaVision's SigmoidLayer, which defines the same curve by two potentials.
+    """
+
+    graph_safe: ClassVar[bool] = True
+    type: Literal["sigmoid"] = "sigmoid"
+    center: Finite = 0.0
+    """Input at which A = 1/2."""
+    width: Positive = 1.0
+    """Scale of the input; the slope at the centre is 1 / (4 width)."""
+    form: Literal["logistic", "line"] = "logistic"
+    """`logistic`: the logistic function. `line`: its tangent at the centre, clipped to [0, 1]."""
+    invert: Flag = False
+    """Return 1 - A instead of A."""
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Apply the sigmoid to the input."""
+        xp = ctx.xp
+        x = (drive[0] - self.center) / self.width
+        # Written with tanh, which does not overflow.
+        step = 0.5 + 0.5 * xp.tanh(x / 2) if self.form == "logistic" else xp.clip(0.5 + x / 4, 0, 1)
+        activity[...] = 1 - step if self.invert else step
+
+
 class Product(Layer):
-    """A = excitatory times inhibitory input (`PtwiseProductGSynAccumulator`)."""
+    """A = excitatory input * inhibitory input (PetaVision's `PtwiseProductGSynAccumulator`)."""
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
     graph_safe: ClassVar[bool] = True
@@ -31,9 +150,9 @@ class Product(Layer):
 
 
 class Quotient(Layer):
-    """A = excitatory over inhibitory input (`PtwiseQuotientGSynAccumulator`).
+    """A = excitatory input / inhibitory input (PetaVision's `PtwiseQuotientGSynAccumulator`).
 
-    A divisor of 0 gives an infinity or a NaN, which ends the run with a message.
+    Division by zero gives an infinity or NaN, which ends the run with an error.
     """
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
@@ -54,7 +173,7 @@ class Quotient(Layer):
 
 
 class Squared(Layer):
-    """A = input squared (`SquaredGSynAccumulator`)."""
+    """A = input^2 (PetaVision's `SquaredGSynAccumulator`)."""
 
     graph_safe: ClassVar[bool] = True
     type: Literal["squared"] = "squared"

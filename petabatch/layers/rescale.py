@@ -1,4 +1,4 @@
-"""A layer that brings its input to a given range, deviation or length, slice by slice."""
+"""Normalisation layer: range, mean and deviation, length, or softmax of the input."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ from petabatch.variable import Array
 
 
 class Rescale(Layer):
-    """Normalises its input in each step (RescaleLayer of the original); a flat input gives `low`, mean or 0.
+    """Normalised input, over a whole slice or over the features of each position.
 
-    - `range`: from `low` to `high`;  `standard`: mean `mean`, population deviation `deviation`;
-    - `length`: sum of squares 1;  `softmax`: exp(x) over its sum.
-
-    `over` says what is normalised together: all of a slice, or the features of each position.
+    A constant input gives `low` with method `range`, `mean` with `standard`; a zero input stays 0 with
+    `length`. Corresponds to PetaVision's RescaleLayer.
     """
 
     graph_safe: ClassVar[bool] = True
     type: Literal["rescale"] = "rescale"
     method: Literal["range", "standard", "length", "softmax"]
+    """`range`: scale linearly to [`low`, `high`]. `standard`: give mean `mean` and population standard
+    deviation `deviation`. `length`: scale to a sum of squares of 1. `softmax`: exp(x) / sum exp(x)."""
     over: Literal["slice", "features"] = "slice"
+    """Normalise over all units of a slice, or over the features of each position separately."""
     low: Finite = -1.0
+    """Lower bound, for `range`."""
     high: Finite = 1.0
+    """Upper bound, for `range`."""
     mean: Finite = 0.0
+    """Mean, for `standard`."""
     deviation: Positive = 1.0
+    """Population standard deviation, for `standard`."""
 
     def update(
         self,
@@ -52,7 +57,7 @@ class Rescale(Layer):
         return x / _divisor(xp.sqrt(xp.square(x).sum(axis=axes, keepdims=True)), xp)
 
     def _softmax(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
-        # Relative to the largest, so that no exponential overflows.
+        # Relative to the maximum, so that no exponential overflows.
         weights = xp.exp(x - x.max(axis=axes, keepdims=True))
         return weights / weights.sum(axis=axes, keepdims=True)
 

@@ -1,4 +1,4 @@
-"""What layers with a transfer function have in common: its parameters."""
+"""Base of layers with a transfer function: its parameters."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from petabatch.spec.parts import Layer
 
 
 class Thresholded(Layer):
-    """A layer whose activity is a function of its potential: of the threshold family, or any polyline."""
+    """A layer whose activity is a function of its potential: a threshold function or a polyline."""
 
     threshold: Finite = 0.5
-    """Potentials below it are silent."""
+    """Units with a potential below it are inactive."""
     transfer: Literal["soft", "hard", "firm"] = "soft"
-    """soft: A = V - threshold; hard: A = V; firm: a line from 0 at threshold to V at threshold + width."""
+    """Transfer function above the threshold. `soft`: A = V - threshold. `hard`: A = V. `firm`: linear from 0
+    at threshold to V at threshold + width, then A = V."""
     width: NonNegative = 0.0
-    """Width of the line of the firm threshold."""
+    """Width of the linear section of the firm threshold."""
     shift: Finite | None = None
-    """Taken off potentials above threshold (AShift); by default `threshold` for soft, 0 for hard and firm."""
+    """Amount subtracted from potentials above the threshold (AShift); by default `threshold` for `soft`, 0
+    for `hard` and `firm`."""
     signed: Flag = False
-    """Allow negative activity: the transfer function is mirrored."""
+    """Allow negative activities, with an odd transfer function T(-V) = -T(V)."""
     minimum: Finite = 0.0
-    """Activity below threshold."""
+    """Activity below the threshold (AMin)."""
     maximum: float = math.inf
-    """Activity is cut here."""
+    """Upper bound of the activity (AMax)."""
     vertices: tuple[tuple[Finite, Finite], ...] | None = None
-    """Instead of all above: corners (V, A) of a polyline, V not falling; of two at one V the later counts."""
+    """Vertices (V, A) of a piecewise linear transfer function, in place of the keys above. V must not
+    decrease; of two vertices at the same V, the later one holds there."""
     slopes: tuple[Finite, Finite] = (0.0, 1.0)
-    """Slopes of the polyline before its first corner and after its last."""
+    """Slopes of the polyline before the first vertex and after the last."""
 
     @model_validator(mode="after")
     def _vertices_rise(self) -> Thresholded:
@@ -41,14 +44,14 @@ class Thresholded(Layer):
         if self.vertices is not None and (not corners or corners != sorted(corners)):
             raise PydanticCustomError(
                 "vertices",
-                "the corners of the transfer function are not in order",
-                {"got": str(list(corners)), "expected": "at least one corner, V from low to high"},
+                "the vertices of the transfer function are not in order",
+                {"got": str(list(corners)), "expected": "at least one vertex, in order of increasing V"},
             )
         if self.vertices is not None and self.signed:
             raise PydanticCustomError(
                 "vertices_signed",
                 "a polyline cannot be mirrored",
-                {"expected": "corners for negative potentials, and signed = false"},
+                {"expected": "vertices for negative potentials, and signed = false"},
             )
         return self
 

@@ -1,4 +1,4 @@
-"""Adaptive time scales: a layer's step grows while the energy falls steadily, slice by slice."""
+"""Adaptive time scales: the time step of a layer grows while the energy decays steadily, in each slice."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from petabatch.variable import Array, Variable
 
 
 class TimeScale(Part):
-    """State per slice: the time scale, its ceiling, and the energy seen last.
+    """Adaptive time scale of a layer. State per slice: the time scale, its ceiling, and the last energy.
 
-    At each step, with E the energy of the step before (-1 when a new image appears) and E0 the one seen
-    before that (`AdaptiveTimeScaleController.cpp:60-89` of the original):
+    At each step, with E the energy of the previous step (-1 when a new image appears) and E0 the energy
+    before that (PetaVision's `AdaptiveTimeScaleController.cpp:60-89`):
 
     - E = E0: nothing changes;
     - E > E0, or either is not positive: scale = `minimum`, ceiling = `maximum`;
-    - else scale = `factor` E0 scale / (E0 - E); above the ceiling it is cut there, and the ceiling grows.
+    - else scale = `factor` E0 scale / (E0 - E); if it exceeds the ceiling, it is set to the ceiling, and the
+      ceiling grows.
     """
 
     kind: ClassVar[str] = "time-scale controller"
     type: str
     energy: str
-    """Name of the energy probe it follows."""
+    """Name of the energy probe that controls the time scale."""
     minimum: Positive = 0.05
-    """The scale after a new image (baseMin)."""
+    """Time scale after a new image (baseMin)."""
     maximum: Positive = 0.06
-    """The ceiling after a new image (baseMax)."""
+    """Ceiling of the time scale after a new image (baseMax)."""
     factor: Positive = 0.03
-    """Fraction of the time constant of the energy's decay (tauFactor)."""
+    """Time scale as a fraction of the time constant with which the energy decays (tauFactor)."""
     growth: Positive = 0.025
-    """Fraction by which the ceiling grows each time it is reached (growthFactor)."""
+    """Relative growth of the ceiling each time it is reached (growthFactor)."""
 
     def variables(self) -> Sequence[Variable]:
-        """Declare the controller's state, one number for each slice."""
+        """Declare the state of the controller, one value per slice."""
         return (
             Variable("time_scale", (), (), "factor on dt", dtype="float64", initial=self.minimum),
             Variable("time_scale_max", (), (), "its ceiling", dtype="float64", initial=self.maximum),
@@ -48,10 +49,10 @@ class TimeScale(Part):
     @property
     @abstractmethod
     def numbers(self) -> Growth:
-        """The numbers `follow` needs."""
+        """The parameters of `follow`."""
 
     def control(self, state: Mapping[str, Array], energy: np.ndarray) -> None:
-        """Set the time scale of the coming step from `energy`, float64 `[lanes]`, in place."""
+        """Set the time scale of the next step from `energy`, float64 `[lanes]`, in place."""
         for lane, seen in enumerate(energy):
             scale, ceiling, before = (
                 float(state[name][lane]) for name in ("time_scale", "time_scale_max", "energy_before")
@@ -69,36 +70,42 @@ class BaseTimeScale(TimeScale):
 
     @property
     def numbers(self) -> Growth:
-        """The numbers `follow` needs."""
+        """The parameters of `follow`."""
         return Growth(BASE, self.minimum, self.maximum, self.factor, self.growth)
 
 
 class KneeTimeScale(TimeScale):
-    """Above `knee` the ceiling grows `slope` times as fast (`KneeTimeScaleController.cpp:28-43`)."""
+    """Above `knee`, the ceiling grows more slowly, by the factor `slope`.
+
+    Source: PetaVision's `KneeTimeScaleController.cpp:28-43`.
+    """
 
     type: Literal["knee"] = "knee"
     knee: Positive = 3.4
-    """Ceiling above which growth is slow (kneeThresh)."""
+    """Ceiling above which growth is slower (kneeThresh)."""
     slope: Positive = 0.01
-    """How much slower it is there (kneeSlope)."""
+    """Factor on the growth above the knee (kneeSlope)."""
 
     @property
     def numbers(self) -> Growth:
-        """The numbers `follow` needs."""
+        """The parameters of `follow`."""
         return Growth(KNEE, self.minimum, self.maximum, self.factor, self.growth, self.knee, self.slope)
 
 
 class LogTimeScale(TimeScale):
-    """Growth slows down exponentially with the ceiling (`LogTimeScaleController.cpp:25-59`)."""
+    """Growth decreases exponentially with the ceiling, so that the ceiling grows logarithmically.
+
+    Source: PetaVision's `LogTimeScaleController.cpp:25-59`.
+    """
 
     type: Literal["log"] = "log"
     threshold: Positive = 1.0
-    """Ceiling at which growth is `slope` times that at `maximum` (logThresh)."""
+    """Ceiling at which growth has decreased by the factor `slope` (logThresh)."""
     slope: Positive = 0.01
-    """(logSlope)"""
+    """Growth at a ceiling of `threshold`, relative to that at `maximum` (logSlope)."""
 
     @property
     def numbers(self) -> Growth:
-        """The numbers `follow` needs."""
+        """The parameters of `follow`."""
         span = self.threshold - self.maximum
         return Growth(LOG, self.minimum, self.maximum, self.factor, self.growth, slope=self.slope, span=span)

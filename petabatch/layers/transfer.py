@@ -1,4 +1,4 @@
-"""The transfer function of the threshold family: from membrane potential to activity."""
+"""Transfer functions from membrane potential to activity: thresholds and polylines."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from petabatch.variable import Array
 
 @dataclass(frozen=True)
 class Transfer:
-    """A(V), as `components/ANNActivityBuffer.cpp:432-556` of the original has it:
+    """Threshold function A(V), PetaVision's `components/ANNActivityBuffer.cpp:432-556`:
 
     - V < threshold: `minimum`
-    - threshold <= V < threshold + width: a straight line from `minimum` to threshold + width - shift
-    - else V - shift; and never above `maximum`
+    - threshold <= V < threshold + width: linear from `minimum` to threshold + width - shift
+    - else V - shift
 
-    `signed` mirrors it, A(-V) = -A(V) with `minimum` = 0, which the original does not have.
+    and at most `maximum`. `signed` makes it odd, A(-V) = -A(V), with `minimum` = 0; PetaVision has no such
+    option.
     """
 
     threshold: float
@@ -43,13 +44,16 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Polyline:
-    """A(V) through corners (V, A) (`ANNActivityBuffer.kpp:46-75` of the original); at a jump the later."""
+    """Piecewise linear A(V) through vertices (V, A); at a jump, the later vertex holds.
+
+    Source: PetaVision's `ANNActivityBuffer.kpp:46-75`.
+    """
 
     vertices: tuple[tuple[float, float], ...]
     below: float
-    """Slope before the first corner."""
+    """Slope before the first vertex."""
     above: float
-    """Slope after the last corner."""
+    """Slope after the last vertex."""
 
     def __call__(self, potential: Array, out: Array, xp: Any) -> None:
         """Write the activity of `potential` to `out`, an array of the same shape; they may be one array."""

@@ -1,4 +1,4 @@
-"""Learning rules, one to a file. Importing this package makes them known to params files."""
+"""Learning rules. Importing this package registers them for params files."""
 
 from petabatch.learning.adam import Adam
 from petabatch.learning.averaging import RateDecay

@@ -1,4 +1,4 @@
-"""Adam: steps of about the same size for all weights, however large their gradients."""
+"""Adam: adaptive learning rates for each weight."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _Forgetting = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Adam(Averaging):
-    """W += rate * m / (sqrt(v) + epsilon), m and v averages of g = average(pre * error) and of its square.
+    """W += rate * m / (sqrt(v) + epsilon), with m and v running averages of g = average(pre * error) and g^2.
 
-    Kingma & Ba 2015, ascending g, which is minus the gradient of 0.5 |error|^2; both averages start at 0
-    and are corrected for it.
+    Adam (Kingma & Ba 2015), with bias correction of both averages. g is minus the gradient of 0.5 |error|^2.
     """
 
     type: Literal["adam"] = "adam"
     rate: Finite = 0.01
-    """About the largest change of one weight in one update."""
+    """Learning rate: approximately the largest change of a weight in one update."""
     beta1: _Forgetting = 0.9
-    """Part of m that is kept at an update."""
+    """Decay rate of m per update."""
     beta2: _Forgetting = 0.999
-    """Part of v that is kept at an update."""
+    """Decay rate of v per update."""
     epsilon: Positive = 1e-8
+    """Regulariser of the denominator."""
 
     @property
     def featurewise(self) -> bool:

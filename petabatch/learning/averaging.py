@@ -1,4 +1,4 @@
-"""What learning rules by products of activities share: the average and the rate."""
+"""Base of learning rules driven by products of activities: averaging and learning rate."""
 
 from __future__ import annotations
 
@@ -10,25 +10,30 @@ from petabatch.variable import Array
 
 
 class RateDecay(Model):
-    """The rate is multiplied by 1 - `fraction` each `every` updates."""
+    """Decay of the learning rate: it is multiplied by 1 - `fraction` every `every` updates."""
 
     every: Count
+    """Interval between two decays, in updates."""
     fraction: Fraction
+    """Relative decrease of the rate."""
     phase: Index = 0
-    """Updates by which the first decay comes earlier."""
+    """Updates by which the first decay is advanced."""
 
 
 class Averaging(Learning):
-    """The base of rules that change weights by an average of pre times post, or pre times error."""
+    """The base of rules that change weights by an average of pre * post, or pre * error."""
 
     error: str | None = None
-    """Layer multiplied with the pre layer, shaped like the post layer; by default the post layer itself."""
+    """Layer whose activity is multiplied with that of the pre layer; it must have the shape of the post
+    layer, which is the default."""
     rate: Finite = 1.0
-    """Learning rate (dWMax of the original)."""
+    """Learning rate (PetaVision's dWMax)."""
     average: Literal["active", "slices", "sum"] = "active"
-    """Divide the summed product by the number of active pre units behind each weight (the original's
-    default), by the number of slices, or not at all."""
+    """Normalisation of the product, which is summed over positions and slices. `active`: divide by the number
+    of active pre units for each weight (PetaVision's default). `slices`: divide by the number of slices.
+    `sum`: none."""
     rate_decay: RateDecay | None = None
+    """Decay of the learning rate: `{ every = 100, fraction = 0.1 }` reduces it by 10 % every 100 updates."""
 
     @property
     def against(self) -> str | None:
@@ -37,7 +42,7 @@ class Averaging(Learning):
 
     @property
     def counted(self) -> bool:
-        """Counts are needed to average over active units."""
+        """Whether to count active units, to average over them."""
         return self.average == "active"
 
     def rate_at(self, update: int) -> float:
@@ -49,7 +54,7 @@ class Averaging(Learning):
         )
 
     def averaged(self, product: Array, counts: Array | None, slices: int, xp: Any) -> Array:
-        """Return the average of pre times post (`HebbianUpdater.cpp:773-804` for active units)."""
+        """Return the average of pre * post (PetaVision's `HebbianUpdater.cpp:773-804`)."""
         if counts is not None:
             return xp.where(counts > 0, product / xp.maximum(counts, 1), 0)
         return product / slices if self.average == "slices" else product

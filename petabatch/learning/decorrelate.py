@@ -1,4 +1,4 @@
-"""Features pushed apart."""
+"""Decorrelation of features."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from petabatch.variable import Array
 def decorrelate(weights: Array, rate: float, xp: Any) -> None:
     """W_i -= rate * sum over j != i of (W_i . W_j) W_j, in place: descent on (W_i . W_j)^2 / 2.
 
-    W_i is the whole patch of feature i, so that patches are compared in place, not shifted. Of
-    W -= rate (G - 1) W, G the Gram matrix, this is what is left when a normaliser looks after the diagonal.
-    `weights` is `[lanes or 1, ky, kx, nf_pre, nyp, nxp, nf_post]`; each kernel's features are treated apart.
+    W_i is the whole patch of feature i; shifted copies of patches are not compared. The rule is W -= rate (G
+    - 1) W, with G the Gram matrix, without its diagonal, which is left to the normaliser. `weights` is
+    `[lanes or 1, ky, kx, nf_pre, nyp, nxp, nf_post]`; the features of each kernel are decorrelated
+    independently.
     """
     units = weights.reshape(*weights.shape[:4], -1)
     others = xp.matmul(units, units.swapaxes(-1, -2)) * (1 - xp.eye(units.shape[-2], dtype=units.dtype))

@@ -1,4 +1,4 @@
-"""Hebbian learning against an error layer: the gradient of the squared error, as in sparse coding."""
+"""Hebbian learning; with an error layer, gradient descent on the squared error, as in sparse coding."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from petabatch.variable import Array, Variable
 
 
 class Hebbian(Averaging):
-    """dW = rate * average(pre * post), then momentum and decay; W += dW.
+    """dW = rate * average(pre * post), plus momentum and weight decay; W += dW.
 
-    With `error` = the error layer this is gradient descent on 0.5 |error|^2
-    (`HebbianUpdater.cpp:564-844`, `MomentumUpdater.cpp:292-349` of the original).
+    With `error` set to the layer of the residual, this is gradient descent on 0.5 |error|^2. Source:
+    PetaVision's `HebbianUpdater.cpp:564-844` and `MomentumUpdater.cpp:292-349`.
     """
 
     type: Literal["hebbian"] = "hebbian"
     momentum: Fraction = 0.0
-    """f in dW = (1 - f) dW + f dW_before."""
+    """Momentum coefficient f in dW = (1 - f) dW + f dW_before."""
     decay: NonNegative = 0.0
-    """g in dW = dW - g W."""
+    """Weight decay g in dW = dW - g W."""
     decay_follows_rate: Flag = False
-    """g is multiplied by the learning rate of the update (momentumMethod alex of the original)."""
+    """Multiply g by the learning rate of the update (PetaVision's momentumMethod alex)."""
     delayed: Flag = False
-    """Apply the change one update late (immediateWeightUpdate = false of the original)."""
+    """Apply each change one update late (PetaVision's immediateWeightUpdate = false)."""
     clip: Positive | None = None
-    """Largest change of one weight in one update."""
+    """Bound to which rate * average(pre * post) is clipped; by default none."""
 
     @property
     def featurewise(self) -> bool:
@@ -36,8 +36,8 @@ class Hebbian(Averaging):
         return True
 
     def variables(self, weights: Variable) -> Sequence[Variable]:
-        """Declare the change of the update before, if there is momentum, and the change that waits."""
-        momentum = replace(weights, name="momentum", description="change of the update before")
+        """Declare the previous change, if there is momentum, and the pending change, if it is delayed."""
+        momentum = replace(weights, name="momentum", description="change of the previous update")
         waiting = replace(weights, name="waiting", description="change to be applied at the next update")
         return (*([momentum] if self.momentum else []), *([waiting] if self.delayed else []))
 

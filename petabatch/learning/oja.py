@@ -1,4 +1,4 @@
-"""Oja's rule: Hebbian learning that keeps weights bounded by itself."""
+"""Oja's rule: Hebbian learning with bounded weights."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from petabatch.variable import Array, Variable
 
 
 class Oja(Learning):
-    """dW = rate / slices * sum(pre * post - pre^2 W) over positions and slices (Oja 1982).
+    """dW = rate / slices * sum(pre * post - pre^2 W), summed over positions and slices (Oja 1982).
 
-    Each pre unit's weights are drawn towards the average of what it is active with; `input` is that layer,
-    usually the image. (Against an error layer, `hebbian` is the rule for several units that compete.)
+    The weights of each pre unit converge to the average input with which it is active; set `input` to the
+    layer that provides it, usually the image. For several competing units, use `hebbian` with an error layer.
     """
 
     type: Literal["oja"] = "oja"
     input: str | None = None
-    """Layer multiplied with the pre layer, shaped like the post layer; by default the post layer itself."""
+    """Layer whose activity is multiplied with that of the pre layer; it must have the shape of the post
+    layer, which is the default."""
     rate: Finite = 0.01
+    """Learning rate."""
 
     @property
     def against(self) -> str | None:
@@ -29,15 +31,15 @@ class Oja(Learning):
 
     @property
     def counted(self) -> bool:
-        """The sum of pre^2 is needed."""
+        """Always true: the rule needs the sum of pre^2."""
         return True
 
     def tally(self, pre: Array) -> Array:
-        """Sum the squared activity."""
+        """Return the squared activity."""
         return pre * pre
 
     def variables(self, weights: Variable) -> Sequence[Variable]:
-        """There is no state."""
+        """Declare no state."""
         return ()
 
     def change(

@@ -1,4 +1,4 @@
-"""Features that nothing uses any more start again."""
+"""Reinitialisation of dead features."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from petabatch.variable import Array
 
 
 class Revive(Model):
-    """A feature that was not active in `after` updates in a row, in no slice, starts again with new weights.
+    """Reinitialisation of features that were inactive, in all slices, in `after` consecutive updates.
 
-    A feature counts as active in an update when the layer it belongs to is not zero there, at the step of
-    the update. New weights depend on the seed, the connection, the number of the update and, where each
-    slice has its own weights, on the slice: never on ranks or threads.
+    A feature is active in an update if any of its units in the pre layer is not zero at the step of the
+    update. The new weights depend on the seed, the connection, the number of the update and, if each slice
+    has its own weights, the slice, but never on ranks or threads.
     """
 
     after: Count
-    """Updates without activity."""
+    """Number of consecutive updates without activity after which a feature is reinitialised."""
     init: Annotated[Initial, OneOf(Initial)] | None = None
-    """How a feature starts again; by default as the connection's `init` says."""
+    """Initialiser of the new weights; by default that of the connection."""
 
     def dead(self, idle: Array, usage: Array, xp: Any) -> Array:
-        """Count updates without activity in `idle`, in place, and say which features have had enough.
+        """Count updates without activity in `idle`, in place; return which features to reinitialise.
 
-        All are `[lanes or 1, 1, 1, features]`; `usage` says how often each was active in this update. The
-        count of those that start again begins anew.
+        All arrays are `[lanes or 1, 1, 1, features]`; `usage` is how often each feature was active in this
+        update. The counts of features to be reinitialised are reset to 0.
         """
         idle[...] = xp.where(usage > 0, 0, idle + 1)
         found = idle >= self.after
@@ -40,5 +40,5 @@ class Revive(Model):
     def fresh(
         self, init: Initial, shape: Sequence[int], seed: int, name: str, update: int, owner: int
     ) -> np.ndarray:
-        """Draw weights `[1, 1, features, nyp, nxp, nf_post]`; `owner` is their slice, 0 if they serve all."""
+        """Return new weights `[1, 1, features, nyp, nxp, nf_post]`; `owner` is their slice, 0 if shared."""
         return (self.init or init).weights(tuple(shape), stream(seed, f"revive/{name}", update, owner))

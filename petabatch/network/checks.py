@@ -1,4 +1,4 @@
-"""Checks of a network that need more than one table: names, shapes, who reads what."""
+"""Consistency checks across the tables of a network: names, shapes, references."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def check_names(network: Network, problems: list[Problem]) -> None:
-    """Names are also places in the run file and parts of dotted keys."""
+    """Check that names can be used as paths in the run file and in dotted keys."""
     for kind in ("layers", "connections", "probes"):
         problems += [
             Problem(f"{kind}.{name}", "this name cannot be used", name, "letters, digits, _ and -")
@@ -24,13 +24,13 @@ def check_names(network: Network, problems: list[Problem]) -> None:
 
 
 def check_borders(network: Network, problems: list[Problem]) -> None:
-    """Only a layer that shows an image has one beyond its edge."""
+    """Check that only input layers have the border `image`."""
     problems += [
         Problem(
             f"layers.{name}.border",
-            "there is no image beyond the edge of this layer",
+            "this layer has no surrounding image",
             found=f"{layer.type}",
-            expected='"zero", "mirror" or a value; "image" for a layer of type input',
+            expected='"zero", "mirror" or a number; "image" for a layer of type input',
         )
         for name, layer in network.layers.items()
         if layer.border == "image" and layer.images is None
@@ -38,7 +38,7 @@ def check_borders(network: Network, problems: list[Problem]) -> None:
 
 
 def check_learning(network: Network, problems: list[Problem]) -> None:
-    """The layer a rule learns against exists and has the shape of the post layer."""
+    """Check that the error layer of each learning rule exists and has the shape of the post layer."""
     for name, connection in network.connections.items():
         rule = connection.owner.learn if connection.owner is not None else None
         if rule is None or connection.post not in network.layers:
@@ -52,7 +52,7 @@ def check_learning(network: Network, problems: list[Problem]) -> None:
             problems.append(
                 Problem(
                     f"connections.{name}.learn.error",
-                    "this layer is not shaped like the post layer",
+                    "this layer does not have the shape of the post layer",
                     found=f"{against} {list(network.layers[against].shape)}",
                     expected=f"{connection.post} {list(network.layers[connection.post].shape)}",
                 )
@@ -60,7 +60,7 @@ def check_learning(network: Network, problems: list[Problem]) -> None:
 
 
 def check_normalisers(network: Network, problems: list[Problem]) -> None:
-    """Connections that are normalised together exist, fit, and have one normaliser."""
+    """Check that connections normalised jointly exist, match in shape, and have a single normaliser."""
     weighted = {name: c.owner for name, c in network.connections.items() if c.owner is not None}
     seen: set[str] = set()
     for name, owner in weighted.items():
@@ -72,14 +72,14 @@ def check_normalisers(network: Network, problems: list[Problem]) -> None:
             elif taken or weighted[other].normalize is not None:
                 problems.append(
                     Problem(
-                        key, "this connection is normalised twice", other, "another one, without `normalize`"
+                        key, "this connection is normalised twice", other, "a connection without `normalize`"
                     )
                 )
             elif (kernels := _kernels(network, owner)) != (found := _kernels(network, weighted[other])):
                 problems.append(
                     Problem(
                         key,
-                        "these connections do not have as many patches in the same mode",
+                        "these connections differ in mode or number of patches",
                         found=f"{other}: {found}",
                         expected=f"{name}: {kernels}",
                     )
@@ -87,16 +87,16 @@ def check_normalisers(network: Network, problems: list[Problem]) -> None:
 
 
 def _kernels(network: Network, conv: WeightOwner) -> str:
-    """Return in words what two connections must have in common to be normalised together."""
+    """Describe the properties that connections must share to be normalised jointly."""
     try:
         weights = conv.weights(network.layers)
     except (GeometryError, KeyError):
-        return "wrong"  # reported where it is wrong
+        return "invalid"  # reported elsewhere
     return f"{weights.shape[:3]} for each {weights.per}"
 
 
 def check_observers(network: Network, problems: list[Problem]) -> None:
-    """Probes, outputs and time scales name what exists."""
+    """Check that everything named by probes, outputs and time scales exists."""
     for name, probe in network.probes.items():
         problems += [
             unknown(f"probes.{name}", "layer", layer, network.layers)
@@ -106,14 +106,14 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
         problems += [
             Problem(
                 f"probes.{name}",
-                f"layer {mask} cannot say which units of {layer} count",
+                f"layer {mask} cannot mask {layer}: their shapes differ",
                 found=str(list(network.layers[mask].shape)),
                 expected=f"{list(network.layers[layer].shape)}, or the same with one feature",
             )
             for layer, mask in probe.masks()
             if layer in network.layers
             and mask in network.layers
-            and network.layers[mask].shape not in _masking(network.layers[layer].shape)
+            and network.layers[mask].shape not in _mask_shapes(network.layers[layer].shape)
         ]
         problems += [
             unknown(f"probes.{name}", "connection", connection, network.connections)
@@ -150,28 +150,28 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
 
 
 def check_resets(network: Network, problems: list[Problem]) -> None:
-    """Layers that are reset have variables, and start from a layer that is shaped like them."""
+    """Check that layers to be reset have state, and are reset to layers of the same shape."""
     for name, layer in network.layers.items():
-        place, variables = f"layers.{name}", [variable.name for variable in layer.variables()]
+        key, variables = f"layers.{name}", [variable.name for variable in layer.variables()]
         if layer.reset.count and not variables:
             problems.append(
                 Problem(
-                    f"{place}.reset",
-                    "this layer has no variables that could start anew, its activity follows from its input",
+                    f"{key}.reset",
+                    "this layer has no state to reset: its activity is a function of its input",
                     found=layer.type,
-                    hint="reset the layers with a state, as lca",
+                    hint="reset layers with state variables, such as lca",
                 )
             )
         source = layer.reset_to
         if source is None:
             continue
         if source not in network.layers:
-            problems.append(unknown(f"{place}.reset_to", "layer", source, network.layers))
+            problems.append(unknown(f"{key}.reset_to", "layer", source, network.layers))
         elif network.layers[source].shape != layer.shape or "V" not in variables or not layer.reset.count:
             problems.append(
                 Problem(
-                    f"{place}.reset_to",
-                    "this layer cannot start anew from the other",
+                    f"{key}.reset_to",
+                    "this layer cannot be reset to the other",
                     found=f"{layer.type} {list(layer.shape)} from {list(network.layers[source].shape)}",
                     expected="`reset`, a layer with a potential V, and two layers of the same shape",
                 )
@@ -179,7 +179,7 @@ def check_resets(network: Network, problems: list[Problem]) -> None:
 
 
 def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:
-    """Return the problem of a name that names nothing, with the nearest one as a hint."""
+    """Return the problem for an unknown name, with the most similar choice as a hint."""
     known = list(choices)
     return Problem(
         key,
@@ -190,12 +190,12 @@ def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:
     )
 
 
-def _masking(shape: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
+def _mask_shapes(shape: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
     return shape, (*shape[:2], 1)
 
 
-def reporter(place: str, problems: list[Problem]) -> Callable[..., None]:
-    """Return the function by which a connection reports what is wrong at `place`."""
+def reporter(table: str, problems: list[Problem]) -> Callable[..., None]:
+    """Return the function by which a connection reports problems with the keys of its table."""
 
     def report(
         key: str,
@@ -207,7 +207,7 @@ def reporter(place: str, problems: list[Problem]) -> Callable[..., None]:
     ) -> None:
         problems.append(
             Problem(
-                f"{place}.{key}" if key else place,
+                f"{table}.{key}" if key else table,
                 message,
                 str(found),
                 expected or ", ".join(choices),

@@ -1,101 +1,104 @@
-"""Which layers have their features spread over ranks, `[parallel] features`, and whether a network allows it.
+"""Feature parallelism, `[parallel] features`: which layers are split over ranks, and when it is possible.
 
-A code layer's features are split where nothing but its reconstruction joins them: it drives other layers by
-sums over features, and each feature learns by itself. Everything else is done alike on all ranks of a group.
+The features of a code layer can be split if they interact only through its reconstruction: the layer drives
+others by sums over features, and each feature learns independently. All other computations are replicated on
+all ranks of a group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from petabatch.errors import Problem
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Probe
 
-Refuse = Callable[[str, str], None]
-"""Called with a key and why it stands in the way."""
-
 
 def split_layers(network: Network) -> frozenset[str]:
-    """Return the layers whose features are spread over ranks: those of type `lca`, if any are."""
+    """Return the layers whose features are split over ranks: with `features` above 1, those of type `lca`."""
     if network.parallel.features == 1:
         return frozenset()
     return frozenset(name for name, layer in network.layers.items() if layer.splittable)
 
 
 def check_features(network: Network, problems: list[Problem]) -> None:
-    """Find what keeps the features of a network from being split."""
-    ways = network.parallel.features
-    if ways == 1:
+    """Report everything that prevents the features of a network from being split."""
+    ranks = network.parallel.features
+    if ranks == 1:
         return
     split = split_layers(network)
-    refused = [*_run(network, split), *_layers(network, split)]
+    obstacles = [*_run(network, split), *_layers(network, split)]
     for name, connection in network.connections.items():
-        refused += [(f"connections.{name}{key}", why) for key, why in _connection(network, connection, split)]
+        obstacles += [
+            (f"connections.{name}{key}", reason) for key, reason in _connection(network, connection, split)
+        ]
     for name, probe in network.probes.items():
-        refused += [(f"probes.{name}", why) for why in _probe(network, probe, split)]
-    hint = f"parallel.features is {ways}; with 1 there is nothing to split"
-    problems += [Problem(key, why, hint=hint) for key, why in refused]
+        obstacles += [(f"probes.{name}", reason) for reason in _probe(network, probe, split)]
+    hint = f"parallel.features is {ranks}; set it to 1 to disable feature parallelism"
+    problems += [Problem(key, reason, hint=hint) for key, reason in obstacles]
 
 
 def _run(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
     if not split:
         yield "parallel.features", "there is no layer of type lca, whose features could be split"
     if network.run.until is not None:
-        yield "run.until", "the duality gap that ends displays needs all features"
+        yield "run.until", "the duality gap for early stopping needs all features"
     if network.run.device == "gpu":
-        yield "run.device", "features are split on CPUs only; spread slices over GPUs, or take device = cpu"
+        yield (
+            "run.device",
+            "features can be split on CPUs only; distribute slices over GPUs, or use device = cpu",
+        )
 
 
 def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
-    ways = network.parallel.features
+    ranks = network.parallel.features
     for name, layer in network.layers.items():
-        if name in split and layer.shape[2] % ways:
-            yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be split into {ways} equal parts"
+        if name in split and layer.shape[2] % ranks:
+            yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be divided by {ranks} ranks"
         if name in split and layer.controller is not None:
             yield f"layers.{name}.time_scale", "adaptive time scales need the energy of all features"
         if layer.reset_to is not None and ({name, layer.reset_to} & split):
-            yield f"layers.{name}.reset_to", "layers whose features are split do not start from one another"
+            yield f"layers.{name}.reset_to", "split layers cannot be reset to other layers, or others to them"
 
 
 def _connection(network: Network, connection: Connection, split: frozenset[str]) -> Iterator[tuple[str, str]]:
     ends = (connection.pre in split, connection.post in split)
     if ends == (True, True):
-        yield "", "it joins all features of one split layer to all of another"
+        yield "", "it connects all features of one split layer to all features of another"
     elif ends == (True, False) and connection.operation != "forward":
-        yield "", "only conv and clone, which sum over features, can lead out of a split layer"
+        yield "", "outgoing connections of a split layer must be conv or clone, which sum over features"
     elif ends == (False, True) and connection.operation != "transposed":
-        yield "", "only the transpose of a connection that leads out of it can lead into a split layer"
+        yield "", "incoming connections of a split layer must be the transpose of an outgoing one"
     if connection.borrows is not None:
         owner = network.connections.get(connection.borrows)
         if connection.learns_against in split:
-            yield ".error", "it multiplies with all features of a split layer"
+            yield ".error", "learning would multiply with all features of a split layer"
         if owner is not None and (owner.pre in split) != (ends[0] or ends[1]):
-            yield ".of", "its weights belong to features that are split otherwise"
+            yield ".of", "its weights and its layers are split differently"
     weighted = connection.owner
     if weighted is None:
         return
     if weighted.learn is not None and weighted.learn.against in split:
-        yield ".learn", f"it multiplies with all features of {weighted.learn.against}"
+        yield ".learn", f"the rule multiplies with all features of {weighted.learn.against}, which is split"
     if not ends[0]:
         return
     if weighted.learn is not None and not weighted.learn.featurewise:
-        yield ".learn", "of the learning rules, hebbian and adam treat each feature by itself"
+        yield ".learn", "only the learning rules hebbian and adam treat features independently"
     if weighted.decorrelate:
-        yield ".decorrelate", "decorrelation joins all features"
+        yield ".decorrelate", "decorrelation couples all features"
     if weighted.revive is not None:
-        yield ".revive", "features that start anew need the random numbers of all"
+        yield ".revive", "reinitialisation needs the random numbers of all features"
     rule = weighted.normalize
     if rule is not None and (not rule.featurewise or rule.together):
-        yield ".normalize", "only normalisers of one connection by pre feature treat each feature by itself"
+        yield ".normalize", "only normalisers of one connection by pre feature treat them independently"
 
 
 def _probe(network: Network, probe: Probe, split: frozenset[str]) -> Iterator[str]:
     through = (network.connections[name] for name in probe.connections() if name in network.connections)
     if any({connection.pre, connection.post} & split for connection in through):
-        yield "it measures through connections whose features are split"
+        yield "it measures through connections of a split layer"
     elif not split.isdisjoint(probe.layers()):
         if not probe.splittable:
-            yield "of the probes, energy, l0, l1 and l2 can be summed over features that are split"
+            yield "only the probes energy, l0, l1 and l2 can measure a split layer"
         elif probe.masks():
-            yield "probes of split features have no mask"
+            yield "probes of a split layer cannot have a mask"

@@ -1,9 +1,10 @@
-"""Displays that end, slice by slice, when a code is certified to be near its optimum: `[run] until`.
+"""Early stopping of displays, `[run.until]`: a slice stops when its code is certified to be near the optimum.
 
-A slice looks at its relative duality gap every so many steps. Once it is small enough the slice rests: its
-whole state stands until the display ends, and costs nothing. So all schedules, files and checkpoints count
-steps as if every display had its full length, and what is recorded or learned at a display's end is that of
-the finished code. Slices that wait for nothing that crosses slices take their next image at once.
+Each slice evaluates its relative duality gap at a fixed interval. Once the gap is small enough, the slice
+stops: its state is held constant, at no cost, until the end of the display period. All schedules, files and
+checkpoints count steps as if every display had its full length, and output and learning at the end of a
+display see the converged code. A slice proceeds to its next image at once unless it must wait for an event
+that involves other slices.
 """
 
 from __future__ import annotations
@@ -16,63 +17,63 @@ from petabatch.spec.network import Network, Until
 from petabatch.variable import Variable
 
 QUANTITY = "relative_gap"
-"""What a probe must measure to end displays."""
+"""Quantity of the probe that decides when to stop."""
 NAME = "until"
-"""What the results are recorded as, among the probes."""
+"""Name of the results, among the probes."""
 
 
 def variables(network: Network) -> dict[str, Variable]:
-    """Declare what a slice remembers of its image, by key; nothing without `until`."""
+    """Declare the state of early stopping per slice, by key; empty without `until`."""
     if network.run.until is None:
         return {}
     return {
-        f"{NAME}/steps": Variable("steps", (), (), "steps made for the image shown", dtype="int64"),
+        f"{NAME}/steps": Variable("steps", (), (), "steps made for the present image", dtype="int64"),
         f"{NAME}/gap": Variable(
-            "gap", (), (), f"{QUANTITY} when last looked at; inf before", dtype="float64", initial=np.inf
+            "gap", (), (), f"last {QUANTITY}; inf before the first", dtype="float64", initial=np.inf
         ),
     }
 
 
 def certificate(network: Network) -> str | None:
-    """Return the name of the probe that ends displays; None where it is not one clear probe."""
+    """Return the name of the probe that decides when to stop, None if there is none or it is ambiguous."""
     until = network.run.until
-    able = certificates(network)
-    if until is None or (until.probe is None and len(able) != 1):
+    candidates = certificates(network)
+    if until is None or (until.probe is None and len(candidates) != 1):
         return None
-    name = able[0] if until.probe is None else until.probe
-    return name if name in able else None
+    name = candidates[0] if until.probe is None else until.probe
+    return name if name in candidates else None
 
 
 def certificates(network: Network) -> list[str]:
-    """Return the names of the probes that could end displays."""
+    """Return the names of the probes that measure the gap."""
     return [name for name, probe in network.probes.items() if QUANTITY in probe.quantities()]
 
 
 def check_until(network: Network, problems: list[Problem]) -> None:
-    """There is one certificate, and nothing changes in a display under a slice that rests."""
+    """Check that there is one probe of the gap, and that images and weights are constant during a display."""
     run = network.run
     if run.until is None:
         return
-    able = certificates(network)
-    if run.until.probe is not None and run.until.probe not in able:
-        problems.append(unknown("run.until.probe", "probe of optimality", run.until.probe, able))
+    candidates = certificates(network)
+    if run.until.probe is not None and run.until.probe not in candidates:
+        problems.append(unknown("run.until.probe", "probe of optimality", run.until.probe, candidates))
     elif certificate(network) is None:
         problems.append(
             Problem(
                 "run.until.probe",
-                "which probe says that a code is near its optimum?" if able else "no probe measures a gap",
-                found=", ".join(able) or "nothing",
-                expected="one of them" if able else "a probe of type optimality",
+                "several probes measure a duality gap" if candidates else "no probe measures a duality gap",
+                found=", ".join(candidates) or "nothing",
+                expected="the name of one of them" if candidates else "a probe of type optimality",
             )
         )
     if NAME in network.probes:
-        problems.append(Problem(f"probes.{NAME}", "`run.until` records its results under this name"))
+        problems.append(Problem(f"probes.{NAME}", "this name is reserved for the results of `run.until`"))
     for name, layer in network.layers.items():
         if layer.images is not None and (layer.every.steps(run.display) % run.display or layer.offset):
             problems.append(
                 Problem(
                     f"layers.{name}.every",
-                    "the image would change in a display that ends with the code of one image",
+                    "with `run.until`, the image must not change during a display",
                     found=f"{layer.every}, offset {layer.offset}",
                     expected='"display", whole displays or "never", without offset',
                 )
@@ -83,14 +84,14 @@ def check_until(network: Network, problems: list[Problem]) -> None:
             problems.append(
                 Problem(
                     f"connections.{name}.learn.every",
-                    "weights would change in a display, under slices that rest",
+                    "with `run.until`, weights must not change during a display",
                     found=f"{rule.every}, offset {rule.offset}",
-                    expected='"display" or whole displays: updates at the end, from the finished codes',
+                    expected='"display" or whole displays: updates at the end, from the converged codes',
                 )
             )
 
 
 def next_look(until: Until, display: int, step: int) -> int:
-    """Return the next step at whose end slices look: every so many of a display, and its last."""
+    """Return the next step that evaluates the gap: at intervals of `every`, and the last of a display."""
     made = step % display
     return step - made + min(made - made % until.every + until.every, display)

@@ -1,8 +1,8 @@
-"""PetaVision's networks from PetaVision's numbers: what its parameters mean here, rule by rule.
+"""Translation of PetaVision's parameters to petabatch networks.
 
-`network` takes the parameters of a run of the original under its own names (see `DEFAULTS`) and returns the
-same network in petabatch's terms; `simulate` runs it and returns its arrays under the original's names.
-What differs between the two programs is in `docs/coming-from-petavision.md`.
+`network` takes the parameters of a PetaVision run by their own names (see `DEFAULTS`) and returns the
+equivalent petabatch network; `simulate` runs it and returns its arrays under PetaVision's names. Differences
+between the two programs are listed in `docs/coming-from-petavision.md`.
 """
 
 from petabatch.openpv.networks import network

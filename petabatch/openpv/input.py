@@ -1,4 +1,4 @@
-"""What the original's input layer shows: its choice of images and its normalisation, to the last bits."""
+"""PetaVision's input layer: its choice of images and its normalisation, bit for bit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from petabatch.spec.parts import Source
 
 
 class Frames(Source):
-    """Frames handed over in Python: slice b shows frame `index[item, b]`; the last item stays."""
+    """Frames given in Python: slice b shows frame `index[item, b]`; the last item stays."""
 
     type: Literal["openpv_frames"] = "openpv_frames"
     data: Data
@@ -24,11 +24,11 @@ class Frames(Source):
     """`[items, batch]`."""
 
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
-        """Return the reader; raises InputError unless the arrays fill the layer and the batch."""
+        """Return the reader; raises InputError if the arrays do not fit the layer and the batch."""
         data, index = self.data.array, self.index.array
         if data.shape[1:] != shape or index.ndim != 2 or index.shape[1] != batch:
             raise InputError(
-                f"the input does not fill the layer\n"
+                f"the input does not fit the layer\n"
                 f"    found:    frames {list(data.shape[1:])} for {index.shape[-1]} slices\n"
                 f"    expected: frames {list(shape)} for {batch} slices"
             )
@@ -36,7 +36,7 @@ class Frames(Source):
 
 
 def frames(p: Mapping[str, Any], images: np.ndarray, periods: int) -> Frames:
-    """Return what the input layer shows of raw images `[n, height, width, c]` in `periods` displays.
+    """Return the frames shown of raw images `[n, height, width, c]` in `periods` displays.
 
     `p` has the parameters of `petabatch.openpv.DEFAULTS`.
     """
@@ -47,9 +47,9 @@ def frames(p: Mapping[str, Any], images: np.ndarray, periods: int) -> Frames:
 
 
 def chosen(p: Mapping[str, Any], count: int, periods: int) -> np.ndarray:
-    """Return the number of the image shown in each period by each element, `[periods, nbatch]`.
+    """Return the index of the image shown in each period by each batch element, `[periods, nbatch]`.
 
-    (`components/BatchIndexer.cpp:33-84`)
+    Source: PetaVision's `components/BatchIndexer.cpp:33-84`.
     """
     batch = int(p["nbatch"])
     element = np.arange(batch)
@@ -70,18 +70,18 @@ def chosen(p: Mapping[str, Any], count: int, periods: int) -> np.ndarray:
 
 
 def prepared(p: Mapping[str, Any], image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Return one image as the layer shows it: placed, normalised, float32.
+    """Return one image as shown by the layer: shifted, normalised, float32.
 
-    (`InputActivityBuffer.cpp:722-870`) Its pixels are those that lie on the layer; the others become
-    `padValue`. Sums run in float32 one pixel after the other, as the original's do; the mean of the squares
-    less the square of the mean is up to 2e-5 off the exact variance.
+    Units of the layer outside the image are set to `padValue`. As in PetaVision
+    (`InputActivityBuffer.cpp:722-870`), sums are accumulated sequentially in float32, and the variance, as
+    mean square minus squared mean, is off by up to 2e-5.
     """
     (top, left), (height, width) = _corner(p, image.shape, shape), image.shape[:2]
     rows, columns = top + np.arange(shape[0]), left + np.arange(shape[1])
     rows, columns = ((at >= 0) & (at < n) for at, n in ((rows, height), (columns, width)))
     if not convertible(image.shape[2], shape[2]) or not (rows.any() and columns.any()):
         raise InputError(
-            f"the image cannot be shown by the layer\n    found:    {list(image.shape)}\n"
+            f"the image does not fit the layer\n    found:    {list(image.shape)}\n"
             f"    expected: pixels of {list(shape)} from row {top}, column {left}, 1 or 3 channels"
         )
     cut = image[max(top, 0) : top + shape[0], max(left, 0) : left + shape[1]]
@@ -97,7 +97,7 @@ def prepared(p: Mapping[str, Any], image: np.ndarray, shape: tuple[int, int, int
 
 
 def _corner(p: Mapping[str, Any], image: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return the row and column of the image that the layer's first row and column show."""
+    """Return the row and column of the image at the first row and column of the layer."""
     height, width = image[:2]
     tops = {"t": 0, "c": height // 2 - shape[0] // 2, "b": height - shape[0]}
     lefts = {"l": 0, "c": width // 2 - shape[1] // 2, "r": width - shape[1]}
@@ -109,7 +109,7 @@ def _corner(p: Mapping[str, Any], image: tuple[int, ...], shape: tuple[int, ...]
 def _standard(v: np.ndarray) -> np.ndarray:
     count = np.float32(v.size)
     flat = v.ravel()
-    # cumsum adds in order; sum adds in pairs.
+    # cumsum adds sequentially; sum adds pairwise.
     mean = np.cumsum(flat, dtype=np.float32)[-1] / count
     variance = np.cumsum(flat * flat, dtype=np.float32)[-1] / count - mean * mean
     return (v - mean) / np.sqrt(variance) if variance > 0 else np.zeros_like(v)
@@ -121,9 +121,9 @@ def _ranged(v: np.ndarray) -> np.ndarray:
 
 
 def source(p: Mapping[str, Any], shown: Any, images: Any, display: int, steps: int) -> Frames:
-    """Return what the input layer shows: of `images` `[n, height, width, c]`, or as `shown` has it.
+    """Return the frames of the input layer: from raw `images` `[n, height, width, c]`, or from `shown`.
 
-    Raises ParamsError unless one of the two is given.
+    Raises ParamsError unless exactly one of the two is given.
     """
     if (shown is None) == (images is None):
         raise ParamsError([Problem("", "give either `input` or `images`")], "openpv")

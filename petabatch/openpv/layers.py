@@ -1,4 +1,4 @@
-"""The layer V1: its kind, its transfer function, its time scale."""
+"""Parameters of PetaVision's layer V1: its type, transfer function and time scale."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _CONTROL = {"minimum": "baseMin", "maximum": "baseMax", "factor": "tauFactor", "
 
 
 def code(p: Mapping[str, Any], shape: tuple[int, int, int]) -> Layer:
-    """Return V1: every kind of it has the same parameters but for its momentum.
+    """Return the layer V1.
 
-    Without a time scale the original decays by exp(-dt^2 / tau), with one by exp(-scale dt / tau)
-    (`HyPerLCAInternalStateBuffer.cpp:110, 168-176`).
+    Without an adaptive time scale, PetaVision's decay factor is exp(-dt^2 / tau), with one exp(-scale dt /
+    tau) (`HyPerLCAInternalStateBuffer.cpp:110, 168-176`).
     """
     kinds: dict[str, tuple[type[LCA], dict[str, Any]]] = {
         "HyPerLCALayer": (LCA, {"self_interact": p["selfInteract"]}),
@@ -41,7 +41,7 @@ def code(p: Mapping[str, Any], shape: tuple[int, int, int]) -> Layer:
     tau = p["tau"] if p["adaptive"] else float(np.float32(p["tau"] / p["dt"]))
     low, width = threshold(p)
     with warnings.catch_warnings():
-        # Whoever asks for the original's momentum gets it; the docs say what it does.
+        # PetaVision's momentum is requested explicitly here, so the warning of momentum_lca adds nothing.
         warnings.simplefilter("ignore")
         layer: LCA = kind(
             shape=shape,
@@ -76,13 +76,13 @@ def _time_scale(p: Mapping[str, Any]) -> TimeScale:
 
 
 def threshold(p: Mapping[str, Any]) -> tuple[float, float]:
-    """Return threshold and width: a negative width lowers the threshold (`ANNActivityBuffer.cpp:229-239`)."""
+    """Return threshold and width; a negative width lowers the threshold (`ANNActivityBuffer.cpp:229-239`)."""
     width = float(p["VWidth"])
     return p["VThresh"] + min(width, 0.0), abs(width)
 
 
 def _corners(p: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the polyline, if one is given; it wins over the thresholds."""
+    """Return the polyline, if one is given; it takes precedence over the thresholds."""
     if p["verticesV"] is None:
         return {}
     corners = tuple(zip(p["verticesV"], p["verticesA"], strict=True))
@@ -90,5 +90,5 @@ def _corners(p: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def border(mirror: bool) -> Literal["mirror", "zero"]:
-    """Return the border; the original ignores `valueBC` where it does not mirror."""
+    """Return the border; PetaVision ignores `valueBC` without mirror boundary conditions."""
     return "mirror" if mirror else "zero"

@@ -1,4 +1,4 @@
-"""How the weights change and what keeps them in bounds."""
+"""Parameters of PetaVision's learning rules and weight normalisers."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def learning(p: Mapping[str, Any]) -> Hebbian:
         viscous = math.exp(-1 / tau) if tau else 0.0
         momentum = one_of("method", p["method"], {"viscosity": viscous, "simple": tau, "alex": tau})
         if p["useMomentumTau"]:
-            rate /= 1 - momentum  # the old parameter drops the factor 1 - f
+            rate /= 1 - momentum  # the older parameter omits the factor 1 - f
             decay *= 1 - momentum if p["method"] == "alex" else 1
     interval = int(p["dWMaxDecayInterval"])
-    # The counter starts at 0: after the first update, and then after every interval + 1 updates.
+    # PetaVision's counter starts at 0: the first decay follows the first update, others every interval + 1.
     slower = (
         RateDecay(every=interval + 1, fraction=p["dWMaxDecayFactor"], phase=interval) if interval else None
     )
@@ -38,14 +38,16 @@ def learning(p: Mapping[str, Any]) -> Hebbian:
         delayed=not p["immediate"],
         rate_decay=slower,
         every=Every(1, "displays"),
-        # The trigger, an input that changes at steps k D + 1, is asked trigOffset later.
+        # The trigger layer, an input that changes at steps k D + 1, is queried trigOffset later.
         offset=1 - round(p["trigOffset"] / p["dt"]),
     )
 
 
 def normalize(p: Mapping[str, Any], post_over_pre: float) -> Normalize | None:
-    """Return the normaliser `normMethod` names; with `normalizeFromPostPerspective`, `strength` is multiplied
-    by the number of post units over that of pre units."""
+    """Return the normaliser named by `normMethod`.
+
+    With `normalizeFromPostPerspective`, `strength` is multiplied by the ratio of post to pre units.
+    """
     known: dict[str, Any] = {
         "": None,
         "none": None,

@@ -1,4 +1,4 @@
-"""The networks of the original that are known here, by their parameters."""
+"""PetaVision networks by their parameters."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def network(
     images: np.ndarray | None = None,
     kernel: Literal["auto", "array"] = "auto",
 ) -> Network:
-    """Return the network that the original runs with these parameters, named as in `DEFAULTS`.
+    """Return the network that PetaVision runs with these parameters, named as in `DEFAULTS`.
 
-    Three networks are known, by their parameters: with `nxp`, `Input -> Out` (feed-forward); with `V1` and
-    `V2` as tables of nf, VThresh, AShift, tau, stride, patch, the two-layer deconvolution; else
+    Three networks are supported, selected by their parameters: with `nxp`, `Input -> Out` (feed-forward);
+    with `V1` and `V2` as tables of nf, VThresh, AShift, tau, stride, patch, the two-layer deconvolution; else
     `Input -> InputError -> V1 -> InputRecon`, the LCA of the tutorials.
 
     `weights` is `[nf, py, px, c]`; with `shared` false `[patches, py, px, c]` over the grid of V1 or its
     extension; feed-forward `[ky, kx, nf_in, py, px, nf]`; with two layers a table of both,
     `{"V1": ..., "V2": ...}`. They are normalised by `normMethod` before the first step.
 
-    `input` `[periods, nbatch, ny, nx, c]` is what the input layer shows (the last period stays), or
-    `images` `[n, height, width, c]` are raw pixels, from which it follows by the original's rules
-    (`petabatch.openpv_input`).
+    Give either `input` `[periods, nbatch, ny, nx, c]`, the activity of the input layer (the last period
+    stays), or `images` `[n, height, width, c]`, raw pixels, from which it is computed by PetaVision's rules
+    (`petabatch.openpv.input`).
 
-    Raises ParamsError for a parameter that is not known or not supported.
+    Raises ParamsError for unknown or unsupported parameters.
     """
     if "nxp" in params:
         return _forward(filled(params, FORWARD), weights, input, images, kernel)
@@ -50,7 +50,7 @@ def network(
 
 
 def _display(p: Mapping[str, Any]) -> int:
-    """Return how many steps an image is shown; with a period of 0 the first one stays for the whole run."""
+    """Return the display period in steps; with a period of 0, the first image stays for the whole run."""
     return round(p["D"] / p["dt"]) if p["D"] > 0 else int(p["nsteps"]) + 1
 
 
@@ -68,7 +68,7 @@ def _single(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: An
         learn=learning(p) if p["plastic"] else None,
     )
     return Network(
-        title="as the original's LCA",
+        title="PetaVision's LCA",
         run=Run(batch=p["nbatch"], display=display, steps=steps, dt=p["dt"], kernel=kernel),
         layers={
             "Input": Input(shape=image, source=source(p, shown, images, display, steps)),
@@ -102,7 +102,7 @@ def _deep(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: Any)
 
     frames = source(p, shown, images, display, steps)
     return Network(
-        title="as the original's two-layer LCA",
+        title="PetaVision's two-layer LCA",
         run=Run(batch=p["nbatch"], display=display, steps=steps, dt=p["dt"], kernel=kernel),
         layers={
             "Input": Input(shape=image, source=frames),
@@ -134,7 +134,7 @@ def _forward(p: dict[str, Any], weights: Any, shown: Any, images: Any, kernel: A
         shown = np.asarray(shown)[None]
     frames = source(p, shown, images, 1, 1)
     return Network(
-        title="as the original's feed-forward connection",
+        title="PetaVision's feed-forward connection",
         run=Run(batch=p["nbatch"], steps=1, kernel=kernel),
         layers={
             "Input": Input(shape=image, source=frames, border="mirror"),

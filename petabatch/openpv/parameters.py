@@ -1,12 +1,11 @@
-"""The parameters of the original that are known here, by the names the golden cases use."""
+"""PetaVision's parameters supported here, by the names of the golden cases, with their defaults."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from petabatch.errors import ParamsError, Problem
+from petabatch.errors import ParamsError, Problem, did_you_mean
 
 INFINITY = "infinity"
 DEFAULTS: dict[str, Any] = {
@@ -18,7 +17,7 @@ DEFAULTS: dict[str, Any] = {
     "v1type": "HyPerLCALayer", "tau": 100.0, "selfInteract": True, "LCAMomentumRate": 0.0,
     "VThresh": 0.55, "AMin": 0.0, "AMax": INFINITY, "AShift": 0.55, "VWidth": 0.0,
     "initV": "ConstantV", "valueV": None,
-    # when V1 updates
+    # update schedule of V1
     "triggerLayerName": None, "triggerOffset": 0.0, "triggerBehavior": "updateOnlyOnTrigger",
     "triggerResetLayerName": None,
     "verticesV": None, "verticesA": None, "slopeNegInf": 1.0, "slopePosInf": 1.0,
@@ -40,15 +39,15 @@ DEFAULTS: dict[str, Any] = {
     "plastic": False, "conntype": "MomentumConn", "method": "viscosity", "tauConn": 100.0, "decay": 0.0,
     "useMomentumTau": False, "dWMax": 1.0, "normalizeDw": True, "immediate": True, "trigOffset": 0.0,
     "dWMaxDecayInterval": 0, "dWMaxDecayFactor": 0.0,
-    # without effect on any number: intervals of output, and which delivery code runs
+    # without effect on results: output intervals, and the choice of the delivery code
     "ckpt": 1, "writeStep": 1.0, "wstep": 1.0, "trans_sparse": True,
 }  # fmt: skip
-"""Every parameter of the one-layer network, by the name the golden cases use, and what it is if not given."""
+"""Parameters of the one-layer network, by the names of the golden cases, and their defaults."""
 CONTROL = {
     "baseMin": 1.0, "baseMax": 1.0, "tauFactor": 1.0, "growthFactor": 1.0,
     "kneeThresh": 1.0, "kneeSlope": 1.0, "logThresh": 1024.0, "logSlope": 1.0,
 }  # fmt: skip
-"""The table `knee`, for every time-scale probe; each takes its own parameters and passes over the others."""
+"""Parameters of the table `knee`, for all time-scale probes; each uses its own and ignores the others."""
 CODE = {
     "nf": 16, "stride": 2, "patch": 8,
     **{key: DEFAULTS[key] for key in (
@@ -56,7 +55,7 @@ CODE = {
         "initV", "valueV", "verticesV", "verticesA", "slopeNegInf", "slopePosInf",
     )},
 }  # fmt: skip
-"""The tables `V1` and `V2` of the two-layer network."""
+"""Parameters of the tables `V1` and `V2` of the two-layer network."""
 _INPUT = {key: DEFAULTS[key] for key in (
     "nx", "ny", "nfin", "nbatch", "dt", "inputPath", "batchMethod", "start_frame_index", "skip_frame_index",
     "resetToStartOnLoop", "offsetX", "offsetY", "offsetAnchor", "padValue", "normLum", "normStd", "inverse",
@@ -67,27 +66,27 @@ _NORMALIZE = {key: DEFAULTS[key] for key in (
     "normalizeOnWeightUpdate",
 )}  # fmt: skip
 DEEP = {**_INPUT, **_NORMALIZE, "D": 100, "nsteps": 200, "V1": {}, "V2": {}}
-"""The two-layer network."""
+"""Parameters of the two-layer network."""
 FORWARD = {**_INPUT, "stride": 1, "nxp": 5, "nf": 6}
-"""The feed-forward connection."""
+"""Parameters of the feed-forward network."""
 
 
 def filled(params: Mapping[str, Any], defaults: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return the parameters with defaults for the others; raises ParamsError for names that are not known."""
+    """Return the parameters, with defaults filled in; raises ParamsError for unknown names."""
     problems = []
     for key in params:
         if key not in defaults:
-            near = difflib.get_close_matches(key, defaults, n=1)
-            hint = f"did you mean {near[0]}?" if near else ""
-            problems.append(Problem(prefix + key, "this parameter is not known here", hint=hint))
+            problems.append(
+                Problem(prefix + key, "this parameter is not supported", hint=did_you_mean(key, defaults))
+            )
     if problems:
         raise ParamsError(problems, "openpv")
     return {**defaults, **params}
 
 
 def one_of(key: str, value: str, known: Mapping[str, Any]) -> Any:
-    """Return what `value` stands for; raises ParamsError, naming the choices, where it is none of them."""
+    """Return `known[value]`; raises ParamsError, listing the choices, if there is none."""
     if value not in known:
-        problem = Problem(key, "this is not supported", found=repr(value), expected=", ".join(known))
+        problem = Problem(key, "this value is not supported", found=repr(value), expected=", ".join(known))
         raise ParamsError([problem], "openpv")
     return known[value]

@@ -1,4 +1,4 @@
-"""The probes: energy, sparsity cost and norms."""
+"""Parameters of PetaVision's probes: energy, sparsity cost and norms."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from petabatch.spec.parts import Probe
 
 
 def probes(p: Mapping[str, Any]) -> dict[str, Probe]:
-    """Return those of the network `InputError`, `V1`."""
-    price = _price(p)
+    """Return the probes of the one-layer network."""
+    penalty = _penalty(p)
     return {
-        "energy": Energy(error="InputError", code="V1", **price),
-        "sparsity_cost": Energy(error="InputError", code="V1", **{**price, "coefficient": 1.0}),
+        "energy": Energy(error="InputError", code="V1", **penalty),
+        "sparsity_cost": Energy(error="InputError", code="V1", **{**penalty, "coefficient": 1.0}),
         "err_sumsq": L2(layer="InputError"),
         "l1": L1(layer="V1"),
         "l0": L0(layer="V1"),
     }
 
 
-def _price(p: Mapping[str, Any]) -> dict[str, Any]:
-    """Return cost and coefficient of a sparsity probe (`VThreshEnergyProbeComponent.cpp:40` and others)."""
+def _penalty(p: Mapping[str, Any]) -> dict[str, Any]:
+    """Return cost and coefficient of the sparsity probe (`VThreshEnergyProbeComponent.cpp:40` and others)."""
     low, width = threshold(p)
     corner = low + width
     known: dict[str, dict[str, Any]] = {

@@ -1,4 +1,4 @@
-"""Runs of the networks in memory, with results under the original's names."""
+"""In-memory simulation of PetaVision networks, with results under PetaVision's names."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _PROBED = {
 
 
 def simulate(net: Network, at: Sequence[int], threads: int | None = None) -> dict[str, np.ndarray]:
-    """Run a network of `network` in memory; return its arrays under the original's names.
+    """Run a network from `network` in memory; return its arrays under PetaVision's names.
 
     At each step in `at` (0 is the initial state): `V1_V`, `V1_A`, `InputError` and so on
     `[len(at), nbatch, y, x, f]`; weights `W` (`W1`, `W2`) and, with momentum, `prev_dW`
-    `[len(at), nf, py, px, c]` or `[len(at), ky, kx, nf, py, px, c]`. Of every step from 1: `energy`,
-    `err_sumsq`, `sparsity_cost`, `l1`, `l0`, and with adaptive time scale `timescale`, its ceiling
-    `timescale_max` and the energy it has seen, `timescale_true`, `[steps, nbatch]`.
+    `[len(at), nf, py, px, c]` or `[len(at), ky, kx, nf, py, px, c]`. At every step from 1, `[steps, nbatch]`:
+    `energy`, `err_sumsq`, `sparsity_cost`, `l1`, `l0`, and with adaptive time scale `timescale`, its ceiling
+    `timescale_max` and the energy it follows, `timescale_true`.
 
-    Runs on to the last step of `at` where `nsteps` ends before it.
+    The run ends after `nsteps` or at the last step in `at`, whichever is later.
     """
     run = net.run.model_copy(update={"steps": max(net.run.length, *at, 0)})
     net = net.model_copy(update={"run": run})

@@ -1,4 +1,4 @@
-"""When a layer of the original updates or is reset by another layer's updates."""
+"""PetaVision's triggers: updates and resets of a layer at another layer's updates."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from petabatch.spec.parts import DISPLAY, STEP
 
 
 def trigger(p: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of a layer that its trigger's parameters stand for.
+    """Return the keys of a layer that correspond to its trigger parameters.
 
-    The trigger layer is asked for step t + triggerOffset (`LayerUpdateController.cpp:318-393`): `Input`
-    updates in the first step of each display, all others in every step.
+    The trigger layer is queried for step t + triggerOffset (`LayerUpdateController.cpp:318-393`): `Input`
+    updates in the first step of each display, all other layers in every step.
     """
     name = p["triggerLayerName"]
     if name is None:

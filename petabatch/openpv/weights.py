@@ -1,4 +1,4 @@
-"""Weights handed over in Python."""
+"""Weights in PetaVision's layout."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from petabatch.spec.weights import Initial
 
 
 class Given(Initial):
-    """Weights handed over in Python, in the layout of PetaVision's files."""
+    """Weights given in Python, in the layout of PetaVision's files."""
 
     type: Literal["openpv_weights"] = "openpv_weights"
     data: Data
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Return them; patches of the extended grid are cut to the units this connection has."""
+        """Return the weights; patches of the extended grid are cropped to the units of this connection."""
         given = self.data.array.astype(float)
         if given.size == math.prod(shape):
             return given.reshape(shape)
         features, patch = shape[2], shape[3:]
         side = given.size // (features * math.prod(patch))
-        # The grid is extended by the same margin on all sides: (ky + 2 m)(kx + 2 m) = side.
+        # The grid is extended by the same margin m on all sides: (ky + 2 m)(kx + 2 m) = side.
         for margin in range(1, max(shape[:2])):
             if (shape[0] + 2 * margin) * (shape[1] + 2 * margin) == side:
                 grid = given.reshape(shape[0] + 2 * margin, shape[1] + 2 * margin, features, *patch)
                 return grid[margin:-margin, margin:-margin]
-        raise ValueError(f"weights {list(given.shape)} do not fill a connection of {list(shape)}")
+        raise ValueError(f"weights {list(given.shape)} do not fit a connection of {list(shape)}")

@@ -1,4 +1,4 @@
-"""Probe types. Importing this package makes them known to params files."""
+"""Probe types. Importing this package registers them for params files."""
 
 from petabatch.probes.cost import Cost
 from petabatch.probes.energy import Energy

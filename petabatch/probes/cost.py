@@ -1,4 +1,4 @@
-"""What a layer's activity costs: the terms that energies and norms are made of."""
+"""Cost functions of the activity of a layer, the terms of energies and norms."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ Norm = Literal["squares", "l1", "l0", "firm"]
 
 
 class Cost(Model):
-    """coefficient * sum over units of a cost of their activity a:
+    """Cost of the activity of a layer: coefficient * sum over its units of a cost of their activity a:
 
     - `squares`: a^2;  `l1`: |a|;  `l0`: 1 where |a| > `above`;
-    - `firm`: |a| (1 - |a| / 2T) below T = `corner`, T / 2 from there on, the cost that the firm threshold
-      minimises with T = threshold + width (`CostFunctions.hpp:32-49` of the original).
+    - `firm`: |a| (1 - |a| / 2T) below T = `corner`, T / 2 above. With T = threshold + width, this is the cost
+      that the firm threshold minimises (PetaVision's `CostFunctions.hpp:32-49`).
     """
 
     layer: str
-    """Layer that is measured."""
+    """Name of the layer to measure."""
     norm: Norm = "squares"
-    """The cost of one unit."""
+    """Cost function of one unit."""
     coefficient: Finite = 1.0
     """Factor on the sum."""
     above: NonNegative = 0.0
-    """For `l0`: a unit is active when its absolute activity is larger than this."""
+    """Activity threshold, for `l0`: a unit is active if its absolute activity exceeds this."""
     corner: Positive | None = None
-    """For `firm`: T."""
+    """The corner T, for `firm`."""
     mask: str | None = None
-    """Layer that says which units count: those where it is not zero. With one feature it holds for all."""
+    """Layer that masks the units: only those where it is not zero are measured. A mask with one feature
+    applies to all features."""
 
     @model_validator(mode="after")
     def _corner(self) -> Cost:
@@ -51,7 +52,7 @@ class Cost(Model):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The layers this reads."""
+        """The names of the layers it reads."""
         return (self.layer, *([self.mask] if self.mask is not None else []))
 
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Array:
@@ -61,7 +62,7 @@ class Cost(Model):
 
 
 def cost(activity: Array, norm: Norm, above: float, corner: float | None, xp: Any) -> Array:
-    """Return the cost of each unit, shaped like `activity`; computed in float64 where it is not exact."""
+    """Return the cost of each unit, with the shape of `activity`; squares are computed in float64."""
     if norm == "squares":
         return xp.square(activity, dtype=float)
     size = xp.abs(activity)
@@ -83,20 +84,20 @@ def price(norm: Norm, above: float, coefficient: float) -> SumWeights:
 
 
 def check_corner(norm: Norm, corner: float | None) -> None:
-    """Raise a validation error unless a corner is given exactly where it is used."""
+    """Raise a validation error unless a corner is given if and only if the cost is `firm`."""
     if (corner is not None) != (norm == "firm"):
         raise PydanticCustomError(
             "corner",
-            "`corner` belongs to the cost `firm`",
+            "`corner` must be given with the cost `firm`, and only with it",
             {"got": f"cost {norm}, corner {corner}", "expected": "both or neither"},
         )
 
 
 def masked(each: Array, mask: str | None, read: Callable[[str, str], Array]) -> Array:
-    """Return the costs with 0 where the layer `mask` is zero."""
+    """Return the costs, set to 0 where the layer `mask` is zero."""
     return each if mask is None else each * (read(mask, "A") != 0)
 
 
 def sums(values: Array) -> Array:
-    """Return the sum over each lane in float64."""
+    """Return the sum over each lane, float64 `[lanes]`."""
     return values.reshape(len(values), -1).sum(axis=1, dtype=float)

@@ -1,4 +1,4 @@
-"""The energy that sparse coding lowers, and its two parts."""
+"""The energy function of sparse coding and its two terms."""
 
 from __future__ import annotations
 
@@ -16,23 +16,27 @@ from petabatch.variable import Array
 
 
 class Energy(Probe):
-    """0.5 |residual|^2 + coefficient * cost(A) (`ColumnEnergyProbe.cpp:60-71` of the original).
+    """Energy 0.5 |residual|^2 + coefficient * cost(A).
 
-    The cost and coefficient that a threshold t minimises (Rozell et al. 2008): soft `l1` and t; hard `l0` and
-    t^2 / 2; firm `firm` and t, with `corner` = t + width.
+    An LCA with threshold t minimises (Rozell et al. 2008), with the soft transfer function, the cost `l1`
+    with coefficient t; with the hard one, `l0` with t^2 / 2; with the firm one, `firm` with t and `corner` =
+    t + width. Source: PetaVision's `ColumnEnergyProbe.cpp:60-71`.
     """
 
     type: Literal["energy"] = "energy"
     error: str
-    """Layer that holds the residual."""
+    """Name of the layer that holds the residual."""
     code: str
-    """Layer whose activity is penalised."""
+    """Name of the layer whose activity A is penalised."""
     coefficient: Finite
-    """Lambda: the threshold of a soft-threshold LCA."""
+    """Sparsity penalty lambda: for the soft transfer function, the threshold of the LCA."""
     cost: Literal["l1", "l0", "firm"] = "l1"
-    """Cost of one unit: |a|, 1 where |a| > `above`, or |a| (1 - |a| / 2T) up to T = `corner`."""
+    """Cost of one unit with activity a. `l1`: |a|. `l0`: 1 where |a| > `above`. `firm`: |a| (1 - |a| / 2T)
+    below T = `corner`, T / 2 above."""
     above: NonNegative = 0.0
+    """Activity threshold, for `l0`."""
     corner: Positive | None = None
+    """The corner T, for `firm`."""
 
     @model_validator(mode="after")
     def _corner(self) -> Energy:
@@ -52,11 +56,11 @@ class Energy(Probe):
         return {"total": residual + sparsity, "residual": residual, "sparsity": sparsity}
 
     def layers(self) -> Sequence[str]:
-        """Name the two layers."""
+        """Return the names of the two layers."""
         return (self.error, self.code)
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the energy and its parts."""
+        """Return the names of the energy and its terms."""
         return {
             "total": "residual + sparsity",
             "residual": "half the sum of squares of the error layer",

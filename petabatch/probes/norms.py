@@ -1,4 +1,4 @@
-"""Norms of one layer's activity."""
+"""Norms of the activity of a layer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from petabatch.variable import Array
 
 class _LayerProbe(Probe):
     layer: str
-    """Layer that is measured."""
+    """Name of the layer to measure."""
     mask: str | None = None
-    """Layer that says which units count: those where it is not zero. With one feature it holds for all."""
+    """Layer that masks the units: only those where it is not zero are measured. A mask with one feature
+    applies to all features."""
 
     def layers(self) -> Sequence[str]:
         return (self.layer, *([self.mask] if self.mask is not None else []))
@@ -26,7 +27,10 @@ class _LayerProbe(Probe):
 
 
 class L2(_LayerProbe):
-    """Sum of squares (`L2NormProbeAggregator.cpp:16-30` of the original, with exponent 2)."""
+    """Squared L2 norm: the sum of squares.
+
+    Source: PetaVision's `L2NormProbeAggregator.cpp:16-30`, with exponent 2.
+    """
 
     type: Literal["l2"] = "l2"
 
@@ -42,7 +46,7 @@ class L2(_LayerProbe):
         return {"squares": SumWeights(squares=1.0)}
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the sum of squares."""
+        """Return the name of the sum of squares."""
         return {"squares": "sum of squares of the activity"}
 
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
@@ -52,7 +56,7 @@ class L2(_LayerProbe):
 
 
 class L1(_LayerProbe):
-    """Sum of absolute values."""
+    """L1 norm: the sum of absolute values."""
 
     type: Literal["l1"] = "l1"
 
@@ -68,7 +72,7 @@ class L1(_LayerProbe):
         return {"sum": SumWeights(sizes=1.0)}
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the sum."""
+        """Return the name of the sum."""
         return {"sum": "sum of absolute activity"}
 
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
@@ -78,11 +82,11 @@ class L1(_LayerProbe):
 
 
 class L0(_LayerProbe):
-    """Number and fraction of active units."""
+    """L0 norm: the number and the fraction of active units."""
 
     type: Literal["l0"] = "l0"
     above: NonNegative = 0.0
-    """A unit is active when its absolute activity is larger than this."""
+    """Activity threshold: a unit is active if its absolute activity exceeds this."""
 
     @property
     def splittable(self) -> bool:
@@ -100,8 +104,8 @@ class L0(_LayerProbe):
         return {**found, "fraction": found["fraction"] / ranks}
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the count and the fraction."""
-        return {"active": "number of active units", "fraction": "active units over all units that count"}
+        """Return the names of the number and the fraction."""
+        return {"active": "number of active units", "fraction": "fraction of units that are active"}
 
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:
         """Return both, `[lanes]`."""

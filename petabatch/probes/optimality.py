@@ -1,4 +1,4 @@
-"""How far a code is from the optimum: the certificate that needs no other solver."""
+"""Optimality certificates of sparse codes: KKT violation and duality gap."""
 
 from __future__ import annotations
 
@@ -12,48 +12,50 @@ from petabatch.variable import Array
 
 
 class Optimality(Probe):
-    """Bounds on the distance from the minimum of E = 0.5 |image - reconstruction|^2 + coefficient |A|_1.
+    """KKT violation and duality gap of the LASSO E = 0.5 |image - reconstruction|^2 + coefficient |A|_1.
 
-    With r = image - reconstruction, both of the same activity A, and g = dictionary^T r:
+    With r = image - reconstruction, for the activity A of the same step, and g = dictionary^T r:
 
-    - `kkt` is the largest violation of the optimality conditions: |g - coefficient sign A| where a unit is
-      active, what |g| has beyond the coefficient where it is silent (g alone for codes that are not signed);
-    - `gap` is E minus the value of the dual problem at theta = r min(1, coefficient / max |g|), which is
-      theta . image - 0.5 |theta|^2. E is never further than this above its minimum (to rounding).
+    - `kkt` is the largest violation of the optimality conditions: |g - coefficient sign(A)| for active units,
+      max(|g| - coefficient, 0) for inactive ones (g instead of |g| if codes are not signed);
+    - `gap` is E minus the dual objective theta . image - 0.5 |theta|^2 at the feasible point
+      theta = r min(1, coefficient / max |g|). Up to rounding, it is an upper bound on the distance of E from
+      its minimum.
 
-    Both are infinite for a negative activity where codes are not signed, and mean nothing for thresholds
-    that are not soft. `reconstruction` must be the dictionary's alone, and `drive` its transpose.
+    Both are infinite if codes are not signed and an activity is negative. They are valid only for the soft
+    transfer function. `reconstruction` must have no other input than the dictionary, and `drive` must be its
+    transpose.
     """
 
     type: Literal["optimality"] = "optimality"
     image: str
-    """Layer that is coded."""
+    """Name of the layer that holds the image."""
     reconstruction: str
-    """Layer that holds dictionary A of the same step."""
+    """Name of the layer that holds the reconstruction, dictionary A, of the same step."""
     code: str
-    """Layer whose activity is the code."""
+    """Name of the layer that holds the code A."""
     drive: str
-    """Connection that carries a residual to the code: the transpose of the dictionary."""
+    """Name of the connection from the residual to the code: the transpose of the dictionary."""
     coefficient: Positive
-    """Lambda: the threshold of the code."""
+    """Sparsity penalty lambda: the threshold of the code layer."""
     signed: Flag = False
-    """The code may be negative."""
+    """Whether the code may be negative."""
 
     def layers(self) -> Sequence[str]:
-        """Name the three layers."""
+        """Return the names of the three layers."""
         return (self.image, self.reconstruction, self.code)
 
     def connections(self) -> Sequence[str]:
-        """Name the connection."""
+        """Return the name of the connection."""
         return (self.drive,)
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the energy and its certificates."""
+        """Return the names of the energy and its certificates."""
         return {
-            "energy": "half the squared residual plus coefficient times the absolute activity, of one step",
+            "energy": "half the squared residual plus coefficient times the L1 norm of the activity",
             "kkt": "largest violation of the optimality conditions, in the unit of the coefficient",
-            "gap": "duality gap: the energy is at most this much above its minimum",
-            "relative_gap": "duality gap over the energy",
+            "gap": "duality gap, an upper bound on the distance of the energy from its minimum",
+            "relative_gap": "duality gap divided by the energy",
         }
 
     def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:

@@ -1,4 +1,4 @@
-"""How well a layer reproduces another."""
+"""Peak signal-to-noise ratio of a reconstruction."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from petabatch.variable import Array
 
 
 class PSNR(Probe):
-    """Peak signal-to-noise ratio, 20 log10(peak / rms error), with the image's own range as the peak."""
+    """Peak signal-to-noise ratio 20 log10(peak / rms error) in dB; the peak is the range of the image."""
 
     type: Literal["psnr"] = "psnr"
     image: str
-    """Layer that is reproduced."""
+    """Name of the layer that holds the image."""
     reconstruction: str
-    """Layer that reproduces it."""
+    """Name of the layer that holds the reconstruction."""
 
     def layers(self) -> Sequence[str]:
-        """Name the two layers."""
+        """Return the names of the two layers."""
         return (self.image, self.reconstruction)
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the ratio, and the part of the image's energy left over."""
+        """Return the names of the ratio and of the relative residual."""
         return {
-            "psnr": "peak signal-to-noise ratio in dB; the peak is the image's largest minus smallest value",
-            "residual": "sum of squares of the difference over that of the image",
+            "psnr": "peak signal-to-noise ratio in dB; the peak is the range of the image",
+            "residual": "sum of squares of the residual divided by that of the image",
         }
 
     def measure(self, read: Callable[[str, str], Array], xp: Any) -> Mapping[str, Array]:

@@ -1,4 +1,4 @@
-"""What the activity of a layer is like, in a few numbers."""
+"""Summary statistics of the activity of a layer."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from petabatch.variable import Array
 
 
 class Statistics(Probe):
-    """Total, smallest, largest, mean, deviation and number of active units (StatsProbe of the original)."""
+    """Sum, minimum, maximum, mean and standard deviation of the activity, and number of active units.
+
+    Corresponds to PetaVision's StatsProbe.
+    """
 
     type: Literal["statistics"] = "statistics"
     layer: str
-    """Layer that is measured."""
+    """Name of the layer to measure."""
     above: NonNegative = 0.0
-    """A unit is active when its absolute activity is larger than this (nnzThreshold)."""
+    """Activity threshold: a unit is active if its absolute activity exceeds this (nnzThreshold)."""
 
     def layers(self) -> Sequence[str]:
-        """Name the layer."""
+        """Return the name of the layer."""
         return (self.layer,)
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the numbers."""
+        """Return the names of the statistics."""
         return {
             "total": "sum of the activity",
             "minimum": "smallest activity",
@@ -40,7 +43,7 @@ class Statistics(Probe):
         flat = read(self.layer, "A").reshape(len(read(self.layer, "A")), -1)
         total = sums(flat)
         mean = total / flat.shape[1]
-        # Two passes: the mean of squares less the square of the mean loses small deviations.
+        # Two passes: the mean of squares minus the square of the mean suffers from cancellation.
         variance = sums(xp.square(flat - mean[:, None])) / flat.shape[1]
         return {
             "total": total,

@@ -1,4 +1,4 @@
-"""Sums and quotients of costs, for energies with more terms than one residual and one code."""
+"""Sums and quotients of costs, for energies with more terms than a residual and a code."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from petabatch.variable import Array
 
 
 class Sum(Probe):
-    """The sum of named terms, as an energy of several layers (ColumnEnergyProbe of the original).
+    """Sum of named costs, such as the energy of several layers.
 
-    `total` is the sum, each term with its coefficient; adaptive time scales can follow it.
+    Records each term, and their sum as `total`, which can control adaptive time scales. Corresponds to
+    PetaVision's ColumnEnergyProbe.
     """
 
     type: Literal["sum"] = "sum"
     terms: dict[str, Cost] = Field(min_length=1)
-    """Name to cost; none may be called `total`."""
+    """Costs by name; the name `total` is reserved."""
 
     @model_validator(mode="after")
     def _total_is_taken(self) -> Sum:
@@ -38,15 +39,15 @@ class Sum(Probe):
         return {**found, "total": sum(found.values(), SumWeights())}
 
     def layers(self) -> Sequence[str]:
-        """Name the layers of all terms."""
+        """Return the names of the layers of all terms."""
         return [name for term in self.terms.values() for name in term.names]
 
     def masks(self) -> Sequence[tuple[str, str]]:
-        """Name what is masked by what."""
+        """Return the pairs (layer, mask)."""
         return [(term.layer, term.mask) for term in self.terms.values() if term.mask is not None]
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the sum and its terms."""
+        """Return the names of the terms and of the sum."""
         described = {
             name: f"{term.coefficient:g} times {term.norm} of {term.layer}"
             for name, term in self.terms.items()
@@ -60,23 +61,28 @@ class Sum(Probe):
 
 
 class Quotient(Probe):
-    """One cost over another, as what is left of an image's energy (QuotientProbe); NaN over a zero."""
+    """Quotient of two costs, such as the energy of a residual relative to that of its image.
+
+    NaN where the denominator is zero. Corresponds to PetaVision's QuotientProbe.
+    """
 
     type: Literal["quotient"] = "quotient"
     numerator: Cost
+    """The cost in the numerator."""
     denominator: Cost
+    """The cost in the denominator."""
 
     def layers(self) -> Sequence[str]:
-        """Name the layers of both costs."""
+        """Return the names of the layers of both costs."""
         return (*self.numerator.names, *self.denominator.names)
 
     def masks(self) -> Sequence[tuple[str, str]]:
-        """Name what is masked by what."""
+        """Return the pairs (layer, mask)."""
         return [(c.layer, c.mask) for c in (self.numerator, self.denominator) if c.mask is not None]
 
     def quantities(self) -> Mapping[str, str]:
-        """Name the quotient."""
-        return {"quotient": "numerator over denominator; NaN where that is 0"}
+        """Return the name of the quotient."""
+        return {"quotient": "numerator divided by denominator; NaN where the denominator is 0"}
 
     def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:
         """Return it, `[lanes]`."""

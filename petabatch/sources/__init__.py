@@ -1,4 +1,4 @@
-"""Where images come from, one type of source to a file. Importing this package makes them known."""
+"""Image sources. Importing this package registers them for params files."""
 
 from petabatch.sources.array import ImageArray
 from petabatch.sources.images import Images

@@ -1,4 +1,4 @@
-"""Images stacked in one array: a `.npy` file, a dataset of an HDF5 file, or memory."""
+"""Images stacked in one array: a `.npy` file, a dataset of an HDF5 file, or an array in memory."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from petabatch.spec.paths import FilePath
 
 
 class ImageArray(View):
-    """Images `[n, ny, nx, nf]`, or `[n, ny, nx]` in grey; from a file, only what is shown is read."""
+    """Images stacked in an array `[n, ny, nx, nf]`, or `[n, ny, nx]` for greyscale.
+
+    Only those parts of a file that are displayed are read.
+    """
 
     type: Literal["array"] = "array"
     file: FilePath | None = None
-    """A `.npy` file, or an HDF5 file."""
+    """A `.npy` file or an HDF5 file."""
     dataset: str | None = None
-    """Where in the HDF5 file, as `train/images`."""
+    """Path of the dataset in the HDF5 file, such as `train/images`."""
     data: Data | None = None
-    """Instead of a file, in Python: a numpy array."""
+    """A numpy array, in place of a file; in Python only."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> ImageArray:
@@ -43,16 +46,16 @@ class ImageArray(View):
         return self
 
     def paths(self) -> tuple[str, ...]:
-        """Name the file, if it is one."""
+        """Return the file, if there is one."""
         return () if self.file is None else (self.file,)
 
     def gallery(self) -> Gallery:
-        """Open the array; raises InputError unless it is one of images."""
+        """Open the array; raises InputError if it is not an array of images."""
         values, name = self._values()
         if len(values.shape) not in (3, 4) or 0 in values.shape:
             raise InputError(
                 f"{name}: this is not an array of images\n    found:    {list(values.shape)}\n"
-                f"    expected: [n, ny, nx, nf], or [n, ny, nx] in grey"
+                f"    expected: [n, ny, nx, nf], or [n, ny, nx] for greyscale"
             )
         largest(values.dtype, name)
         count, ny, nx, nf = (*values.shape, 1)[:4]

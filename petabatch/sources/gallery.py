@@ -1,4 +1,4 @@
-"""What every source of still images has: numbered images of known shape that can be read in part."""
+"""Numbered images of known shape that can be read in part, the data of a source of still images."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ class Gallery:
     shapes: Sequence[tuple[int, int, int]]
     """`[ny, nx, nf]` of each image."""
     read: Callable[[int, slice, slice], np.ndarray]
-    """`read(number, rows, columns)` returns that part of an image, `[ny, nx, nf]`, as it is stored."""
+    """`read(number, rows, columns)` returns that part of an image, `[ny, nx, nf]`, as stored."""
     name: Callable[[int], str]
-    """What to call an image in a message: its file, or its place in one."""
+    """`name(number)` returns the name of an image in error messages: its file, or its index in a file."""

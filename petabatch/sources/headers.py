@@ -1,4 +1,4 @@
-"""The headers of image files, all read at the start: a bad file is told before the run, not hours into it."""
+"""Headers of image files, all read before the run, so that a bad file is reported at the start."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ from petabatch.progress import with_progress
 from petabatch.sources.files import open_npy, unreadable
 from petabatch.sources.pixels import largest
 
-EXPECTED = "a whole PNG, JPEG or other image file, or a .npy file of one image"
-GREY = {"1", "L", "LA", "I;16", "I;16L", "I;16B", "F"}
-"""Pillow's modes of one channel."""
+EXPECTED = "a complete PNG, JPEG or other image file, or a .npy file of one image"
+GREY_MODES = {"1", "L", "LA", "I;16", "I;16L", "I;16B", "F"}
+"""Pillow modes with one channel."""
 
-_ENDS = {"PNG": b"IEND", "JPEG": b"\xff\xd9"}
-"""What the last bytes of a whole file hold."""
+_END_MARKERS = {"PNG": b"IEND", "JPEG": b"\xff\xd9"}
+"""Markers near the end of a complete file, by format."""
 _END = 4096
-"""Bytes in which the end is looked for; with more behind it, as some cameras write, the image is decoded."""
+"""Bytes at the end of a file that are searched for the marker; if it is missing there, the image is
+decoded."""
 _THREADS = 8
-"""Files opened at a time: on a network file system opening one is mostly waiting."""
+"""Files opened concurrently: on a network file system, opening a file is mostly latency."""
 _LISTED = 5
-"""Errors told in full; of more the number."""
+"""Number of errors reported in full; the others are only counted and named."""
 
 
 def headers(paths: Sequence[str]) -> list[tuple[int, int, int]]:
-    """Return `[ny, nx, nf]` of each file, without its pixels.
+    """Return the shape `[ny, nx, nf]` of each image file.
 
-    Raises InputError with all files that are missing, no images, cut short or hold no pixels, as far as that
-    can be told without decoding them; ResourceError without pillow.
+    Raises InputError for all files that are missing, truncated or not images, as far as this can be
+    determined without decoding them; ResourceError if pillow is not installed.
     """
     shapes: list[tuple[int, int, int]] = []
     wrong: list[InputError] = []
     with ThreadPoolExecutor(_THREADS, "headers") as pool:
-        looks = with_progress(
-            pool.map(_look, paths), len(paths), f"reading the headers of {len(paths):,} image files"
-        )
-        for found in looks:
+        message = f"reading the headers of {len(paths):,} image files"
+        for found in with_progress(pool.map(_shape, paths), len(paths), message):
             if isinstance(found, InputError):
                 wrong.append(found)
             else:
@@ -48,7 +47,7 @@ def headers(paths: Sequence[str]) -> list[tuple[int, int, int]]:
 
 
 def raise_together(errors: Sequence[InputError]) -> None:
-    """Raise one error that tells all of them, the first few in full; return when there are none."""
+    """Raise one error that reports all of them, the first few in full; return if there are none."""
     if not errors:
         return
     lines = [str(error) for error in errors[:_LISTED]]
@@ -62,59 +61,59 @@ def raise_together(errors: Sequence[InputError]) -> None:
 
 
 def pillow() -> Any:
-    """Return pillow's module of images; raises ResourceError without it."""
+    """Return the module `PIL.Image`; raises ResourceError if pillow is not installed."""
     try:
         from PIL import Image
     except ImportError as error:
         raise ResourceError(
-            'reading images needs pillow\n    hint:     pip install "petabatch[images]"'
+            'reading images requires pillow\n    hint:     pip install "petabatch[images]"'
         ) from error
     return Image
 
 
-def faults() -> tuple[type[Exception], ...]:
-    """Return what pillow raises for files it cannot read."""
+def pillow_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions that pillow raises for files it cannot read."""
     return (OSError, SyntaxError, ValueError, pillow().DecompressionBombError)
 
 
-def array(path: str) -> Any:
-    """Return the image of a `.npy` file, `[ny, nx, nf]`, mapped into memory."""
+def npy_image(path: str) -> Any:
+    """Return the memory-mapped image of a `.npy` file, `[ny, nx, nf]`."""
     pixels = open_npy(path)
     if pixels.ndim not in (2, 3) or 0 in pixels.shape:
         raise InputError(
             f"{path}: this is not one image\n    found:    an array {list(pixels.shape)}\n"
             f"    expected: [ny, nx] or [ny, nx, nf]\n"
-            f'    hint:     an array of many images is a source of type "array"'
+            f'    hint:     for an array of many images, use a source of type "array"'
         )
     largest(pixels.dtype, path)
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _look(path: str) -> Any:
-    """Return the shape of a file, or what is wrong with it."""
+def _shape(path: str) -> Any:
+    """Return the shape of an image file, or the error."""
     try:
-        return array(path).shape if path.endswith(".npy") else _picture(path)
+        return npy_image(path).shape if path.endswith(".npy") else _pillow_shape(path)
     except InputError as error:
         return error
 
 
-def _picture(path: str) -> tuple[int, int, int]:
+def _pillow_shape(path: str) -> tuple[int, int, int]:
     try:
         with pillow().open(path) as picture:
             if picture.mode == "I":
                 raise InputError(
                     f"{path}: these numbers are not pixels\n    found:    32-bit integers\n"
-                    f"    expected: 8 or 16 bits a channel, or floating point"
+                    f"    expected: 8 or 16 bits per channel, or floating point"
                 )
-            end = _ENDS.get(picture.format or "")
-            if end is not None and not _ends_in(path, end):
-                picture.load()
-            return picture.height, picture.width, 1 if picture.mode in GREY else 3
-    except faults() as error:
+            marker = _END_MARKERS.get(picture.format or "")
+            if marker is not None and not _ends_with(path, marker):
+                picture.load()  # some cameras append data after the marker
+            return picture.height, picture.width, 1 if picture.mode in GREY_MODES else 3
+    except pillow_errors() as error:
         raise unreadable(path, error, EXPECTED) from error
 
 
-def _ends_in(path: str, end: bytes) -> bool:
+def _ends_with(path: str, marker: bytes) -> bool:
     with open(path, "rb") as file:
         file.seek(max(0, os.path.getsize(path) - _END))
-        return end in file.read()
+        return marker in file.read()

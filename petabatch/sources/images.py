@@ -1,11 +1,11 @@
-"""Image files of the user's own."""
+"""Image files."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from petabatch.sources.gallery import Gallery
-from petabatch.sources.paths import Files, listed
+from petabatch.sources.paths import Files, find_files
 from petabatch.sources.pictures import pictures
 from petabatch.sources.view import View
 
@@ -13,17 +13,17 @@ _SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", 
 
 
 class Images(View):
-    """Image files: PNG, JPEG and others that pillow reads, and `.npy` files of one image `[ny, nx, nf]`."""
+    """Image files: PNG, JPEG and other formats of pillow, or `.npy` files of one image `[ny, nx, nf]`."""
 
     type: Literal["images"] = "images"
     files: Files
-    """A file, a folder, a pattern as `pictures/**/*.png`, a `.txt` file that lists one of these a line, or
-    several of these. A folder's and a pattern's files come in the order of their names."""
+    """A file, a folder, a pattern such as `pictures/**/*.png`, a `.txt` file that lists one of these per
+    line, or an array of these. The files of a folder or pattern are sorted by name."""
 
     def paths(self) -> list[str]:
-        """Find the files; raises InputError where there are none."""
-        return listed(self.files, _SUFFIXES, "images")
+        """Return the files; raises InputError if there are none."""
+        return find_files(self.files, _SUFFIXES, "images")
 
     def gallery(self) -> Gallery:
-        """Find the files and read their headers."""
+        """Return the images, with the headers read."""
         return pictures(self.paths())

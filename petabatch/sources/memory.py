@@ -1,4 +1,4 @@
-"""Arrays handed over in Python, as a field of a frozen model."""
+"""In-memory arrays as fields of params models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WRITTEN = re.compile(r"in memory: \S+ \[.*\], sha256 ([0-9a-f]{16})")
 
 
 class InMemory:
-    """A read-only view of an array: compared by content, written out as shape, type and checksum."""
+    """A read-only view of an array: compared by content, serialised as type, shape and checksum."""
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = np.asarray(array).view()
@@ -37,12 +37,12 @@ class InMemory:
 
     @cached_property
     def digest(self) -> str:
-        """The checksum of its bytes; a run directory keeps the array under this name."""
+        """The checksum of the array's bytes, which is its file name in a run directory."""
         return hashlib.sha256(np.ascontiguousarray(self.array).tobytes()).hexdigest()[:16]
 
 
 def held(value: Any) -> Iterator[InMemory]:
-    """Yield the arrays in memory that a model holds, in whatever depth."""
+    """Yield all in-memory arrays of a model, at any depth."""
     if isinstance(value, InMemory):
         yield value
     elif isinstance(value, BaseModel):
@@ -54,17 +54,17 @@ def held(value: Any) -> Iterator[InMemory]:
             yield from held(item)
 
 
-def _hold(value: Any, info: ValidationInfo) -> InMemory:
+def _validate(value: Any, info: ValidationInfo) -> InMemory:
     if isinstance(value, InMemory):
         return value
-    kept, written = (info.context or {}).get("arrays"), _WRITTEN.fullmatch(str(value))
-    if kept is not None and written is not None:
-        return InMemory(_load(Path(kept) / f"{written[1]}.npy"))
+    folder, written = (info.context or {}).get("arrays"), _WRITTEN.fullmatch(str(value))
+    if folder is not None and written is not None:
+        return InMemory(_load(Path(folder) / f"{written[1]}.npy"))
     if not hasattr(value, "__array__"):
         raise PydanticCustomError(
             "not_an_array",
-            "data in memory can be given in Python only",
-            {"got": repr(value)[:80], "expected": "a numpy array", "hint": "name a file instead"},
+            "in-memory data can be given in Python only",
+            {"got": repr(value)[:80], "expected": "a numpy array", "hint": "give a file instead"},
         )
     return InMemory(np.asarray(value))
 
@@ -75,7 +75,7 @@ def _load(path: Path) -> np.ndarray:
     except (OSError, ValueError, EOFError) as error:
         raise PydanticCustomError(
             "array_gone",
-            "an array that the run was given in memory cannot be read",
+            "an in-memory array of the run cannot be read",
             {"got": str(error).replace("{", "(").replace("}", ")"), "expected": f"the file {path}"},
         ) from error
     return array
@@ -83,7 +83,7 @@ def _load(path: Path) -> np.ndarray:
 
 Data = Annotated[
     InMemory,
-    PlainValidator(_hold),
+    PlainValidator(_validate),
     PlainSerializer(repr),
     WithJsonSchema({"not": {}, "description": "A numpy array; from Python only."}),
 ]

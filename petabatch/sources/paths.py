@@ -1,4 +1,4 @@
-"""The files that paths and patterns in params files name."""
+"""Input files named by paths, folders, patterns and lists in params files."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Annotated
 from pydantic import Field
 
 from petabatch.errors import InputError
-from petabatch.spec.paths import FilePath, beside
+from petabatch.sources.files import path_hint
+from petabatch.spec.paths import FilePath, resolve_path
 
 Files = FilePath | Annotated[tuple[FilePath, ...], Field(min_length=1)]
-"""Files by a key: see `listed`."""
+"""One or more paths, folders, patterns or lists: see `find_files`."""
 
 
-def listed(files: Files, suffixes: Sequence[str], kind: str) -> list[str]:
-    """Return the files of a kind that `files` names, folders' by their suffix.
+def find_files(files: Files, suffixes: Sequence[str], kind: str) -> list[str]:
+    """Return the files that `files` names; of a folder, those with one of the suffixes.
 
-    Raises InputError where there are none.
+    Raises InputError if one of the entries names no file.
     """
     entries = (files,) if isinstance(files, str) else files
     return [path for entry in entries for path in _find(entry, suffixes, kind)]
@@ -36,18 +37,18 @@ def _find(entry: str, suffixes: Sequence[str], kind: str) -> list[str]:
     if not found:
         raise InputError(
             f"{entry}: there are no {kind} here\n"
-            f"    expected: a file, a folder of {kind}, a pattern as *{suffixes[0]}, "
+            f"    expected: a file, a folder of {kind}, a pattern such as *{suffixes[0]}, "
             f"or a .txt list of these\n"
-            f"    hint:     paths are relative to the params file or to {Path.cwd()}"
+            f"    hint:     {path_hint()}"
         )
     return found
 
 
 def _lines(file: Path, suffixes: Sequence[str], kind: str) -> list[str]:
-    """Return the files of a list: one entry a line, relative to the list; `#` starts a comment line."""
+    """Return the files of a list: one entry per line, relative to the list; `#` starts a comment line."""
     try:
         lines = [line.strip() for line in file.read_text().splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: this list of {kind} cannot be read: {error}") from error
     entries = [line for line in lines if line and not line.startswith("#")]
-    return [path for entry in entries for path in _find(beside(entry, file.parent), suffixes, kind)]
+    return [path for entry in entries for path in _find(resolve_path(entry, file.parent), suffixes, kind)]

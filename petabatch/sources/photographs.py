@@ -1,4 +1,4 @@
-"""The colour photographs that come with scikit-image; nothing is ever downloaded."""
+"""Colour photographs included in scikit-image; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -35,18 +35,19 @@ _FILES = {
 
 
 class Photographs(View):
-    """Colour photographs from scikit-image's wheel, of 300 to 1411 rows and columns.
+    """Colour photographs included in scikit-image, with 300 to 1411 rows and columns.
 
-    `hubble_deep_field`, `immunohistochemistry` (a microscope's view), `retina` and `motorcycle_right` (the
-    other half of a stereo pair) are shown only when they are named.
+    Not shown by default, but available by name: `hubble_deep_field`, `immunohistochemistry` (a micrograph),
+    `retina`, and `motorcycle_right` (the other half of a stereo pair).
     """
 
     type: Literal["photographs"] = "photographs"
     names: tuple[Name, ...] = ("astronaut", "chelsea", "coffee", "motorcycle_left", "rocket")
-    """The photographs to show."""
+    """Names of the photographs to show."""
     exclude: tuple[Name, ...] = ()
-    """Photographs to leave out, as those held back for testing."""
+    """Names of photographs to leave out, such as those held out for testing."""
     order: Order = "random"
+    """Order of the images; for the choices see source `images`."""
 
     @model_validator(mode="after")
     def _some_are_left(self) -> Photographs:
@@ -62,24 +63,25 @@ class Photographs(View):
         return tuple(name for name in self.names if name not in self.exclude)
 
     def gallery(self) -> Gallery:
-        """Find the files and read their headers."""
+        """Return the images, with the headers read."""
         return pictures(self.paths())
 
     def paths(self) -> list[str]:
-        """Find the files; raises ResourceError when scikit-image is missing or came without them."""
-        # The files themselves: skimage.data's functions may download, and importing skimage takes a while.
+        """Return the files; raises ResourceError if scikit-image is missing or does not include them."""
+        # The files are opened directly: functions of skimage.data may download, and importing skimage is
+        # slow.
         package = find_spec("skimage")
         if package is None or package.origin is None:
             raise ResourceError(
-                "the photographs come with scikit-image, which is not installed\n"
+                "the photographs are part of scikit-image, which is not installed\n"
                 '    hint:     pip install "petabatch[images]"'
             )
         folder = Path(package.origin).parent / "data"
         paths = [folder / _FILES.get(name, f"{name}.png") for name in self.selected]
         if missing := [path.name for path in paths if not path.exists()]:
             raise ResourceError(
-                f"the installed scikit-image came without {', '.join(missing)}\n"
-                f"    expected: them in {folder}\n    hint:     install scikit-image from its wheel: "
+                f"the installed scikit-image does not include {', '.join(missing)}\n"
+                f"    expected: these files in {folder}\n    hint:     install scikit-image from its wheel: "
                 f'pip install --force-reinstall "petabatch[images]"'
             )
         return [str(path) for path in paths]

@@ -1,4 +1,4 @@
-"""Image files: PNG, JPEG and whatever else pillow reads, and `.npy` files of one image."""
+"""Galleries of image files: PNG, JPEG and other formats of pillow, and `.npy` files of one image."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import Gallery
-from petabatch.sources.headers import EXPECTED, GREY, array, faults, headers, pillow
+from petabatch.sources.headers import EXPECTED, GREY_MODES, headers, npy_image, pillow, pillow_errors
 
 CACHE_BYTES = 256 << 20
-"""Decoded images kept in memory by one source, in bytes."""
+"""Cache size for the decoded images of one source, in bytes."""
 
 _AS_STORED = {"L", "RGB", "I;16", "I;16L", "I;16B", "F"}
-"""Pillow's modes that numpy sees as pixels; others are converted, which drops transparency."""
+"""Pillow modes that numpy reads as pixels; others are converted, which drops transparency."""
 
 
 def pictures(paths: Sequence[str]) -> Gallery:
-    """Return the gallery of image files; looks at the header of each, and decodes them when they are shown.
+    """Return the gallery of image files. Headers are read now, pixels when they are displayed.
 
-    Raises InputError for files that are missing or no images, ResourceError without pillow.
+    Raises InputError for files that are missing or not images, ResourceError if pillow is not installed.
     """
     shapes = headers(paths)
     biggest = max(8 * ny * nx * nf for ny, nx, nf in shapes)
@@ -32,7 +32,7 @@ def pictures(paths: Sequence[str]) -> Gallery:
         pixels = decoded(paths[number])
         if pixels.shape != shapes[number]:
             raise InputError(
-                f"{paths[number]}: this image has changed since the run looked at it\n"
+                f"{paths[number]}: the shape of this image has changed since the start of the run\n"
                 f"    found:    {list(pixels.shape)}\n    expected: {list(shapes[number])}"
             )
         return pixels[rows, columns]
@@ -42,12 +42,12 @@ def pictures(paths: Sequence[str]) -> Gallery:
 
 def _decode(path: str) -> np.ndarray:
     if path.endswith(".npy"):
-        return np.asarray(array(path))
+        return np.asarray(npy_image(path))
     try:
         with pillow().open(path) as picture:
             mode = picture.mode
-            kept = picture if mode in _AS_STORED else picture.convert("L" if mode in GREY else "RGB")
-            pixels = np.asarray(kept)
-    except faults() as error:
+            stored = picture if mode in _AS_STORED else picture.convert("L" if mode in GREY_MODES else "RGB")
+            pixels = np.asarray(stored)
+    except pillow_errors() as error:
         raise unreadable(path, error, EXPECTED) from error
     return pixels.reshape(*pixels.shape[:2], -1)

@@ -1,4 +1,4 @@
-"""From stored pixels to what a layer shows: scale, colours, normalisation."""
+"""Pixel conversion: scaling, colour channels, normalisation."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import numpy as np
 from petabatch.errors import InputError
 
 GREY = (0.30, 0.59, 0.11)
-"""Weights of red, green and blue in grey (`Image.cpp:165-190` of the original)."""
+"""Weights of red, green and blue for conversion to greyscale (PetaVision's `Image.cpp:165-190`)."""
 
 
 def largest(dtype: np.dtype, name: str) -> float:
-    """Return the stored value that means 1: 255 and 65535 for 8 and 16 bit integers, 1 for the rest.
+    """Return the stored value that represents 1: 255 and 65535 for 8 and 16 bit integers, else 1.
 
-    Raises InputError for a type that holds no pixels.
+    Raises InputError for types that cannot hold pixels.
     """
     if dtype.kind in "fb":
         return 1.0
@@ -26,12 +26,12 @@ def largest(dtype: np.dtype, name: str) -> float:
 
 
 def convertible(found: int, wanted: int) -> bool:
-    """Say whether an image of `found` channels can be shown with `wanted` channels."""
+    """Return whether an image with `found` channels can be converted to `wanted` channels."""
     return found == wanted or {found, wanted} == {1, 3}
 
 
 def channels(pixels: np.ndarray, wanted: int) -> np.ndarray:
-    """Return `[ny, nx, wanted]`: grey repeated into three channels, or colours weighted into grey."""
+    """Return pixels `[ny, nx, wanted]`: greyscale is repeated in three channels, colours are averaged."""
     found = pixels.shape[-1]
     if found == wanted:
         return pixels
@@ -41,10 +41,10 @@ def channels(pixels: np.ndarray, wanted: int) -> np.ndarray:
 
 
 def normalized(pixels: np.ndarray, how: str) -> np.ndarray:
-    """Return float64 pixels normalised over all positions and channels together; flat images become 0.
+    """Return float64 pixels normalised jointly over all positions and channels; constant images become 0.
 
-    `standard`: zero mean and unit population deviation; `range`: from 0 to 1; `none`: as they are
-    (`InputActivityBuffer.cpp:757-870` of the original).
+    `standard`: zero mean and unit population standard deviation; `range`: scaled to [0, 1]; `none`:
+    unchanged. Source: PetaVision's `InputActivityBuffer.cpp:757-870`.
     """
     if how == "none":
         return pixels

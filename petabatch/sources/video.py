@@ -1,4 +1,4 @@
-"""Frames of video files."""
+"""Video files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from petabatch.errors import InputError, ResourceError
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import Gallery
-from petabatch.sources.paths import Files, listed
+from petabatch.sources.paths import Files, find_files
 from petabatch.sources.pictures import CACHE_BYTES
 from petabatch.sources.view import Order, View
 
@@ -20,38 +20,40 @@ if TYPE_CHECKING:
     from av import VideoFrame
 
 _SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".gif")
-_OPEN = 64
-"""Places of a file that are kept open, so that as many slices read on from where they were."""
+_DECODERS = 64
+"""Largest number of open decoders per file: as many slices can continue reading where they were."""
 
 
 class Video(View):
-    """Videos: MP4, Matroska and whatever else FFmpeg reads, as colour images, one for each frame."""
+    """Frames of video files as colour images: MP4, Matroska and other formats supported by FFmpeg."""
 
     type: Literal["video"] = "video"
     files: Files
-    """A file, a folder, a pattern as `films/*.mp4`, a `.txt` file that lists one of these a line, or several
-    of these. The frames of all files are one long row of images, in the order of the names."""
+    """A file, a folder, a pattern such as `films/*.mp4`, a `.txt` file that lists one of these per line, or
+    an array of these. The files of a folder or pattern are sorted by name, and the frames of all files
+    concatenated."""
     order: Order = "movie"
+    """Order of the frames; for the choices see source `images`."""
 
     def paths(self) -> list[str]:
-        """Find the files; raises InputError where there are none."""
-        return listed(self.files, _SUFFIXES, "videos")
+        """Return the files; raises InputError if there are none."""
+        return find_files(self.files, _SUFFIXES, "videos")
 
     def gallery(self) -> Gallery:
-        """Open the files and count their frames; raises ResourceError without PyAV."""
+        """Open the files and count their frames; raises ResourceError if PyAV is not installed."""
         films = [Film(path) for path in self.paths()]
-        places = [(film, number) for film in films for number in range(len(film.times))]
+        frames = [(film, number) for film in films for number in range(len(film.times))]
         biggest = max(film.rows * film.columns * 3 for film in films)
 
         def decode(number: int) -> np.ndarray:
-            film, own = places[number]
-            return film.frame(own)
+            film, index = frames[number]
+            return film.frame(index)
 
         frame = lru_cache(maxsize=max(1, CACHE_BYTES // biggest))(decode)
         return Gallery(
-            [(film.rows, film.columns, 3) for film, _ in places],
+            [(film.rows, film.columns, 3) for film, _ in frames],
             lambda number, rows, columns: frame(number)[rows, columns],
-            lambda number: f"{places[number][0].path}, frame {places[number][1]}",
+            lambda number: f"{frames[number][0].path}, frame {frames[number][1]}",
         )
 
 
@@ -62,19 +64,19 @@ class Film:
         self.path = path
         self._lock = threading.Lock()
         self._waiting: dict[int, Generator[VideoFrame]] = {}
-        """Decoders by the frame they give next, the one used last at the end."""
+        """Open decoders by the frame they yield next, the most recently used one last."""
         try:
             with _av().open(path) as container:
                 stream = container.streams.video[0]
                 self.rows, self.columns = stream.height, stream.width
                 self.times = sorted(p.pts for p in container.demux(stream) if p.pts is not None)
         except (OSError, IndexError, ValueError) as error:
-            raise unreadable(path, error, "a whole video file") from error
+            raise unreadable(path, error, "a complete video file") from error
         if not self.times:
             raise InputError(f"{path}: there are no frames in this video\n    expected: at least one")
 
     def frame(self, number: int) -> np.ndarray:
-        """Return frame `number`, `[rows, columns, 3]`, uint8; raises InputError when it is broken."""
+        """Return frame `number`, uint8 `[rows, columns, 3]`; raises InputError if it cannot be decoded."""
         with self._lock:
             decoder = self._waiting.pop(number, None) or self._from(number)
             try:
@@ -82,12 +84,12 @@ class Film:
             except (OSError, ValueError, StopIteration) as error:
                 raise unreadable(self.path, error, f"a video whose frame {number} can be decoded") from error
             self._waiting[number + 1] = decoder
-            if len(self._waiting) > _OPEN:
+            if len(self._waiting) > _DECODERS:
                 self._waiting.pop(next(iter(self._waiting))).close()
         return pixels
 
     def _from(self, number: int) -> Generator[VideoFrame]:
-        """Decode from frame `number` on: what comes before it since the last key frame is passed over."""
+        """Decode from frame `number` on, skipping the frames between it and the key frame before."""
         with _av().open(self.path) as container:
             stream = container.streams.video[0]
             container.seek(self.times[number], stream=stream)
@@ -101,6 +103,6 @@ def _av() -> Any:
         import av
     except ImportError as error:
         raise ResourceError(
-            'reading videos needs PyAV\n    hint:     pip install "petabatch[video]"'
+            'reading videos requires PyAV\n    hint:     pip install "petabatch[video]"'
         ) from error
     return av

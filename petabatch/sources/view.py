@@ -1,4 +1,4 @@
-"""How still images are shown: which one, which part of it, and with which pixels."""
+"""Display of still images: order, crop and normalisation."""
 
 from __future__ import annotations
 
@@ -21,35 +21,39 @@ from petabatch.spec.parts import Source
 Order = Literal["sequential", "movie", "random"]
 
 _DRAWS = 100
-"""Crops tried until one has the contrast wanted."""
+"""Largest number of crops drawn to reach the required contrast."""
 
 
 class View(Source):
-    """The base of sources of still images: a subclass says where the images are.
+    """The base of sources of still images; a subclass provides the images by `gallery`.
 
-    Random choices depend on the seed of the run, the slice and the item alone, so that two sources with the
-    same settings show corresponding parts of corresponding images (a stereo pair, an image and its labels).
+    Random choices depend only on the seed of the run, the slice and the item. Two sources with the same
+    settings therefore show corresponding crops of corresponding images (a stereo pair, an image and its
+    labels).
     """
 
     crop: Literal["random", "center", "top_left"] = "random"
-    """Which part of an image larger than the layer is shown; all random positions are equally likely."""
+    """Part of an image that is shown if it is larger than the layer; random positions are uniformly
+    distributed."""
     offset: tuple[int, int] = (0, 0)
-    """Rows and columns by which the crop `center` or `top_left` is moved down and right."""
+    """Displacement of the crops `center` and `top_left`, in rows down and columns right."""
     order: Order = "sequential"
-    """Sequential: slice b of B shows image (item * B + b) modulo their number n (the original's `byImage`).
-    Movie: each slice shows one image after the other, slice b from b * floor(n / B) on (`byMovie`), always
-    the same part of them. Random: each time any of the images, all equally likely, whatever their size."""
+    """Order of the images, for slice b of a batch of B and n images. `sequential`: image (item * B + b) mod n
+    (PetaVision's `byImage`). `movie`: successive images with a fixed crop, starting from b * floor(n / B)
+    (PetaVision's `byMovie`). `random`: uniformly distributed over the images, whatever their size."""
     normalize: Literal["none", "standard", "range"] = "none"
-    """Over all pixels and channels shown: as stored, mean 0 and deviation 1, or from 0 to 1. A flat image
-    becomes 0."""
+    """Normalisation over all pixels and channels shown. `none`: as stored, in [0, 1] for integers.
+    `standard`: zero mean and unit standard deviation. `range`: scaled to [0, 1]. Constant images become 0
+    unless `none`."""
 
     contrast: NonNegative = 0.0
-    """Draw a random crop again, up to 100 times, while its pixels' deviation is smaller than this (they range
-    from 0 to 1): normalising a nearly flat crop would show nothing but the camera's noise."""
+    """Minimum contrast of random crops: a crop is drawn again, up to 100 times, while the standard deviation
+    of its pixels (in [0, 1]) is smaller than this. Normalising a nearly constant crop would only amplify
+    noise."""
 
     @abstractmethod
     def gallery(self) -> Gallery:
-        """Find the images; raises InputError when they are missing or unreadable."""
+        """Return the images; raises InputError if they are missing or cannot be read."""
 
     @model_validator(mode="after")
     def _a_movie_keeps_its_crop(self) -> View:
@@ -72,12 +76,12 @@ class View(Source):
         return self
 
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
-        """Return the reader; raises InputError unless every image can fill the layer."""
+        """Return the reader; raises InputError if an image does not fit the layer."""
         gallery = self.gallery()
-        alike = len(set(gallery.shapes)) == 1  # then one error says it all
-        looked_at = gallery.shapes[:1] if alike else gallery.shapes
-        wrong = (self._wrong(gallery.name(i), found, shape) for i, found in enumerate(looked_at))
-        raise_together([error for error in wrong if error is not None])
+        same_shape = len(set(gallery.shapes)) == 1  # then one error is enough
+        checked = gallery.shapes[:1] if same_shape else gallery.shapes
+        errors = (self._shape_error(gallery.name(i), found, shape) for i, found in enumerate(checked))
+        raise_together([error for error in errors if error is not None])
         ny, nx, nf = shape
 
         def read(slice_: int, item: int) -> np.ndarray:
@@ -92,16 +96,16 @@ class View(Source):
         return read
 
     def _number(self, slice_: int, item: int, batch: int, count: int, rng: np.random.Generator) -> int:
-        """Return which of `count` images is shown."""
+        """Return the number of the image to show, out of `count`."""
         if self.order == "random":
             return int(rng.integers(count))
-        turn = item * batch + slice_ if self.order == "sequential" else slice_ * (count // batch) + item
-        return turn % count
+        index = item * batch + slice_ if self.order == "sequential" else slice_ * (count // batch) + item
+        return index % count
 
     def _pixels(
         self, gallery: Gallery, number: int, rows: int, columns: int, rng: np.random.Generator
     ) -> np.ndarray:
-        """Draw a crop of an image; return its pixels `[rows, columns, channels]` from 0 to 1."""
+        """Return the pixels of a crop, float64 `[rows, columns, channels]`; integers are scaled to [0, 1]."""
         height, width, _ = gallery.shapes[number]
         y, x = self._corner(height - rows, width - columns, rng)
         name = gallery.name(number)
@@ -109,26 +113,26 @@ class View(Source):
         pixels: np.ndarray = stored.astype(float) / largest(stored.dtype, name)
         if not np.isfinite(pixels).all():
             raise InputError(
-                f"{name}: there are pixels that are not finite\n"
+                f"{name}: some pixels are not finite\n"
                 f"    found:    NaN or infinity in the {rows} rows from {y}, {columns} columns from {x}"
             )
         return pixels
 
     def _corner(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int]:
-        """Return the first row and column shown, when that many are left over."""
+        """Return the first row and column of the crop of an image larger by `rows` and `columns`."""
         if self.crop == "random":
             return int(rng.integers(rows + 1)), int(rng.integers(columns + 1))
         y, x = (rows // 2, columns // 2) if self.crop == "center" else (0, 0)
         return y + self.offset[0], x + self.offset[1]
 
-    def _wrong(
+    def _shape_error(
         self, name: str, found: tuple[int, int, int], wanted: tuple[int, int, int]
     ) -> InputError | None:
-        """Return why an image of this shape cannot fill the layer, None if it can."""
+        """Return the error if an image of this shape does not fit the layer, else None."""
         rows, columns = found[0] - wanted[0], found[1] - wanted[1]
         if not convertible(found[2], wanted[2]):
             return InputError(
-                f"{name}: the image has another number of channels than the layer\n"
+                f"{name}: image and layer have different numbers of channels\n"
                 f"    found:    {found[2]}\n    expected: {wanted[2]}\n"
                 f"    hint:     set the last number of the layer's `shape` to {found[2]}"
             )
@@ -137,7 +141,7 @@ class View(Source):
                 f"{name}: the image is smaller than the layer\n"
                 f"    found:    {found[0]} rows, {found[1]} columns\n"
                 f"    expected: at least {wanted[0]} rows, {wanted[1]} columns\n"
-                f"    hint:     make the layer smaller, or leave this image out"
+                f"    hint:     make the layer smaller, or remove this image"
             )
         if self.crop == "random":
             return None

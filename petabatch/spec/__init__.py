@@ -1,1 +1,1 @@
-"""Params models: frozen, validated descriptions of a network."""
+"""Params models: immutable, validated descriptions of a network."""

@@ -1,4 +1,4 @@
-"""What a key takes, from the annotation of its field: in words, and the fields further inside."""
+"""Descriptions of the type a key accepts, from the annotation of its field, and lookup of nested fields."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _PLAIN = {
 }
 
 
-def words(annotation: Any) -> str:
-    """Return in a few words what a value of this type is."""
+def describe_type(annotation: Any) -> str:
+    """Return a short description of the values of a type, such as "a whole number"."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         part = _one_of(annotation)
-        return f"a {part.base.kind} table" if part else words(arguments[0])
+        return f"a {part.base.kind} table" if part else describe_type(arguments[0])
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(words(one) for one in arguments if one is not NoneType))
+        return " or ".join(dict.fromkeys(describe_type(one) for one in arguments if one is not NoneType))
     if origin is Literal:
         return ", ".join(map(str, arguments))
     if origin is tuple and arguments[-1] is not ...:
@@ -39,7 +39,7 @@ def words(annotation: Any) -> str:
 
 
 def model_of(annotation: Any, data: Any) -> type[BaseModel] | None:
-    """Return the model of a table, by the `type` in its `data` where that decides; None if not a table."""
+    """Return the model of a table, selected by the `type` key in `data` if needed; None if not a table."""
     origin = get_origin(annotation)
     if origin is Annotated:
         part = _one_of(annotation)
@@ -53,7 +53,7 @@ def model_of(annotation: Any, data: Any) -> type[BaseModel] | None:
 
 
 def child(annotation: Any, data: Any, part: str | int) -> Any | None:
-    """Return the annotation of key or index `part` of a value; None where there is none."""
+    """Return the annotation of key or index `part` of a value, None if there is none."""
     model = model_of(annotation, data)
     if model is not None:
         field = model.model_fields.get(str(part))
@@ -73,7 +73,7 @@ def child(annotation: Any, data: Any, part: str | int) -> Any | None:
 
 
 def item(data: Any, part: str | int) -> Any:
-    """Return what `data` holds at a key or index, None if nothing."""
+    """Return the value of `data` at a key or index, None if there is none."""
     if isinstance(data, dict):
         return data.get(part)
     if isinstance(data, (list, tuple)) and isinstance(part, int) and part < len(data):

@@ -1,4 +1,4 @@
-"""A length of wall-clock time, as `11h50m`, `90s` or `1d`."""
+"""Durations of wall-clock time, such as `11h50m`, `90s` or `1d`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORM = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
 def seconds(text: str) -> int:
-    """Return the seconds in `text`; 0 if it is no duration."""
+    """Return the number of seconds in `text`, 0 if it is not a duration."""
     match = _FORM.fullmatch(text.replace(" ", ""))
     return (
         sum(int(n or 0) * unit for n, unit in zip(match.groups(), _SECONDS.values(), strict=True))
@@ -26,7 +26,9 @@ def _parse(value: Any) -> str:
     if isinstance(value, str) and seconds(value) > 0:
         return value
     raise PydanticCustomError(
-        "duration", "this is not a duration", {"expected": 'days, hours, minutes, seconds, as "11h50m"'}
+        "duration",
+        "this is not a duration",
+        {"expected": 'days, hours, minutes and seconds, such as "11h50m"'},
     )
 
 

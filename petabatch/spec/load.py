@@ -1,4 +1,4 @@
-"""From a params file to a validated network, with every error in it at once."""
+"""Loading of params files into a validated network, with all errors reported at once."""
 
 from __future__ import annotations
 
@@ -15,47 +15,47 @@ from petabatch.errors import ParamsError, Problem, did_you_mean, nearest
 from petabatch.spec import toml
 from petabatch.spec.network import Network
 from petabatch.spec.override import override
-from petabatch.spec.plugins import plug_in
+from petabatch.spec.plugins import import_plugins
 from petabatch.spec.problems import problems
 from petabatch.spec.python import defines_parts, run_python, tables
-from petabatch.spec.source_location import Place
+from petabatch.spec.source_location import SourceLocation
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A network with the text it came from."""
+    """A network and the text it was read from."""
 
     network: Network
     text: str = ""
-    """The params file as given; empty for a network built in Python."""
-    place: Place = field(default_factory=Place)
+    """Contents of the params file; empty for a network built in Python."""
+    location: SourceLocation = field(default_factory=SourceLocation)
 
     @property
     def file(self) -> str:
-        """The name of the file, as given."""
-        return self.place.file
+        """The path of the file, as given."""
+        return self.location.file
 
     def error(self, found: Iterable[Problem]) -> ParamsError:
-        """Return the error for problems found later, placed in the file."""
-        return self.place.error(found)
+        """Return the error for problems found later, with their lines in the file."""
+        return self.location.error(found)
 
     @classmethod
     def from_json(cls, text: str, file: str, arrays: Path | None = None) -> Loaded:
-        """Return the network of `resolved`, as a run directory keeps it, and in `arrays` those in memory."""
-        data, place = json.loads(text), Place(file)
-        found = plug_in(data, Path(file).parent)
-        return cls(_validate(data, place, found, arrays=arrays), text, place)
+        """Return the network that `resolved` wrote as JSON; `arrays` is the folder of in-memory arrays."""
+        data, location = json.loads(text), SourceLocation(file)
+        found = import_plugins(data, Path(file).parent)
+        return cls(_validate(data, location, found, arrays=arrays), text, location)
 
     @classmethod
     def from_network(cls, network: Network) -> Loaded:
-        """Return a network built in Python, its paths in full, so that the run can be resumed anywhere."""
-        return cls(_validate(tables(network), Place(), folder=Path()))
+        """Return a network built in Python, with absolute paths: the run can be resumed from anywhere."""
+        return cls(_validate(tables(network), SourceLocation(), folder=Path()))
 
 
 def load(path: Path, overrides: Sequence[str] = ()) -> Loaded:
     """Read a `.toml` file, or a `.py` file that defines `network`; `overrides` are `key.path=value` strings.
 
-    Raises ParamsError with everything that is wrong. Built-in types must have been imported before.
+    Raises ParamsError with all errors found. Built-in types must have been imported before.
     """
     path = Path(path)
     text = _read(path)
@@ -65,30 +65,30 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Loaded:
     data = tables(network)
     done, found = override(data, overrides)
     data["plugins"] = list(data["plugins"])
-    found += plug_in(data, path.parent)
+    found += import_plugins(data, path.parent)
     if defines_parts(network):
         data["plugins"].append(str(path.resolve()))  # a resumed run needs its classes, not its network
-    place = Place(str(path), overrides=done)
-    return Loaded(_validate(data, place, found, path.parent), text, place)
+    location = SourceLocation(str(path), overrides=done)
+    return Loaded(_validate(data, location, found, path.parent), text, location)
 
 
 def parse(text: str, file: str = "params", folder: Path = Path(), overrides: Sequence[str] = ()) -> Loaded:
-    """Return the network of a TOML text; plug-ins and input files are looked for in `folder` first.
+    """Return the network of a TOML text; plug-ins and input files are searched for in `folder` first.
 
-    Raises ParamsError with everything that is wrong.
+    Raises ParamsError with all errors found.
     """
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ParamsError([toml.problem(error, text)], file) from None
     done, found = override(data, overrides)
-    place = Place(file, toml.positions(text), done)
-    found += plug_in(data, folder)
-    return Loaded(_validate(data, place, found, folder), text, place)
+    location = SourceLocation(file, toml.positions(text), done)
+    found += import_plugins(data, folder)
+    return Loaded(_validate(data, location, found, folder), text, location)
 
 
 def resolved(network: Network) -> dict[str, Any]:
-    """Return the network with every default filled in, ready for JSON."""
+    """Return the network as a JSON-serialisable dictionary, with all defaults filled in."""
     return network.model_dump(mode="json")
 
 
@@ -98,23 +98,22 @@ def _read(path: Path) -> str:
     except FileNotFoundError:
         names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         near = nearest(path.name, names)
-        told = Problem(
-            "", "there is no such file", hint=f"did you mean {path.parent / near}?" if near else ""
-        )
+        hint = f"did you mean {path.parent / near}?" if near else ""
+        problem = Problem("", "there is no such file", hint=hint)
     except UnicodeDecodeError as error:
-        told = Problem("", f"this is not a text file in UTF-8: {error.reason} at byte {error.start}")
+        problem = Problem("", f"this is not a text file in UTF-8: {error.reason} at byte {error.start}")
     except IsADirectoryError:
         inside = sorted(str(entry) for entry in path.iterdir() if entry.suffix in (".toml", ".py"))
-        hint = f"in it are {', '.join(inside[:5])}" if inside else ""
-        told = Problem("", "this is a directory", expected="a params file", hint=hint)
+        hint = f"it contains {', '.join(inside[:5])}" if inside else ""
+        problem = Problem("", "this is a directory", expected="a params file", hint=hint)
     except OSError as error:
-        told = Problem("", f"cannot be read: {error.strerror}")
-    raise ParamsError([told], str(path))
+        problem = Problem("", f"cannot be read: {error.strerror}")
+    raise ParamsError([problem], str(path))
 
 
 def _validate(
     data: dict[str, Any],
-    place: Place,
+    location: SourceLocation,
     before: Sequence[Problem] = (),
     folder: Path | None = None,
     arrays: Path | None = None,
@@ -125,34 +124,34 @@ def _validate(
     except ValidationError as error:
         found += problems(error, Network, data)
     if found:
-        raise PartlyWrong(found, _sound_part(data, found), data, place)
+        raise PartlyWrong(found, _valid_part(data, found), data, location)
     return network
 
 
 class PartlyWrong(ParamsError):
-    """Some tables are wrong; `sound` is the network of the others, whose wiring can still be checked."""
+    """Some tables are invalid; `sound` is the network of the others, whose wiring can still be checked."""
 
     def __init__(
-        self, found: Sequence[Problem], sound: Network | None, data: dict[str, Any], place: Place
+        self, found: Sequence[Problem], sound: Network | None, data: dict[str, Any], location: SourceLocation
     ) -> None:
-        super().__init__(place.placed(found), place.file)
-        self.found, self.sound, self.data, self.place = tuple(found), sound, data, place
+        super().__init__(location.located(found), location.file)
+        self.found, self.sound, self.data, self.location = tuple(found), sound, data, location
 
     def joined(self, wiring: Iterable[Problem]) -> ParamsError:
-        """Return the error with problems of the wiring added, but for names that wrong tables define."""
+        """Return the error with problems of the wiring added, except names that invalid tables define."""
         kinds = (self.data.get(kind) for kind in ("layers", "connections"))
         defined = {str(name) for kind in kinds if isinstance(kind, dict) for name in kind}
-        missing = [_hinted(problem, defined) for problem in wiring if problem.found not in defined]
-        return self.place.error([*self.found, *missing])
+        missing = [_with_hint(problem, defined) for problem in wiring if problem.found not in defined]
+        return self.location.error([*self.found, *missing])
 
 
-def _hinted(problem: Problem, names: Iterable[str]) -> Problem:
-    """Return the problem with the nearest name as a hint, if it has none and there is one."""
+def _with_hint(problem: Problem, names: Iterable[str]) -> Problem:
+    """Return the problem with the most similar name as a hint, unless it already has a hint."""
     return problem if problem.hint else replace(problem, hint=did_you_mean(problem.found, names))
 
 
-def _sound_part(data: dict[str, Any], found: Sequence[Problem]) -> Network | None:
-    """Return the network without the tables in which something was found, None if that is none."""
+def _valid_part(data: dict[str, Any], found: Sequence[Problem]) -> Network | None:
+    """Return the network without the tables that have errors, None if the rest is not a network."""
     bad = [f"{problem.key}." for problem in found]
     kept: dict[str, Any] = {"run": {"steps": 1}}
     for kind in ("layers", "connections", "probes"):

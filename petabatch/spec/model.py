@@ -1,4 +1,4 @@
-"""The base of every params model, and the `type` discriminator that plug-ins can extend."""
+"""Base classes of params models, and the `type` discriminator that plug-ins can extend."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Flag = Annotated[bool, Field(strict=True)]
 
 
 class Model(BaseModel):
-    """A frozen table of parameters: unknown keys, wrong types and values out of range are errors."""
+    """An immutable table of parameters; unknown keys, wrong types and values out of range are errors."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
@@ -31,9 +31,9 @@ class Model(BaseModel):
 
 
 class Part(Model):
-    """A table chosen by its `type` key; each subclass with a literal `type` is one choice.
+    """A table whose class is selected by its `type` key; each subclass with a literal `type` is one choice.
 
-    A new part needs no registration: importing the module that defines it makes it known.
+    Importing the module that defines a subclass registers it.
     """
 
     kind: ClassVar[str] = "part"
@@ -52,7 +52,7 @@ class Part(Model):
 
     @classmethod
     def choices(cls) -> dict[str, type[Part]]:
-        """Return every concrete subclass known now, by the value of its `type` key."""
+        """Return all concrete subclasses imported so far, by the value of their `type` key."""
         found: dict[str, type[Part]] = {}
         for part in _subclasses(cls):
             field = part.model_fields.get("type")
@@ -68,13 +68,13 @@ def _subclasses(cls: type[Part]) -> Iterator[type[Part]]:
 
 
 class OneOf:
-    """Annotation: a table of the given kind of part, validated by the class its `type` names."""
+    """Annotation for a table of the given kind of part, validated by the class that its `type` selects."""
 
     def __init__(self, base: type[Part]) -> None:
         self.base = base
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Validate through the choices known when a file is read, so that plug-ins count."""
+        """Look up the choices at validation, so that plug-ins are included."""
         return core_schema.with_info_plain_validator_function(
             self._validate,
             serialization=core_schema.plain_serializer_function_ser_schema(lambda part: part.model_dump()),
@@ -83,7 +83,7 @@ class OneOf:
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Leave a mark that `petabatch.spec.schema` replaces by every choice."""
+        """Return a placeholder that `petabatch.spec.schema` replaces by the choices."""
         return {"part": self.base.kind}
 
     def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Part:
@@ -94,7 +94,7 @@ class OneOf:
         if not isinstance(value, dict):
             raise PydanticCustomError(
                 "not_a_table",
-                "a table with a `type` is wanted here",
+                "a table with a `type` is required here",
                 {"expected": f"a {self.base.kind} table; types: {listed}"},
             )
         if "type" not in value:

@@ -1,4 +1,4 @@
-"""The whole params file as one frozen model."""
+"""The model of a params file: its top-level tables."""
 
 from __future__ import annotations
 
@@ -15,70 +15,80 @@ from petabatch.spec.schedule import Every, Schedule
 
 
 class Until(Model):
-    """`[run.until]`: a slice whose code is near enough to its optimum ends its display and rests.
+    """Early stopping of the display period, in each slice, once its code is close enough to the optimum.
 
-    Its whole state stands until the display's last step, at which output and learning see the finished code;
-    it takes its next image at once, unless it has to wait for weights that all slices learn together. Steps
-    made and the gap reached are recorded as `/probes/until`.
+    The slice keeps its state until the last step of the display period, when output and learning see the
+    converged code. It proceeds to its next image at once, unless it has to wait for weights that are shared
+    by all slices. The number of steps made and the final gap are recorded under `/probes/until`.
     """
 
     gap: Positive
-    """Relative duality gap at which a slice is done: its energy is at most this fraction of it too high."""
+    """Tolerance on the relative duality gap: a slice stops when its energy exceeds the minimum by at most
+    this fraction of the energy."""
     probe: str | None = None
-    """The probe of type `optimality` that says so; by default the only one."""
+    """Name of the probe of type `optimality` that measures the gap; may be omitted if there is only one."""
     every: Count = 25
-    """Steps after which it is measured again; also in the last step of a display."""
+    """Interval between two evaluations of the gap, in steps; it is also evaluated in the last step of a
+    display period."""
 
 
 class Run(Model):
-    """`[run]`: how long, how many slices, and on what."""
+    """Length of the run, batch size, numerical method and hardware."""
 
     batch: Count = 1
-    """Slices in the whole run, over all ranks."""
+    """Batch size: the number of slices, over all ranks."""
     display: Count = 1
-    """Steps for which one input is shown."""
+    """Display period: the number of steps for which each input is shown."""
     displays: Count | None = None
-    """Length of the run in displays; give this or `steps`."""
+    """Length of the run in display periods; give either this or `steps`."""
     steps: Count | None = None
-    """Length of the run in steps; give this or `displays`."""
+    """Length of the run in steps; give either this or `displays`."""
     dt: Positive = 1.0
-    """Duration of a step, in the unit of every `tau`."""
+    """Time step, in the same unit as every `tau`."""
     seed: Index = 1
-    """Every random number of the run derives from it."""
+    """Seed of all random numbers of the run."""
     precision: Literal["float32", "float64"] = "float32"
+    """Floating-point precision of the state and the weights."""
     threads: Count | None = None
-    """Threads of each rank; by default the cores this process may use. Never changes a result."""
+    """Number of threads per rank; by default the number of cores available to the process. Does not affect
+    results."""
     device: Literal["cpu", "gpu"] = "cpu"
-    """Where the steps are made: on the cores of this machine, or on its NVIDIA GPUs, one for each rank."""
+    """Device that runs the simulation: the CPU cores, or NVIDIA GPUs, one per rank."""
     kernel: Literal["auto", "array", "dense", "lazy", "display", "step"] = "auto"
-    """Which kernels make the steps: the fast ones where they apply, or the readable reference, `array`. On
-    the CPU the fast ones are `lazy` (silent units are not computed before they could become active: exact,
-    and for layers of type lca) where it pays, else `dense`; with `auto`, slices that begin an image with more
-    than 15 % of their units active compute all while it is shown. On a GPU they are `display` (a slice
-    stays on a multiprocessor for a whole display) where a slice is small enough, else `step`."""
+    """Kernel that advances the network. `auto`: the fastest one that supports the network. `array`: the
+    readable reference implementation, on CPU and GPU. On the CPU, `dense` computes every unit in every step;
+    `lazy`, for layers of type `lca`, computes inactive units only when they could cross their threshold, with
+    exact results. With `auto`, slices with more than 15 % of their units active at the start of an image are
+    computed densely while it is displayed. On the GPU, `display` keeps a slice on one multiprocessor for a
+    whole display period, if the slice is small enough; `step` advances all slices together, one step at a
+    time."""
     tf32: Flag = False
-    """On a GPU: let tensor cores make the drive of `kernel = "step"`, which `auto` then takes, and the matrix
-    products of `array`. They round factors to 10 bits and add up in float32, and are faster; all else, and
-    without this all, is float32."""
+    """On the GPU, compute the drive of `kernel = "step"` (which `auto` then selects) and the matrix products
+    of `array` on tensor cores in TF32: factors are rounded to 10 bits, sums are accumulated in
+    float32. Faster, but less precise. All other computations remain in float32."""
     reduce: Literal["exact", "overlapped"] = "exact"
-    """How weight changes are summed over slices. `exact`: in integers, so that any number of ranks gives the
-    same bits. `overlapped`: the same sum, overlapped with the next steps and applied one update late."""
+    """Summation of weight changes over slices. `exact`: in integers, bit-identical on any number of ranks.
+    `overlapped`: exact, but concurrent with the following steps and applied one
+    update late."""
     verify: Count | None = None
-    """Compare the weights of all ranks every so many updates, and stop when they differ."""
+    """Interval, in updates, at which the weights of all ranks are compared; the run stops if they differ."""
     until: Until | None = None
-    """End a slice's display early, when its code is near enough to its optimum; `display` is the longest."""
+    """Early stopping: end the display period of a slice once its code has converged; `display` is the
+    maximum."""
     wall_limit: Duration | None = None
-    """Stop with a checkpoint after this time, as `"11h50m"`."""
+    """Wall-clock limit after which the run writes a checkpoint and stops, such as `"11h50m"`."""
     stuck_after: Duration = "5m"
-    """End all ranks when one makes no progress for this time in reading, writing or compiling. In steps like
-    those it has made before, and when it does not answer at all, a twentieth of it is enough."""
+    """Hang detection: terminate all ranks if one makes no progress for this time while reading, writing or
+    compiling. For steps similar to earlier ones, and for ranks whose heartbeat stops, the limit is a
+    twentieth of this time."""
     start_from: FilePath | None = None
-    """Run directory (its newest checkpoint) or checkpoint file of another run to go on from. Its steps count:
-    schedules and images go on, and the run's length includes them."""
+    """Run directory (its newest checkpoint) or checkpoint file of another run whose state to start from. Its
+    steps are counted: schedules and the sequence of images continue, and the length of the run includes
+    them."""
     batch_change: Literal["error", "cycle", "reset"] = "error"
-    """What slices begin with when `batch` is not that of `start_from`. `error`: nothing; it is refused.
-    `cycle`: slice i with the state of slice i modulo the old batch. `reset`: slices beyond the old batch as
-    at step 0. Weights that all slices share are taken over in any case."""
+    """Initial state of the slices if `batch` differs from that of `start_from`. `error`: raise an error.
+    `cycle`: slice i starts from the state of slice i modulo the old batch size. `reset`: slices beyond the
+    old batch start from their initial values. Weights shared by all slices are loaded in any case."""
 
     @field_validator("reduce", mode="before")
     @classmethod
@@ -106,14 +116,17 @@ class Run(Model):
         if self.until is not None and self.device == "gpu":
             raise PydanticCustomError(
                 "until_gpu",
-                "displays end slice by slice, and a GPU makes the steps of all slices together",
+                "early stopping is not available on a GPU, which advances all slices together",
                 {"expected": 'device = "cpu", or no `until`'},
             )
         if self.kernel in ("display", "step") and self.device == "cpu":
             raise PydanticCustomError(
                 "gpu_kernel",
                 "this kernel runs on a GPU",
-                {"got": f'kernel = "{self.kernel}", device = "cpu"', "expected": "auto or array, or a GPU"},
+                {
+                    "got": f'kernel = "{self.kernel}", device = "cpu"',
+                    "expected": 'auto, array, dense or lazy, or device = "gpu"',
+                },
             )
         if self.kernel in ("dense", "lazy") and self.device == "gpu":
             raise PydanticCustomError(
@@ -130,55 +143,62 @@ class Run(Model):
 
 
 class Parallel(Model):
-    """`[parallel]`: how ranks are arranged. They are `batch` times `features`."""
+    """Decomposition over MPI ranks: the number of ranks is `batch` times `features`."""
 
     batch: Count | None = None
-    """Ranks over which the slices are spread; by default as many as there are."""
+    """Number of ranks over which the slices are distributed; by default all ranks divided by `features`."""
     features: Count = 1
-    """Ranks that share each slice: every one holds a part of the features of the layers of type `lca`, and
-    their weights. For layers too large for one rank; it costs a message in each step."""
+    """Number of ranks that share each slice: each holds a part of the features of layers of type `lca`, and
+    their weights. For layers too large for one rank; requires communication in every step."""
 
 
 class LayerOutput(Model):
-    """`[output.layers.NAME]`: what is written of a layer, and when."""
+    """Variables of a layer to record, and their schedule."""
 
     every: Schedule = DISPLAY
+    """Schedule of recording: at the end of these steps."""
     variables: tuple[str, ...] = ("A",)
-    """`A` is the activity; others are the layer type's own, as `V`."""
+    """Names of the variables: `A` is the activity, others depend on the layer type, such as `V`."""
 
 
 class ConnectionOutput(Model):
-    """`[output.connections.NAME]`: when the weights are written; the first time is before step 1."""
+    """Variables of a connection to record, and their schedule. The initial weights are always recorded."""
 
     every: Schedule = DISPLAY
+    """Schedule of recording: at the end of these steps, and before step 1."""
     variables: tuple[Literal["weights", "usage"], ...] = ("weights",)
-    """`usage` says how often each pre feature was active at the last update, over positions and slices."""
+    """`weights`: the weights. `usage`: how often each pre feature was active at the last update, summed over
+    positions and slices."""
 
 
 class Output(Model):
-    """`[output]`: what goes to the run file besides the probes."""
+    """Recording to the run file, in addition to the probes."""
 
     layers: dict[str, LayerOutput] = Field(default_factory=dict)
+    """Tables `[output.layers.NAME]`, by layer name."""
     connections: dict[str, ConnectionOutput] = Field(default_factory=dict)
+    """Tables `[output.connections.NAME]`, by connection name."""
     flush: Schedule | None = None
-    """When what was recorded is put on disk as an immutable segment; by default every 10 displays, or
-    sooner where that would hold too much in memory."""
+    """Schedule at which buffered records are written to disk as an immutable segment; by default every 10
+    displays, or more often if the buffers would become too large."""
 
 
 class Checkpoint(Model):
-    """`[checkpoint]`: when the whole state is saved. One is always written at the end and when stopped."""
+    """Checkpoints of the complete state. One is always written when a run ends or is stopped."""
 
     every: Schedule = Every(50, "displays")
+    """Schedule of checkpoints: at the end of these steps."""
     keep: Count = 2
-    """Checkpoints kept; the newest ones."""
+    """Number of checkpoints to keep; older ones are deleted."""
 
 
 class Network(Model):
-    """A complete description: what a params file says, or what Python code builds from the same models."""
+    """A complete network description: the contents of a params file, or the same models built in Python."""
 
     title: str = ""
+    """Title of the network, for reports and plots."""
     plugins: tuple[str, ...] = ()
-    """Python files, relative to the params file, that define further layers, sources, probes and so on."""
+    """Plug-ins that define further types: Python files, relative to the params file, or names of modules."""
     run: Run
     layers: dict[str, Annotated[Layer, OneOf(Layer)]]
     connections: dict[str, Annotated[Connection, OneOf(Connection)]] = Field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Keys set on the command line: `-s layers.V1.threshold=0.3`."""
+"""Command-line overrides of keys, such as `-s layers.V1.threshold=0.3`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _NAMED = {"layers": "layer", "connections": "connection", "probes": "probe"}
 
 
 def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, str], list[Problem]]:
-    """Set keys in `data`, in place; returns what was set (dotted key to text) and what is wrong with it.
+    """Set keys in `data`, in place; return what was set (dotted key to text) and the problems found.
 
-    A value is read as TOML, or else taken as a bare string. Keys need not stand in the file, but a layer,
-    connection or probe is not begun by one of its keys: its name is then a misspelt one.
+    A value is parsed as TOML, or else taken as a bare string. Keys need not be present in the file, but an
+    override does not create a layer, connection or probe: an unknown name is taken to be misspelt.
     """
     done: dict[str, str] = {}
     found: list[Problem] = []
@@ -29,7 +29,7 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
                     "this is not an override",
                     f"-s {text}",
                     "key=value",
-                    "for example -s layers.V1.threshold=0.3",
+                    "for example, -s layers.V1.threshold=0.3",
                 )
             )
             continue
@@ -41,7 +41,7 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
 
 
 def _path(key: str) -> tuple[str, ...]:
-    """Return the parts of a dotted key, which may be quoted; nothing for what is no key."""
+    """Return the parts of a dotted key, which may be quoted; an empty tuple if it is not a key."""
     try:
         table: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:
@@ -61,21 +61,21 @@ def _value(text: str) -> Any:
 
 
 def _set(data: dict[str, Any], path: tuple[str, ...], value: Any) -> Problem | None:
-    place = data
+    target = data
     for depth, table in enumerate(path[:-1], 1):
-        inner = place.get(table)
+        inner = target.get(table)
         if inner is None and depth == 2 and path[0] in _NAMED:
             return Problem(
                 ".".join(path),
                 f"there is no {_NAMED[path[0]]} of this name",
                 table,
-                ", ".join(place),
-                did_you_mean(table, place),
+                ", ".join(target),
+                did_you_mean(table, target),
             )
         if inner is None:
-            inner = place[table] = {}
+            inner = target[table] = {}
         if not isinstance(inner, dict):
             return Problem(".".join(path), f"{'.'.join(path[:depth])} is not a table", repr(inner))
-        place = inner
-    place[path[-1]] = value
+        target = inner
+    target[path[-1]] = value
     return None

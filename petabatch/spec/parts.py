@@ -1,7 +1,8 @@
-"""The abstract parts a network is made of. Concrete ones live one to a file in their own folders.
+"""Abstract parts of a network: layers, sources, connections and probes.
 
-A part is at once the frozen table a user writes (its fields) and the behaviour behind it (its methods).
-It never holds simulation arrays: those are declared as `Variable`s, allocated by the engine, and handed in.
+A part is both an immutable table of a params file (its fields) and the behaviour it stands for (its methods).
+It never holds simulation arrays: it declares them as `Variable`s, and the engine allocates them and passes
+them in.
 """
 
 from __future__ import annotations
@@ -35,28 +36,34 @@ Shape = tuple[Count, Count, Count]
 
 @dataclass(frozen=True)
 class StepContext:
-    """What a step knows of itself: the number of the step being made, and who is in the lane."""
+    """Context of one step of one lane, passed to `Layer.update`."""
 
     step: int
+    """Number of the step being made, from 1."""
     dt: float
+    """Time step."""
     slices: range
-    """Global slice numbers of the lane's leading axis."""
+    """Global slice numbers along the leading axis of the lane's arrays."""
     seed: int
+    """Seed of the run."""
     xp: Any = np
-    """The array module of the lane's arrays: numpy or cupy."""
+    """Array module of the lane's arrays, numpy or cupy."""
     display: int = 1
-    """Steps of a display."""
+    """Display period, in steps."""
     layer: str = ""
     """Name of the layer that is updated."""
 
 
+Moment = StepContext  # the former name, which existing plug-ins import
+
+
 class Layer(Part):
-    """A layer `[batch, ny, nx, nf]`: state variables, channels that gather input, and an update rule."""
+    """A layer of units `[batch, ny, nx, nf]`: state variables, input channels, and an update rule."""
 
     kind: ClassVar[str] = "layer"
     answers = ("compiled_rule", "graph_safe", "splittable", "sums_input")
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
-    """Channel name to (buffer, sign); `update` gets one summed array per buffer."""
+    """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
 
     graph_safe: ClassVar[bool] = False
     """`update` launches the same kernels on the same arrays in each step, so that steps can be captured and
@@ -66,25 +73,27 @@ class Layer(Part):
     shape: Shape
     """Rows, columns, features: `[ny, nx, nf]`."""
     phase: Index | None = None
-    """Pin the level of this layer; by default it is derived from the connections."""
+    """Update level of the layer; by default it is derived from the connections."""
     border: Literal["zero", "mirror", "image"] | Finite = "zero"
-    """What connections see beyond the edge: zeros, the mirrored layer, a constant value, or, of an `input`
-    layer, its image, which then must be larger than the layer."""
+    """Boundary condition for connections that read beyond the edge: zeros, reflection, a constant, or, for
+    layers of type `input`, the surrounding image, which must then be larger than the layer."""
     every: Schedule = STEP
-    """When the layer updates: in the first step of each such period, as an input of this period shows a new
-    image. In between, its activity and state stand (updateOnlyOnTrigger of the original)."""
+    """Update schedule: the layer updates in the first step of each such period, when an input layer with the
+    same period displays a new image. In between, activity and state are held constant (PetaVision's
+    updateOnlyOnTrigger)."""
     offset: int = 0
-    """Steps by which it updates and is reset later; with `display`, -1 is the last step of each display."""
+    """Delay of updates and resets, in steps; with `every = "display"`, -1 is the last step of each
+    display."""
     reset: Schedule = NEVER
-    """When its variables start anew from their initial values: in the first step of each such period. The
-    activity of the step before is still that of the last image."""
+    """Reset schedule: the variables are set to their initial values in the first step of each such period.
+    The activity of the previous step, which connections may still deliver, is not reset."""
     reset_to: str | None = None
-    """Instead of all variables the potential alone starts anew, from the membrane potential of this layer, or
-    its activity if it has none (resetStateOnTrigger of the original)."""
+    """Layer whose membrane potential (or activity, if it has none) the potential is reset to. The other
+    variables are then not reset (PetaVision's resetStateOnTrigger)."""
 
     @property
     def steady(self) -> bool:
-        """Say whether it updates in every step and is never reset."""
+        """Whether the layer updates in every step and is never reset."""
         return self.every == STEP and self.reset.count == 0
 
     @property
@@ -122,18 +131,18 @@ class Layer(Part):
         raise NotSuitable(f"layers of type {self.type} have no compiled rule")
 
     def due(self, step: int, display: int) -> bool:
-        """Say whether the layer updates in `step`."""
+        """Return whether the layer updates in `step`."""
         return fires(self.every.steps(display), step, 1 + self.offset)
 
     def resets(self, step: int, display: int) -> bool:
-        """Say whether the layer's variables start anew in `step`."""
+        """Return whether the layer is reset in `step`."""
         return fires(self.reset.steps(display), step, 1 + self.offset)
 
     def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
-        """Start anew in place: all variables from their initial values, or `V` alone from `potential`.
+        """Reset in place: all variables to their initial values, or only `V` to `potential` if given.
 
-        (`HyPerInternalStateBuffer` of the original has nothing but V replaced: the pull of its momentum LCA,
-        conductances and thresholds stand.)
+        As in PetaVision's `HyPerInternalStateBuffer`, a given potential replaces nothing but V: momentum,
+        conductances and thresholds are kept.
         """
         if potential is not None:
             state["V"][...] = potential
@@ -142,7 +151,7 @@ class Layer(Part):
             state[variable.name][...] = variable.initial
 
     def variables(self) -> Sequence[Variable]:
-        """Declare state beyond the activity `A`; shapes without the leading batch axis."""
+        """Declare the state variables besides the activity `A`; shapes omit the leading batch axis."""
         return ()
 
     @abstractmethod
@@ -154,15 +163,15 @@ class Layer(Part):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Make one step in place.
+        """Advance the layer by one step, in place.
 
-        `state` holds the declared variables, `drive` the summed input of each buffer, `previous` the
-        layer's activity of the step before and `activity` receives the new one (they may be one array).
+        `state` holds the declared variables, `drive` the summed input of each buffer, `previous` the activity
+        of the previous step; `activity` receives the new activity, and may be the same array as `previous`.
         All are `[lanes, ny, nx, nf]`.
         """
 
     def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
-        """Set the initial state (step 0) in place; by default variables keep their declared value."""
+        """Set the initial state (step 0) in place; by default variables keep their declared values."""
 
 
 class Controller(Protocol):
@@ -210,27 +219,28 @@ class ImageLayer(Protocol):
 
 
 class Source(Part):
-    """Where an input layer's images come from."""
+    """The images of an input layer."""
 
     kind: ClassVar[str] = "source"
     type: str
 
     def paths(self) -> Sequence[str]:
-        """Name the files that it reads, in order: a resumed run compares them with those it began with."""
+        """Return the input files, in order; a resumed run checks that they have not changed."""
         return ()
 
     @abstractmethod
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
-        """Return `read(slice, item) -> float32 [ny, nx, nf]`, a pure function of global slice and item.
+        """Return `read(slice, item) -> float32 [ny, nx, nf]`, a thread-safe, pure function of its arguments.
 
-        Thread-safe. `item` counts the displays of that slice from 0. Opens and checks the data once.
-        Raises InputError when it is missing, unreadable, or of a shape that cannot fill the layer.
+        `slice` is the global slice number, `item` the number of the display, from 0. The data is opened and
+        checked once, in this method.
+        Raises InputError if the data is missing, unreadable, or does not fit the layer.
         """
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """What a connection needs to deliver: the link of its two layers and whose weights it uses."""
+    """The wiring of a connection: the link between its two layers, and the owner of its weights."""
 
     link: Link | None = None
     weights: str | None = None
@@ -238,23 +248,24 @@ class Wiring:
 
 
 class Connection(Part):
-    """Carries the activity of layer `pre` into a channel of layer `post`."""
+    """A connection from layer `pre` to a channel of layer `post`."""
 
     kind: ClassVar[str] = "connection"
     answers = ("operation",)
     type: str
     pre: str
-    """Layer the activity comes from."""
+    """Name of the presynaptic layer, which provides the activity."""
     post: str
-    """Layer it goes to."""
+    """Name of the postsynaptic layer, which receives the input."""
     channel: str = "exc"
-    """Channel of the post layer, usually `exc` (added) or `inh` (subtracted); `none` delivers nothing."""
+    """Input channel of the post layer, usually `exc` (added) or `inh` (subtracted); `none` delivers no
+    input."""
     strength: Finite = 1.0
-    """Factor on what is delivered."""
+    """Factor on the delivered input."""
     delay: Index = 0
-    """Extra steps before the activity arrives."""
+    """Additional transmission delay, in steps."""
     feedback: Flag = False
-    """This connection closes a cycle and carries the activity of the step before."""
+    """Feedback connection: it closes a cycle and transmits the activity of the previous step."""
 
     @property
     def operation(self) -> Operation:
@@ -280,9 +291,9 @@ class Connection(Part):
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:
-        """Return the wiring, or None after `report(key, message, found=, expected=, hint=)`.
+        """Return the wiring, or None after `report(key, message, found=, expected=, hint=)` of an error.
 
-        `pre` and `post` are known to exist when this is called.
+        `pre` and `post` are guaranteed to exist.
         """
 
     @abstractmethod
@@ -294,7 +305,7 @@ class Connection(Part):
         border: Border,
         patches: Array | None,
     ) -> Array:
-        """Return what arrives at the post layer, `[lanes, ny, nx, nf]`, before `strength` and sign."""
+        """Return the input of the post layer, `[lanes, ny, nx, nf]`, without `strength` and sign applied."""
 
 
 class WeightOwner(Protocol):
@@ -340,29 +351,29 @@ class WeightOwner(Protocol):
 
 
 class Reading(Protocol):
-    """What a probe sees of the network at the end of a step."""
+    """A probe's read access to the network at the end of a step."""
 
     def __call__(self, layer: str, variable: str) -> Array:
         """Return a variable of a layer, `[lanes, ny, nx, nf]`; `A` is the activity."""
 
     def through(self, connection: str, activity: Array) -> Array:
-        """Return what a connection would deliver of this activity, with its weights of now.
+        """Return what a connection delivers for the given activity, with its present weights.
 
-        The activity is shaped like the pre layer, the result like the post layer; the sign of the channel is
-        not applied, the connection's strength is.
+        The activity has the shape of the pre layer, the result that of the post layer. The strength of the
+        connection is applied, the sign of its channel is not.
         """
 
 
 class Probe(Part):
-    """Measures one number or more per slice, and writes them to `/probes/<name>/`."""
+    """A measurement of one or more numbers per slice, recorded under `/probes/<name>/`."""
 
     kind: ClassVar[str] = "probe"
     answers = ("from_step_sums", "splittable")
     type: str
     every: Schedule = STEP
-    """When the probe measures: at the end of these steps."""
+    """Measurement schedule: at the end of these steps."""
     offset: int = 0
-    """Steps by which it measures later; with `every = "display"`, 1 means after the first step of each."""
+    """Delay of the measurements, in steps; with `every = "display"`, 1 is the first step of each display."""
 
     @property
     def splittable(self) -> bool:
@@ -382,19 +393,19 @@ class Probe(Part):
 
     @abstractmethod
     def layers(self) -> Sequence[str]:
-        """Name the layers it reads, so that a dangling name is found before the run."""
+        """Return the names of the layers it reads, which are checked before the run."""
 
     def masks(self) -> Sequence[tuple[str, str]]:
-        """Name the layers it reads in part and, beside each, the layer that says which part."""
+        """Return pairs of names (layer, mask) for the layers of which it reads only the units in a mask."""
         return ()
 
     def connections(self) -> Sequence[str]:
-        """Name the connections it reads through; by default none."""
+        """Return the names of the connections it reads through; by default none."""
         return ()
 
     @abstractmethod
     def quantities(self) -> Mapping[str, str]:
-        """Name what it measures: quantity to a one-line description with units."""
+        """Return the measured quantities: name to a one-line description with units."""
 
     @abstractmethod
     def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:

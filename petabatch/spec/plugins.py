@@ -1,4 +1,4 @@
-"""Importing plug-ins, so that the parts they define are known before a params file is checked."""
+"""Import of plug-ins, which registers the parts they define before a params file is checked."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from typing import Any
 from petabatch.errors import Problem, did_you_mean
 
 
-def plug_in(data: dict[str, Any], folder: Path) -> list[Problem]:
-    """Import installed plug-ins and those `data["plugins"]` names; returns what is wrong with them.
+def import_plugins(data: dict[str, Any], folder: Path) -> list[Problem]:
+    """Import the installed plug-ins and those listed in `data["plugins"]`; return the problems found.
 
-    An entry that ends in `.py` is a file, relative to `folder`, and is replaced by its full path for later
-    runs; any other is the name of a module.
+    An entry that ends in `.py` is a file, relative to `folder`; it is replaced by its absolute path, for
+    resumed runs. Any other entry is the name of a module.
     """
     found = []
     for point in entry_points(group="petabatch.plugins"):
-        found += _tried(point.load, point.value)
+        found += _import_problems(point.load, point.value)
     names = data.get("plugins")
     for number, name in enumerate(names if isinstance(names, list) else ()):
         if not isinstance(name, str):
-            continue  # told as a wrong type when the whole table is checked
+            continue  # reported as a wrong type when the whole table is validated
         if not name.endswith(".py"):
-            found += _tried(partial(importlib.import_module, name), name)
+            found += _import_problems(partial(importlib.import_module, name), name)
             continue
         path = (folder / name).resolve()
         if path.is_file():
             data["plugins"][number] = str(path)
-            found += _tried(partial(_import_file, path), name, str(path))
+            found += _import_problems(partial(_import_file, path), name, str(path))
         else:
             files = [entry.name for entry in path.parent.glob("*.py")]
             hint = did_you_mean(path.name, files)
@@ -46,7 +46,7 @@ def plug_in(data: dict[str, Any], folder: Path) -> list[Problem]:
 
 @contextmanager
 def importing_from(folder: Path) -> Iterator[None]:
-    """Let a file import modules that stand beside it, as Python does for scripts."""
+    """Let a file import modules from its own folder, as Python does for scripts."""
     entry = str(folder.resolve())
     sys.path.insert(0, entry)
     try:
@@ -56,26 +56,26 @@ def importing_from(folder: Path) -> Iterator[None]:
 
 
 def line_in(file: str, error: BaseException) -> int | None:
-    """Return the line of `file` at which an error arose, None if it has nothing to do with the file."""
+    """Return the line of `file` at which an error was raised, None if the file is not in its traceback."""
     if isinstance(error, SyntaxError) and error.filename == file:
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return lines[-1] if lines else None
 
 
-def _tried(imported: Callable[[], object], name: str, file: str = "") -> list[Problem]:
+def _import_problems(do_import: Callable[[], object], name: str, file: str = "") -> list[Problem]:
     try:
-        imported()
+        do_import()
     except Exception as error:
         line = line_in(file, error)
-        hint = f"it went wrong at {file}:{line}" if line else ""
+        hint = f"the error was raised at {file}:{line}" if line else ""
         message = f"a plug-in cannot be imported: {type(error).__name__}: {error}"
         return [Problem("plugins", message, name, hint=hint)]
     return []
 
 
 def _import_file(path: Path) -> None:
-    """Import a Python file once; a second network that names it gets the same classes."""
+    """Import a Python file once, so that all networks that name it share the same classes."""
     name = f"petabatch_plugin_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     if name in sys.modules:
         return

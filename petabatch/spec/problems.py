@@ -1,4 +1,4 @@
-"""From pydantic's findings to the problems a user reads."""
+"""Translation of pydantic's validation errors into messages for users."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from petabatch.errors import Problem, did_you_mean
-from petabatch.spec.describe_type import child, item, model_of, words
+from petabatch.spec.describe_type import child, describe_type, item, model_of
 
 _LIMITS = {
     "greater_than": "a value larger than {gt}",
@@ -22,17 +22,18 @@ _Path = tuple[str | int, ...]
 
 
 def problems(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
-    """Return what `error` found in `data`, validated by `model`, in plain words.
+    """Return the problems that `error` reports for `data`, validated by `model`.
 
-    `data` may be None where it is not known, as for a model built in Python.
+    `data` may be None if it is not known, as for a model built in Python.
     """
     groups: dict[_Path, list[ErrorDetails]] = {}
     for detail in error.errors():
-        # Places in an array that lack a value are one problem, of the array.
+        # Missing elements of an array are one problem, of the array.
         short = detail["type"] == "missing" and isinstance(detail["loc"][-1], int)
         loc = detail["loc"][:-1] if short else detail["loc"]
         groups.setdefault(_path(loc, model, data, detail["type"]), []).append(detail)
-    # What fits none of several types is told once: as deep inside the value as any of them got.
+    # A value that matches none of several types is reported once, at the deepest key that any of them
+    # reached.
     deepest = [path for path in groups if not any(_within(other, path) for other in groups)]
     return [_problem(path, groups[path], model, data) for path in deepest]
 
@@ -42,7 +43,7 @@ def _within(path: _Path, table: _Path) -> bool:
 
 
 def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str) -> _Path:
-    """Return the part of pydantic's location that are keys of the file, without its own type tags."""
+    """Return the keys of the file in pydantic's location, without the type tags that pydantic inserts."""
     path: list[str | int] = []
     annotation: Any = model
     for number, part in enumerate(loc):
@@ -76,20 +77,20 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         name = str(path[-1])
         return Problem(key, "there is no such key", name, ", ".join(known), did_you_mean(name, known))
     if kind == "missing" and isinstance(detail["loc"][-1], int):
-        return Problem(key, "the array is too short", found="", expected=words(annotation))
+        return Problem(key, "the array is too short", found="", expected=describe_type(annotation))
     if kind == "missing":
         owner = model_of(table, table_data)
         about = owner.model_fields[str(path[-1])].description if owner else None
-        return Problem(key, "this key is missing", expected=_joined(words(annotation), about))
+        return Problem(key, "this key is missing", expected=_joined(describe_type(annotation), about))
     if kind in ("too_short", "too_long"):
         least = "min_length" in context
         limit = (
             f" of at {'least' if least else 'most'} {context['min_length' if least else 'max_length']} values"
         )
-        wanted = words(annotation)
+        wanted = describe_type(annotation)
         expected = wanted + limit if wanted == "an array" else wanted
         return Problem(key, "the array has the wrong length", found, expected)
-    if kind != "literal_error" and ("expected" in context or "hint" in context):  # errors of our own
+    if kind != "literal_error" and ("expected" in context or "hint" in context):  # petabatch's own
         return Problem(
             key,
             detail["msg"],
@@ -97,21 +98,21 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
             str(context.get("expected", "")),
             str(context.get("hint", "")),
         )
-    if kind in ("value_error", "assertion_error"):  # what a plug-in's own check raises
+    if kind in ("value_error", "assertion_error"):  # of a plug-in's validator
         return Problem(key, str(context["error"]), "" if isinstance(detail["input"], dict) else found)
     if len(details) == 1 and kind in _LIMITS:
         return Problem(key, f"{subject} is out of range", found, _LIMITS[kind].format(**context))
     if kind == "literal_error":
         choices = [choice.strip(" '") for choice in str(context["expected"]).replace(" or ", ",").split(",")]
         hint = did_you_mean(str(detail["input"]), choices)
-        return Problem(key, "this is not one of the choices", found, words(annotation), hint)
+        return Problem(key, "this is not one of the choices", found, describe_type(annotation), hint)
     if kind.endswith(("_type", "_parsing", "_from_float")):
-        return Problem(key, f"{subject} has the wrong type", found, words(annotation))
+        return Problem(key, f"{subject} has the wrong type", found, describe_type(annotation))
     return Problem(key, f"{subject} is not allowed", found, detail["msg"].partition(" should ")[2])
 
 
 def _joined(expected: str, about: str | None) -> str:
-    """Return what is wanted with the first sentence of what it means."""
+    """Return the expected type followed by the description of the key."""
     if not about:
         return expected
     sentence = " ".join(about.split()).rstrip(".")

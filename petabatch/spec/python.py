@@ -1,4 +1,4 @@
-"""Networks described by a Python file that defines `network`."""
+"""Python params files, which define `network`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from petabatch.spec.model import Model
 from petabatch.spec.network import Network
 from petabatch.spec.plugins import importing_from, line_in
 from petabatch.spec.problems import problems
-from petabatch.spec.source_location import Place
+from petabatch.spec.source_location import SourceLocation
 
 _MODULE = "<params file>"
-"""What classes that a Python params file defines have as their module."""
+"""`__module__` of the classes that a Python params file defines."""
 
 
 def run_python(path: Path) -> Network:
-    """Run a Python file and return its `network`; raises ParamsError with the line of what is wrong."""
-    place = Place(str(path))
+    """Run a Python file and return its `network`; raises ParamsError with the line of the error."""
+    location = SourceLocation(str(path))
     try:
         with importing_from(path.parent):
             network = runpy.run_path(str(path), run_name=_MODULE).get("network")
@@ -30,25 +30,25 @@ def run_python(path: Path) -> Network:
         model = next((m for m in _models(Model) if m.__name__ == error.title), Network)
         line = line_in(str(path), error)
         found = problems(error, model, None)
-        raise place.error(
+        raise location.error(
             Problem(f"{error.title}.{p.key}".rstrip("."), p.message, p.found, p.expected, p.hint, line)
             for p in found
         ) from None
     except ParamsError:
         raise
     except Exception as error:
-        told = Problem("", f"{type(error).__name__}: {error}", line=line_in(str(path), error))
-        raise place.error([told]) from error
+        problem = Problem("", f"{type(error).__name__}: {error}", line=line_in(str(path), error))
+        raise location.error([problem]) from error
     if not isinstance(network, Network):
         hint = "network = petabatch.Network(run=..., layers=..., connections=...)"
-        raise place.error(
+        raise location.error(
             [Problem("", "this file defines no `network`", type(network).__name__, "a Network", hint)]
         )
     return network
 
 
 def tables(value: Any) -> Any:
-    """Return models as tables, leaving in-memory arrays and schedules as they are."""
+    """Return models as dictionaries, leaving in-memory arrays and schedules unchanged."""
     if isinstance(value, BaseModel):
         return {name: tables(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, dict):
@@ -57,7 +57,7 @@ def tables(value: Any) -> Any:
 
 
 def defines_parts(value: Any) -> bool:
-    """Say whether a network has parts whose classes its own Python file defines."""
+    """Return whether a network has parts whose classes are defined in its own Python file."""
     if isinstance(value, BaseModel):
         inside = [getattr(value, name) for name in type(value).model_fields]
         return type(value).__module__ == _MODULE or any(map(defines_parts, inside))

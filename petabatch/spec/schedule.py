@@ -1,4 +1,4 @@
-"""When something happens: every N steps, every N displays, or never."""
+"""Schedules: every N steps, every N displays, or never."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FORM = re.compile(r"^(?:(\d+)\s+)?(step|steps|display|displays)$")
 
 @dataclass(frozen=True)
 class Every:
-    """A period in steps or displays; a count of 0 never fires."""
+    """A period in steps or displays; a schedule with count 0 never fires."""
 
     count: int
     unit: str = "steps"
 
     def steps(self, display: int) -> int:
-        """Return the period in steps for displays of `display` steps; 0 is never."""
+        """Return the period in steps for a display period of `display` steps; 0 means never."""
         return self.count * (display if self.unit == "displays" else 1)
 
     def __str__(self) -> str:
@@ -33,12 +33,12 @@ NEVER = Every(0)
 
 
 def fires(period: int, step: int, offset: int = 0) -> bool:
-    """Say whether a schedule of `period` steps fires at the end of `step`."""
+    """Return whether a schedule of `period` steps fires at the end of `step`."""
     return period > 0 and (step - offset) % period == 0
 
 
 def next_fire(period: int, step: int, offset: int = 0) -> int | None:
-    """Return the first step after `step` at whose end the schedule fires; None is never."""
+    """Return the first step after `step` at whose end the schedule fires, None if it never does."""
     return None if period <= 0 else step + period - (step - offset) % period
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of params files, for editors that complete and check TOML."""
+"""The JSON Schema of params files, for completion and checking in editors."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from petabatch.spec.network import Network
 
 
 def json_schema() -> dict[str, Any]:
-    """Return JSON Schema 2020-12 of a network, with every type known now.
+    """Return the JSON Schema (2020-12) of a network, with all types imported so far.
 
-    A place that takes one part of a kind refers to all types of that kind; each type is a definition.
+    Each type is a definition; a key that takes a part refers to the definitions of all types of its kind.
     """
     schema = Network.model_json_schema()
     definitions: dict[str, Any] = schema.setdefault("$defs", {})
@@ -20,16 +20,16 @@ def json_schema() -> dict[str, Any]:
         for part_type, part in base.choices().items():
             one = part.model_json_schema()
             definitions |= one.pop("$defs", {})
-            # The type decides the choice, so it must be there although the models have a default for it.
+            # `type` selects the choice, so it is required although the models have a default for it.
             one["required"] = ["type", *(key for key in one.get("required", ()) if key != "type")]
-            name = f"{base.__name__}.{part_type}"  # class names may be the same for two kinds
+            name = f"{base.__name__}.{part_type}"  # two kinds may use the same class name
             definitions[name] = one
             kinds.setdefault(base.kind, []).append({"$ref": f"#/$defs/{name}"})
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_fill(schema, kinds)}
 
 
 def _fill(node: Any, kinds: dict[str, list[dict[str, str]]]) -> Any:
-    """Replace every mark `{"part": kind}` by the choices of that kind."""
+    """Replace every placeholder `{"part": kind}` by the choices of that kind."""
     if isinstance(node, list):
         return [_fill(item, kinds) for item in node]
     if not isinstance(node, dict):

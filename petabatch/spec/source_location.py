@@ -1,4 +1,4 @@
-"""Where a network description came from: file, lines and overrides, for messages that point there."""
+"""Source locations of a network description: file, lines and overrides, for error messages."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from petabatch.errors import ParamsError, Problem
 
 
 @dataclass(frozen=True)
-class Place:
-    """A params file, the line of each key in it, and what the command line set."""
+class SourceLocation:
+    """A params file, the line of each key in it, and the overrides of the command line."""
 
     file: str = "params"
     lines: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    """One-based line of each key."""
+    """One-based line number of each key."""
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """What the command line set: dotted key to the text after `-s`."""
+    """Command-line overrides: dotted key to the text after `-s`."""
 
     def error(self, found: Iterable[Problem]) -> ParamsError:
-        """Return the error for these problems, each with its line, in the order of the file."""
-        return ParamsError(self.placed(found), self.file)
+        """Return the error for these problems, each with its line, in file order."""
+        return ParamsError(self.located(found), self.file)
 
-    def placed(self, found: Iterable[Problem]) -> list[Problem]:
-        """Return the problems, each with its line or its override, in the order of the file."""
+    def located(self, found: Iterable[Problem]) -> list[Problem]:
+        """Return the problems, each with its line or its override, in file order."""
         lines = {".".join(path): line for path, line in self.lines.items()}
-        return sorted((self._place(problem, lines) for problem in found), key=lambda p: p.line or 0)
+        return sorted((self._locate(problem, lines) for problem in found), key=lambda p: p.line or 0)
 
-    def _place(self, problem: Problem, lines: Mapping[str, int]) -> Problem:
+    def _locate(self, problem: Problem, lines: Mapping[str, int]) -> Problem:
         if problem.line is not None:
             return problem
         for key, text in self.overrides.items():
-            # A table that stands nowhere in the file was begun by the override of a key in it.
-            began = problem.key and problem.key not in lines and _inside(key, problem.key)
-            if _inside(problem.key, key) or began:
+            # A table that is not in the file was created by an override of one of its keys.
+            created = problem.key and problem.key not in lines and _inside(key, problem.key)
+            if _inside(problem.key, key) or created:
                 return replace(problem, message=f"{problem.message} (set by -s {text})")
-        # Names may hold dots, so ever shorter prefixes are looked up as text.
+        # Names may contain dots, so shorter and shorter prefixes are looked up as text.
         key = problem.key
         while key and key not in lines:
             key = key.rpartition(".")[0]
@@ -43,5 +43,5 @@ class Place:
 
 
 def _inside(key: str, table: str) -> bool:
-    """Say whether dotted `key` is `table` or something in it."""
+    """Return whether dotted `key` is `table` or a key in it."""
     return key == table or key.startswith(f"{table}.")

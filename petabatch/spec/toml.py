@@ -1,6 +1,6 @@
-"""Where each key of a TOML file stands: a small scanner, since the standard parser keeps no positions.
+"""Line numbers of the keys of a TOML file, which the standard parser does not keep.
 
-It reads table headers and keys only, on text the standard parser has already accepted.
+The scanner reads only table headers and keys, of text that the standard parser has already accepted.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ Path = tuple[str, ...]
 
 _KEY = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*""")
 _STRING = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL)
-_PLACE_OF_ERROR = re.compile(r" \(at line (\d+), column \d+\)")
+_ERROR_LOCATION = re.compile(r" \(at line (\d+), column \d+\)")
 _REASONS = {
     "Cannot overwrite a value": "a key can be set only once",
-    "Cannot declare": "a table can be begun only once",
-    "Invalid value": 'a string stands in quotes: "text"',
-    "Illegal character": "a string in quotes ends on the line on which it begins",
-    "Invalid initial character for a key part": "a table in { } stands on one line, without a last comma",
-    "Unclosed array": "an array ends with ]",
-    "Unclosed inline table": "a table in { } stands on one line",
+    "Cannot declare": "a table can be declared only once",
+    "Invalid value": 'a string needs quotes: "text"',
+    "Illegal character": "a quoted string must end on the line on which it starts",
+    "Invalid initial character for a key part": "an inline table { } must be on one line, no trailing comma",
+    "Unclosed array": "an array must end with ]",
+    "Unclosed inline table": "an inline table { } must be on one line",
 }
 
 
 def positions(text: str) -> dict[Path, int]:
-    """Return the one-based line of every table and key of a valid TOML text, by key path.
+    """Return the one-based line number of every table and key of a valid TOML text, by key path.
 
-    Entries of an array of tables are numbered, as `("layers", "0", "type")`.
+    Entries of an array of tables are numbered, as in `("layers", "0", "type")`.
     """
     found: dict[Path, int] = {}
     for path, at in _Scanner(text).scan():
@@ -41,11 +41,11 @@ def positions(text: str) -> dict[Path, int]:
 
 
 def problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
-    """Return a syntax error with its line, what stands there, and the usual reason."""
-    match = _PLACE_OF_ERROR.search(str(error))
+    """Return a syntax error with its line number, the text of the line, and the usual cause as a hint."""
+    match = _ERROR_LOCATION.search(str(error))
     lines = text.rstrip("\n").split("\n")
     line = int(match[1]) if match else len(lines)
-    reason = _PLACE_OF_ERROR.sub("", str(error)).removesuffix(" (at end of document)")
+    reason = _ERROR_LOCATION.sub("", str(error)).removesuffix(" (at end of document)")
     hint = next((hint for words, hint in _REASONS.items() if words in reason), "")
     return Problem("", f"this is not valid TOML: {reason}", lines[line - 1].strip(), hint=hint, line=line)
 
@@ -81,7 +81,7 @@ class _Scanner:
         yield from self._value(path)
 
     def _numbered(self, table: Path) -> Path:
-        """Return the path of a table with the number of the present entry of each array of tables in it."""
+        """Return the path of a table, with the current index into each array of tables on it."""
         path: Path = ()
         for key in table:
             path = (*path, key)
@@ -101,7 +101,7 @@ class _Scanner:
         return tuple(keys)
 
     def _value(self, path: Path) -> Iterator[tuple[Path, int]]:
-        """Pass over a value; inline tables inside it yield their keys."""
+        """Skip a value, yielding the keys of inline tables inside it."""
         self._skip_blank()
         first = self.text[self.at]
         if first in "\"'":
@@ -133,7 +133,7 @@ class _Scanner:
             self.at += 1
 
     def _skip_blank(self) -> bool:
-        """Move to the next character that is neither white space nor comment; False at the end."""
+        """Advance to the next character that is neither white space nor comment; False at the end."""
         while self.at < len(self.text):
             character = self.text[self.at]
             if character == "#":

@@ -1,4 +1,4 @@
-"""The abstract parts that make the weights of a connection: how they start, are normalised, and learn."""
+"""Abstract parts for the weights of a connection: initialisers, normalisers and learning rules."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from petabatch.variable import Array, Variable
 
 
 class Initial(Part):
-    """How weights start."""
+    """Initialisation of weights."""
 
     kind: ClassVar[str] = "weight initialiser"
     type: str
 
     @abstractmethod
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Return float64 weights `[..., nf_pre, nyp, nxp, nf_post]`; leading axes are kernels, if several."""
+        """Return float64 weights `[..., nf_pre, nyp, nxp, nf_post]`; leading axes count kernels."""
 
 
 class Normalize(Part):
-    """What is done to weights at the start and after each update."""
+    """Normalisation of weights, after initialisation and after each update."""
 
     kind: ClassVar[str] = "normaliser"
     type: str
     at_start: Flag = True
-    """Normalise the first weights."""
+    """Normalise the initial weights."""
     at_updates: Flag = True
     """Normalise after each update."""
     together: tuple[str, ...] = ()
-    """Connections normalised with this one, as if their weights were one array (NormalizeGroup of the
-    original); they have no `normalize` of their own."""
+    """Names of connections to normalise jointly with this one, as if their weights were one array
+    (PetaVision's NormalizeGroup). They must not have a `normalize` of their own."""
 
     @property
     def featurewise(self) -> bool:
@@ -48,7 +48,7 @@ class Normalize(Part):
         """Normalise `[lanes or 1, ky, kx, nf_pre, nyp, nxp, nf_post]` in place."""
 
     def apply_together(self, several: Sequence[Array], xp: Any) -> None:
-        """Normalise several arrays in place as one whose patches hold all their weights."""
+        """Normalise several arrays jointly, in place, as one array whose patches hold all their weights."""
         if len(several) == 1:
             self.apply(several[0], xp)
             return
@@ -62,25 +62,25 @@ class Normalize(Part):
 
 
 class Learning(Part):
-    """How a plastic connection turns activities into weight changes."""
+    """Learning rule of a plastic connection."""
 
     kind: ClassVar[str] = "learning rule"
     answers = ("featurewise",)
     type: str
     every: Schedule = DISPLAY
-    """When the weights are updated: at the end of these steps."""
+    """Update schedule: the weights are updated at the end of these steps."""
     offset: int = 0
-    """Steps by which the updates come later than the schedule says."""
+    """Delay of the updates, in steps."""
 
     @property
     @abstractmethod
     def against(self) -> str | None:
-        """Name the layer whose activity is multiplied with the pre layer's; None is the post layer."""
+        """The layer whose activity is multiplied with the pre layer's; None for the post layer."""
 
     @property
     @abstractmethod
     def counted(self) -> bool:
-        """Say whether `change` needs the number of active pre units behind each weight."""
+        """Whether `change` needs the number of active pre units for each weight."""
 
     @property
     def featurewise(self) -> bool:
@@ -88,12 +88,12 @@ class Learning(Part):
         return False
 
     def tally(self, pre: Array) -> Array:
-        """Return what `counts` sums: by default 1 for each active pre unit."""
+        """Return the summand of `counts`: by default 1 for each active pre unit."""
         return (pre != 0).astype(pre.dtype)
 
     @abstractmethod
     def variables(self, weights: Variable) -> Sequence[Variable]:
-        """Declare state of the rule, shaped like the weights, as a momentum."""
+        """Declare the state of the rule, such as a momentum, with the shape of the weights."""
 
     @abstractmethod
     def change(
@@ -106,9 +106,9 @@ class Learning(Part):
         slices: int,
         xp: Any,
     ) -> None:
-        """Change `weights` in place at update number `update` (from 0).
+        """Change `weights` in place, at update number `update` (from 0).
 
-        `product` is the sum of pre times post over positions (and over `slices` slices, for mode
-        `extra_shared`), shaped like the weights; `counts` how many pre units were active in that sum, the
-        same for all post features: its last axis has length one.
+        `product` is the sum of pre * post over positions (and over `slices` slices, for modes `extra_*`),
+        with the shape of the weights. `counts` is the number of active pre units in that sum, equal for all
+        post features: its last axis has length one.
         """

@@ -1,4 +1,4 @@
-"""Patches of images as weights."""
+"""Initialisation with image patches."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ _TRIES = 100
 
 
 class ImagePatches(Initial):
-    """Each pre feature starts as a patch of an image, so that a dictionary starts within what it will see."""
+    """A random image patch for each pre feature, a common start for dictionary learning.
+
+    Constant patches are rejected and drawn again, up to 100 times.
+    """
 
     type: Literal["patches"] = "patches"
     source: Annotated[Source, OneOf(Source)]
-    """Where the patches come from; its images have as many channels as the post layer has features."""
+    """Source of the images; they need as many channels as the post layer has features."""
     zero_mean: Flag = True
-    """Subtract the mean of each patch."""
+    """Subtract the mean from each patch."""
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Cut a patch for each kernel and pre feature, passing over flat ones, which nothing can learn from.
+        """Return a patch for each kernel and pre feature, rejecting constant ones: they have no gradient.
 
-        Raises InputError when the source has nothing but flat patches to offer.
+        Raises InputError if 100 patches in a row are constant.
         """
         count, patch = prod(shape[:-3]), (shape[-3], shape[-2], shape[-1])
         read = self.source.open(patch, count, int(rng.integers(2**63)))
@@ -40,6 +43,6 @@ class ImagePatches(Initial):
             if patch.max() > patch.min():
                 return patch - patch.mean() if self.zero_mean else patch
         raise InputError(
-            f"{_TRIES} patches in a row of {patch.shape[0]} x {patch.shape[1]} were flat\n"
-            f"    expected: images with structure at this size\n    hint:     leave out images that are empty"
+            f"{_TRIES} patches in a row of {patch.shape[0]} x {patch.shape[1]} were constant\n"
+            f"    expected: images that vary within patches of this size\n    hint:     remove blank images"
         )

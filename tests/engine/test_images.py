@@ -70,5 +70,5 @@ def test_images_must_be_larger_than_the_layer_by_its_margin() -> None:
 def test_only_images_have_something_beyond_their_edge() -> None:
     net = network("image", MIRRORED)
     layers = {**net.layers, "small": Linear(shape=BELOW, border="image")}
-    with pytest.raises(ParamsError, match="no image beyond"):
+    with pytest.raises(ParamsError, match="no surrounding image"):
         build(net.model_copy(update={"layers": layers}))

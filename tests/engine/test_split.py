@@ -99,7 +99,7 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
     ("old", "new", "reason"),
     [
         ("shape = [6, 6, 8]", "shape = [6, 6, 9]", r"layers\.V1\.shape: 9 features cannot be split into 2"),
-        ('type = "hebbian", error', 'type = "oja", input', "hebbian and adam treat each feature by itself"),
+        ('type = "hebbian", error', 'type = "oja", input', "hebbian and adam treat features independently"),
         ('type = "l2" }', 'type = "l2", by = "post" }', "normalisers of one connection by pre feature"),
         ('type = "lca"', 'type = "ista"', "there is no layer of type lca"),
         (
@@ -107,7 +107,7 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
             '[probes.p]\ntype = "statistics"\nlayer = "V1"\n[output]\n',
             "energy, l0, l1 and l2 can",
         ),
-        ("tau = 10.0", 'tau = 10.0\nreset_to = "V1"\nreset = "display"', "do not start from one another"),
+        ("tau = 10.0", 'tau = 10.0\nreset_to = "V1"\nreset = "display"', "cannot be reset to other layers"),
     ],
 )
 def test_networks_that_cannot_be_split_are_refused_with_the_reason(
@@ -127,9 +127,9 @@ def test_connections_into_split_layers_must_be_transposes(small: Path) -> None:
     simulation.plan(simulation.read(small))
     with pytest.raises(ParamsError) as error:
         simulation.plan(simulation.read(small, ("parallel.features=2",)))
-    assert "connections.bottom_up: only the transpose of a connection" in str(error.value)
-    assert "connections.copy: only conv and clone" in str(error.value)
-    assert "connections.up: it joins all features" in str(error.value)
+    assert "connections.bottom_up: incoming connections of a split layer" in str(error.value)
+    assert "connections.copy: outgoing connections of a split layer" in str(error.value)
+    assert "connections.up: it connects all features" in str(error.value)
 
 
 MORE_LAYERS = """

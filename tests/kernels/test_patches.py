@@ -126,7 +126,7 @@ def test_units_beyond_the_edge_deliver_what_the_border_says(border: str | float)
     [
         ((4, 4, 1), (6, 6, 1), (3, 3), "whole multiples"),
         ((4, 4, 1), (8, 8, 1), (9, 9), "does not fit"),
-        ((4, 8, 1), (8, 4, 1), (2, 2), "larger than the post layer one way"),
+        ((4, 8, 1), (8, 4, 1), (2, 2), "larger than the post layer along one axis"),
     ],
 )
 def test_impossible_geometry_is_refused(pre: tuple, post: tuple, patch: tuple, words: str) -> None:

@@ -1,4 +1,4 @@
-"""Learning rules against independent transcriptions of their formulas, and the original's momentum."""
+"""Learning rules against independent transcriptions of their formulas, and PetaVision's momentum."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_sums_are_not_averaged() -> None:
     np.testing.assert_allclose(updated(rule, 1)[0], START + 0.25 * PRODUCTS[0], rtol=1e-12)
 
 
-def test_rate_decay_without_the_originals_phase() -> None:
+def test_rate_decay_without_petavisions_phase() -> None:
     rule = Hebbian(rate=1.0, rate_decay=RateDecay(every=3, fraction=0.5))
     assert [rule.rate_at(k) for k in range(7)] == [1, 1, 1, 0.5, 0.5, 0.5, 0.25]
 

@@ -76,7 +76,7 @@ def without_revival(net: Network) -> Network:
 
 def test_what_a_clone_cannot_learn_is_refused() -> None:
     data, rule = images(2, 1), Hebbian(error="error")
-    for error, words in (("error3", "no layer"), ("V12", "not shaped like")):
+    for error, words in (("error3", "no layer"), ("V12", "does not have the shape")):
         with pytest.raises(ParamsError, match=words):
             build(twins(data, rule, error))
     net = twins(data, rule)

@@ -39,7 +39,7 @@ def test_a_given_phase_pins_the_level() -> None:
     assert graph.edges["b"][0].lookback == 1
 
 
-def test_lca_network_has_the_levels_of_the_original() -> None:
+def test_lca_network_has_petavisions_levels() -> None:
     graph = build(lca_network(images(1)))
     assert graph.levels == {"image": 0, "error": 1, "V1": 2, "recon": 3}
     assert {edge.name: edge.lookback for edges in graph.edges.values() for edge in edges} == {

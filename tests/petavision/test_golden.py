@@ -1,4 +1,4 @@
-"""Every golden case of the original program is met: all stored states, energies, norms and weights."""
+"""Golden cases computed by PetaVision: all stored states, energies, norms and weights are met."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEARNING = [name for name in CASES if "prev_dW" in Case(name).data]
 STATES = ["V1_V", "V1_A", "V2_V", "V2_A", "InputError", "InputRecon", "V1Error", "V1Recon"]
 NORMS = ["energy", "err_sumsq", "sparsity_cost", "l1", "timescale", "timescale_max"]
 EARLY = {"lca_hard": 3}
-"""A hard threshold is chaotic: the last step at which the original's two builds still agree."""
+"""A hard threshold is chaotic: the last step at which PetaVision's two builds still agree."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -118,7 +118,7 @@ def test_input_follows_from_the_raw_images(name: str) -> None:
     expected = expected.reshape(-1, batch, *expected.shape[-3:])
     for item in range(len(expected)):
         for number in range(batch):
-            # The original sums in float32; its own two builds differ by 7e-7.
+            # PetaVision sums in float32; its own two builds differ by 7e-7.
             np.testing.assert_allclose(read(number, item), expected[item, number], rtol=0, atol=2e-6)
 
 

@@ -1,4 +1,4 @@
-"""The original's parameters: what each means here, where no stored states are needed to tell."""
+"""Meaning of PetaVision's parameters, where it can be tested without stored states."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_colours_are_weighted_into_grey_and_grey_is_repeated() -> None:
 
 
 def test_an_image_that_misses_the_layer_is_an_error() -> None:
-    with pytest.raises(InputError, match="cannot be shown"):
+    with pytest.raises(InputError, match="does not fit"):
         small(offsetX=20)
 
 

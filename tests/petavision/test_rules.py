@@ -1,4 +1,4 @@
-"""The original's parameters in many combinations, against its rules in plain loops (`openpv_model`).
+"""PetaVision's parameters in many combinations, against its rules in plain loops (`openpv_model`).
 
 In float64 the two agree to rounding; the fast kernels, in float32, to what single precision allows.
 """
@@ -138,7 +138,7 @@ def test_every_state_norm_and_weight_follows_the_originals_rules(params: dict[st
 
 
 @pytest.mark.parametrize("own", [{}, {"stride": 1, "patch": 3}, {"stride": 4, "patch": 4, "AShift": 0.1}])
-def test_two_layers_follow_the_originals_rules(own: dict[str, Any]) -> None:
+def test_two_layers_follow_petavisions_rules(own: dict[str, Any]) -> None:
     first = {"nf": 4, "VThresh": 0.3, "AShift": 0.3, "tau": 10.0, "stride": 2, "patch": 8}
     second = {"nf": 5, "VThresh": 0.2, "AShift": 0.2, "tau": 20.0, "stride": 2, "patch": 4, **own}
     p = {"nx": 16, "ny": 16, "nfin": 2, "nbatch": 2, "D": 6, "nsteps": 14, "V1": first, "V2": second}

@@ -1,4 +1,4 @@
-"""Random networks against the original's rules of a step in plain loops (`step_model`).
+"""Random networks against PetaVision's rules of a step in plain loops (`step_model`).
 
 Layers of several types in random phases and on random schedules, joined by identities, patches of random
 ratio, size, channel and delay, clones and transposes; some learn. Probes see layers at the end of a step.

@@ -56,7 +56,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     "two lengths": ([("displays = 6", "displays = 6\nsteps = 3")], [("[run]", "given twice")]),
     "a schedule that is none": ([("every = 5", 'every = "5 setps"')], [("setps", "this is not a schedule")]),
     "required key missing": ([("patch = [4, 4]\n", "")], [("[connections.dictionary]", "this key is missing")]),
-    "syntax": ([("channel = \"inh\"", "channel = inh")], [("channel = inh", "a string stands in quotes")]),
+    "syntax": ([("channel = \"inh\"", "channel = inh")], [("channel = inh", "a string needs quotes")]),
     "array without end": ([("shape = [6, 6, 8]", "shape = [6, 6, 8")], [("tau", "not valid TOML")]),
     "key twice": ([("tau = 10.0", "tau = 10.0\ntau = 11.0")], [("tau = 11.0", "a key can be set only once")]),
     "a layer that is a number": ([("[layers.recon]", "[layers]\nrecom = 3\n[layers.recon]")], [("recom", "a layer table")]),
@@ -91,7 +91,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     "sizes without a ratio": ([("shape = [6, 6, 8]", "shape = [5, 6, 8]")], [("[connections.dictionary]", "whole")]),
     "shapes that disagree": (
         [('[layers.recon]\ntype = "linear"\nshape = [12, 12, 3]', '[layers.recon]\ntype = "linear"\nshape = [12, 12, 1]')],
-        [("[connections.recon_to_error]", "different shapes"), ("error = \"error\", rate", "not shaped like")],
+        [("[connections.recon_to_error]", "different shapes"), ("error = \"error\", rate", "does not have the shape of the post layer")],
     ),
     "a cycle": ([("feedback = true\n", "")], [("[connections.", "set feedback = true")]),
     "several at once": (
@@ -242,6 +242,16 @@ def test_a_plug_in_beside_the_file_makes_its_types_known(tmp_path: Path) -> None
     assert "did you mean gain?" in report(text.replace("shape", "gian = 1\nshape", 2), tmp_path)
 
 
+def test_a_plug_in_written_for_the_former_name_of_the_step_context_still_works(tmp_path: Path) -> None:
+    old = LAYER.replace(
+        "from petabatch.layers", "from petabatch.spec.parts import Moment\nfrom petabatch.layers"
+    )
+    (tmp_path / "old.py").write_text(old.replace("doubled", "old"))
+    text = 'plugins = ["old.py"]\n' + SMALL.replace('"linear"', '"test_params_old"', 1)
+    (tmp_path / "net.toml").write_text(text)
+    assert type(load(tmp_path / "net.toml").network.layers["error"]).__name__ == "Doubled"
+
+
 def test_a_plug_in_that_has_gone_is_an_error_also_on_resume(tmp_path: Path) -> None:
     kept = json.dumps({**resolved(parse(SMALL).network), "plugins": [str(tmp_path / "gone.py")]})
     with pytest.raises(ParamsError, match="there is no such plug-in file"):
@@ -296,7 +306,7 @@ def test_a_python_file_is_loaded_and_overridden_like_a_params_file(tmp_path: Pat
         ("shape=(4, 4, 1)", "shape=(4, 4)", "net.py:7: Linear.shape: the array is too short|an array of 3 values"),
         ("run=Run(steps=3)", "rnu=Run(steps=3)", "net.py:5: Network.run: this key is missing|net.py:5: Network.rnu"),
         ("Run(steps=3)", "Run()", "net.py:6: Run: the length of the run is missing"),
-        ("Linear(shape=(4, 4, 1))", "3", "net.py:5: Network.layers.b: a table with a `type` is wanted here"),
+        ("Linear(shape=(4, 4, 1))", "3", "net.py:5: Network.layers.b: a table with a `type` is required here"),
         ("network = ", "netwrk = ", "net.py: this file defines no `network`"),
         ("Run(steps=3)", "Rnu(steps=3)", "net.py:6: NameError: name 'Rnu' is not defined"),
         ("run=Run(steps=3),", "run=Run(steps=3", "net.py:5: SyntaxError: '(' was never closed"),

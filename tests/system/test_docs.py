@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).parents[2]
 def test_the_reference_of_keys_is_up_to_date() -> None:
     assert builtins
     text = (REPOSITORY / "docs" / "params.md").read_text()
-    assert text == markdown(), "update it: petabatch schema --markdown > docs/params.md"
+    assert text == markdown(), "regenerate it: petabatch schema --markdown > docs/params.md"
 
 
 def test_every_shipped_params_file_is_valid() -> None:
@@ -34,7 +34,7 @@ def test_links_of_the_docs_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page}: {target}"
 
 
-def test_each_system_test_of_the_original_is_answered_by_a_test_that_exists() -> None:
+def test_each_system_test_of_petavision_is_answered_by_a_test_that_exists() -> None:
     text = (REPOSITORY / "docs" / "coming-from-petavision.md").read_text()
     rows = [
         line.split(" | ") for line in text.split("one by one\n\nAll 155")[1].splitlines() if line[:1] == "|"

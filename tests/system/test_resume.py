@@ -156,7 +156,7 @@ def test_a_python_file_is_not_run_again(
     with pytest.raises(StoppedEarly):
         simulation.resume(folder / "out", quiet=True)
     next((folder / "out" / "data").iterdir()).unlink()
-    with pytest.raises(ParamsError, match="given in memory cannot be read"):
+    with pytest.raises(ParamsError, match="in-memory array of the run cannot be read"):
         simulation.resume(folder / "out", quiet=True)
 
 

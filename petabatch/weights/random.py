@@ -1,0 +1,56 @@
+"""Random initialisation: normally or uniformly distributed weights."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from petabatch.spec.model import Finite, Fraction, NonNegative
+from petabatch.spec.weights import Initial
+
+
+class Gaussian(Initial):
+    """Independent, normally distributed weights."""
+
+    type: Literal["gaussian"] = "gaussian"
+    mean: Finite = 0.0
+    """Mean of the distribution."""
+    deviation: NonNegative = 1.0
+    """Standard deviation of the distribution."""
+
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return random weights."""
+        return rng.normal(self.mean, self.deviation, shape)
+
+
+class Uniform(Initial):
+    """Independent weights, uniformly distributed between `low` and `high`; `low = high` gives a constant.
+
+    Source: PetaVision's `InitUniformRandomWeights.cpp:59-101`.
+    """
+
+    type: Literal["uniform"] = "uniform"
+    low: Finite = 0.0
+    """Lower bound."""
+    high: Finite = 1.0
+    """Upper bound."""
+    sparsity: Fraction = 0.0
+    """Probability with which each weight is set to zero."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Uniform:
+        if self.low > self.high:
+            raise PydanticCustomError(
+                "uniform", "`low` is above `high`", {"got": f"low {self.low}, high {self.high}"}
+            )
+        return self
+
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return random weights: the values are drawn first, then which of them are zero."""
+        values = rng.uniform(self.low, self.high, shape)
+        if self.sparsity:
+            values[rng.random(shape) < self.sparsity] = 0.0
+        return values
