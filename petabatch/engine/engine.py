@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
 from petabatch.engine.features import AllFeatures, Features
-from petabatch.engine.gpu.context import GpuBackend
+from petabatch.engine.gpu.backend import GpuBackend
 from petabatch.engine.images import ImageReader
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
