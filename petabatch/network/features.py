@@ -54,7 +54,7 @@ def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]
     ranks = network.parallel.features
     for name, layer in network.layers.items():
         if name in split and layer.shape[2] % ranks:
-            yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be divided by {ranks} ranks"
+            yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be split into {ranks} parts"
         if name in split and layer.controller is not None:
             yield f"layers.{name}.time_scale", "adaptive time scales need the energy of all features"
         if layer.reset_to is not None and ({name, layer.reset_to} & split):
