@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal
 
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from petabatch.layers.lca import LCA
 from petabatch.spec.compiled import CompiledRule
-from petabatch.spec.parts import StepContext
+from petabatch.spec.parts import Stability, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
@@ -27,6 +28,11 @@ class HeavyBall(LCA):
     type: Literal["heavy_ball"] = "heavy_ball"  # type: ignore[assignment]
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum coefficient: the fraction of the previous change of the potential that is added again."""
+
+    def stability(self, dt: float, curvature: float) -> Stability | None:
+        """Return the limit 2 (1 + beta) / L of the step size."""
+        step = -math.expm1(-dt / self.tau)
+        return Stability(step, 2 * (1 + self.beta) / curvature, 1 / (1 - self.beta))
 
     def compiled_rule(self) -> CompiledRule:
         """Return the LCA's with the inertia of the potential."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.layers.lca import LCA
 from petabatch.spec.compiled import CompiledRule
-from petabatch.spec.parts import StepContext
+from petabatch.spec.parts import Stability, StepContext
 from petabatch.variable import Array
 
 
@@ -24,6 +24,10 @@ class ISTA(LCA):
     type: Literal["ista"] = "ista"  # type: ignore[assignment]
     self_interact: Literal[True] = True
     """Always true: the rule has no leak to compensate."""
+
+    def stability(self, dt: float, curvature: float) -> Stability | None:
+        """Return the LCA's."""
+        return LCA.stability(self, dt, curvature)
 
     def compiled_rule(self) -> CompiledRule:
         """Return V = V + gain (drive - threshold sign(A))."""

@@ -13,7 +13,7 @@ from petabatch.layers.timescale import TimeScale
 from petabatch.layers.transfer import Polyline
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
-from petabatch.spec.parts import StepContext
+from petabatch.spec.parts import Stability, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
@@ -48,6 +48,11 @@ class LCA(Thresholded):
     def splittable(self) -> bool:
         """Units meet in the reconstruction alone."""
         return True
+
+    def stability(self, dt: float, curvature: float) -> Stability | None:
+        """Return the limit 2 / L of the step size; L is larger by 1 without self-interaction."""
+        step = -math.expm1(-dt / self.tau)
+        return Stability(step, 2 / (curvature + (not self.self_interact)))
 
     def compiled_rule(self) -> CompiledRule:
         """Return V = e V + gain (drive + A)."""

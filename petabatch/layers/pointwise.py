@@ -55,9 +55,9 @@ class Linear(Layer):
     """Factor on the summed input."""
 
     @property
-    def sums_input(self) -> bool:
-        """Whether the input is not scaled."""
-        return self.scale == 1
+    def linear_gain(self) -> float:
+        """The scale."""
+        return self.scale
 
     def update(
         self,

@@ -74,7 +74,7 @@ def _code(moving: dict[str, Layer]) -> tuple[str, CompiledRule]:
         try:
             rules[name] = layer.compiled_rule()
         except NotSuitable as reason:
-            if not layer.sums_input:
+            if layer.linear_gain is None:
                 reasons.append(f"{name}: {reason}")
     if len(rules) > 1:
         raise NotSuitable(f"there is more than one code: {', '.join(rules)}")
@@ -107,7 +107,7 @@ def _check_ends(graph: Graph, code: str, error: str, recon: str) -> None:
         if layers[name].border != "zero":
             raise NotSuitable(f"{name}.border is set")
     for name in (error, recon):
-        if not layers[name].sums_input:
+        if layers[name].linear_gain != 1:
             raise NotSuitable(f"{name} is not the plain sum of its input")
 
 

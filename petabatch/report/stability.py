@@ -9,7 +9,6 @@ k = 5 / L; below the limit convergence is certain. FISTA adapts its step size.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +16,6 @@ import numpy as np
 
 from petabatch.engine.state import State
 from petabatch.kernels.array import ArrayKernels
-from petabatch.layers import LCA, HeavyBall, Linear, MomentumLCA
 from petabatch.network.graph import Edge, Graph
 from petabatch.random import stream
 from petabatch.variable import Array, Border
@@ -66,17 +64,19 @@ def step_limits(graph: Graph) -> tuple[StepLimit, ...]:
     and an adaptive time scale (a factor on dt) is taken as 1. Costs at most 100 steps of one slice.
     """
     layers = graph.network.layers
-    codes = {name: layer for name, layer in layers.items() if isinstance(layer, LCA)}
+    dt = graph.network.run.dt
+    codes = {name: layer for name, layer in layers.items() if layer.stability(dt, 1.0) is not None}
     if not codes:
         return ()
     state = State(graph, graph.variables, 0, 1)
     state.start({})
     found = []
     for name, layer in codes.items():
-        loop = _Loop(graph, state, name)
-        largest = curvature(loop, layer.shape)
-        if largest > 0 and not isinstance(layer, MomentumLCA):  # which has another fixed point
-            found.append(_limit(name, layer, graph.network.run.dt, largest))
+        largest = curvature(_Loop(graph, state, name), layer.shape)
+        limit = layer.stability(dt, largest) if largest > 0 else None
+        if limit is not None:
+            steps = WITHIN_ONE_PERCENT / limit.step / limit.speed
+            found.append(StepLimit(name, largest, limit.step, limit.largest, round(steps)))
     return tuple(found)
 
 
@@ -117,9 +117,9 @@ class _Loop:
             change = None
             if pre == self.code:
                 change = activity
-            elif isinstance(layer, Linear) and pre not in path:
+            elif layer.linear_gain is not None and pre not in path:
                 change = self._drive(pre, activity, (*path, pre))
-                change = None if change is None else layer.scale * change
+                change = None if change is None else layer.linear_gain * change
             if change is not None:
                 patches = self._patches(edge)
                 # A border of constant value does not change with the activity.
@@ -139,14 +139,3 @@ class _Loop:
         assert link is not None
         weights = self.state.arrays[f"connections/{owner}/weights"]
         return self.kernels.to_patches(weights, link) if derived is None else derived
-
-
-def _limit(name: str, layer: LCA, dt: float, largest: float) -> StepLimit:
-    step = -math.expm1(-dt / layer.tau)
-    steps = WITHIN_ONE_PERCENT / step
-    if isinstance(layer, HeavyBall):
-        bound, steps = 2 * (1 + layer.beta) / largest, steps * (1 - layer.beta)
-    else:
-        # Without self-interaction V = drive at the fixed point, and a unit inhibits itself once more.
-        bound = 2 / (largest + (not layer.self_interact))
-    return StepLimit(name, largest, step, bound, round(steps))

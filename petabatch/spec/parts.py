@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -57,11 +57,22 @@ class StepContext:
 Moment = StepContext  # the former name, which existing plug-ins import
 
 
+class Stability(NamedTuple):
+    """The step size of a layer's dynamics and its limit."""
+
+    step: float
+    """k = 1 - exp(-dt / tau)."""
+    largest: float
+    """The step size above which the layer may diverge."""
+    speed: float = 1.0
+    """How many times as fast as the LCA it converges, about."""
+
+
 class Layer(Part):
     """A layer of units `[batch, ny, nx, nf]`: state variables, input channels, and an update rule."""
 
     kind: ClassVar[str] = "layer"
-    answers = ("compiled_rule", "graph_safe", "splittable", "sums_input")
+    answers = ("compiled_rule", "graph_safe", "splittable", "linear_gain", "stability")
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
     """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
 
@@ -112,9 +123,16 @@ class Layer(Part):
         return None
 
     @property
-    def sums_input(self) -> bool:
-        """Say whether A is the sum of the input and nothing else."""
-        return False
+    def linear_gain(self) -> float | None:
+        """g where A = g * input and nothing else, None where the layer is not linear."""
+        return None
+
+    def stability(self, dt: float, curvature: float) -> Stability | None:
+        """Return the step size of the layer's dynamics and its limit, None where there is no such limit.
+
+        `curvature` is L, the largest eigenvalue of how the layer's activity reduces its own drive.
+        """
+        return None
 
     @property
     def splittable(self) -> bool:

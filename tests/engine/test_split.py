@@ -10,6 +10,7 @@ import pytest
 from petabatch import simulation
 from petabatch.engine.split import Split
 from petabatch.errors import ParamsError
+from petabatch.network.method import choose
 from petabatch.parallel.comm import Serial
 from petabatch.report.explain import summary
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
@@ -156,3 +157,15 @@ post = "V2"
 patch = [1, 1]
 init = { type = "gaussian" }
 """
+
+
+def test_the_parts_of_a_loop_that_alone_would_be_lazy_are_made_layer_by_layer(small: Path) -> None:
+    lasting = ("layers.V1.shape=[6, 6, 1200]", "run.display=40", "run.displays=1")
+    assert simulation.plan(simulation.read(small, lasting)).method.stepper == "lazy"
+    whole = simulation.plan(simulation.read(small, (*lasting, "parallel.features=2")))
+    group = Serial()
+    group.size, group.rank = 2, 1
+    part = Split(whole, group).plan
+    assert choose(part.graph).stepper == "lazy"
+    assert (whole.method.stepper, part.method.stepper) == ("layers", "layers")
+    assert part.variables.keys() == whole.variables.keys()

@@ -1,0 +1,102 @@
+"""The method: which stepper advances a network, and the reason that `check` prints."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+
+from petabatch import in_memory
+from petabatch.connections import Identity
+from petabatch.layers import LCA, Linear
+from petabatch.network.build import build
+from petabatch.network.method import choose
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Layer
+from petabatch.spec.schedule import Every
+from support.networks import images, lca_network
+
+DATA = images(2, 1, (32, 32, 3))
+LARGE: dict[str, Any] = {"features": 64, "patch": (8, 8), "display": 400}
+
+
+def with_code(**keys: Any) -> Network:
+    base = lca_network(DATA, **LARGE)
+    code = base.layers["V1"].model_copy(update=keys)
+    return base.model_copy(update={"layers": {**base.layers, "V1": code}})
+
+
+def with_readout() -> Network:
+    base = lca_network(DATA, **LARGE)
+    readout = Linear(shape=base.layers["V1"].shape)
+    return base.model_copy(
+        update={
+            "layers": {**base.layers, "readout": readout},
+            "connections": {**base.connections, "read": Identity(pre="V1", post="readout")},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "stepper", "reason"),
+    [
+        (lca_network(DATA, **LARGE), "lazy", "most units sleep"),
+        (lca_network(DATA, **{**LARGE, "display": 8}), "dense", "shown too briefly"),
+        (lca_network(images(2), display=400), "dense", "layers this small"),
+        (lca_network(DATA, kernel="dense", **LARGE), "dense", 'run.kernel is "dense"'),
+        (lca_network(DATA, mode="non_shared", **LARGE), "dense", "weights of its own"),
+        (lca_network(DATA, kernel="array", **LARGE), "layers", 'run.kernel is "array"'),
+        (lca_network(DATA, precision="float64", **LARGE), "layers", "run.precision is float64"),
+        (with_code(reset=Every(1, "displays")), "layers", "V1.reset is set"),
+        (with_code(every=Every(2)), "layers", "V1.every is set"),
+        (with_code(border="mirror"), "layers", "V1.border is set"),
+        (with_code(vertices=((0.0, 0.0),)), "layers", "V1: its transfer function has vertices"),
+        (with_readout(), "layers", "beside its loop the network has readout"),
+    ],
+)
+def test_the_stepper_and_its_reason(network: Network, stepper: str, reason: str) -> None:
+    method = choose(build(network))
+    assert method.stepper == stepper
+    assert reason in method.reason
+    assert set(method.layers) == {name for name, layer in network.layers.items() if not layer.static}
+
+
+def test_check_says_how_much_slower_layers_are_only_where_nobody_asked_for_them() -> None:
+    assert str(choose(build(with_readout()))).endswith("expect about 20x slower than a compiled loop")
+    assert "slower" not in str(choose(build(lca_network(DATA, kernel="array", **LARGE))))
+
+
+class Doubled(LCA):
+    """An LCA with another update, which answers for nothing itself."""
+
+    type: Literal["doubled_lca"] = "doubled_lca"  # type: ignore[assignment]
+
+    def update(self, ctx: Any, state: Any, drive: Any, previous: Any, activity: Any) -> None:
+        """Double the drive."""
+        super().update(ctx, state, [2 * drive[0]], previous, activity)
+
+
+class Renamed(LCA):
+    """An LCA that says it is one."""
+
+    type: Literal["renamed_lca"] = "renamed_lca"  # type: ignore[assignment]
+    graph_safe: ClassVar[bool] = True
+    compiled_rule = LCA.compiled_rule  # type: ignore[assignment]
+
+
+def test_a_subclass_does_not_inherit_the_compiled_rule_of_an_update_that_it_overrides() -> None:
+    def network(code: type[Layer], kernel: str) -> Network:
+        base = lca_network(images(2), kernel=kernel, display=10, displays=1, learn=False)
+        keys = {**dict(base.layers["V1"]), "type": code.model_fields["type"].default}
+        return base.model_copy(update={"layers": {**base.layers, "V1": code(**keys)}})
+
+    assert choose(build(network(Doubled, "auto"))).reason == (
+        "V1: layers of type doubled_lca have no compiled rule"
+    )
+    assert choose(build(network(Renamed, "auto"))).stepper == "dense"
+    found, expected = (in_memory.run(network(Doubled, kernel), [10]) for kernel in ("auto", "array"))
+    np.testing.assert_allclose(
+        found.states["layers/V1/V"], expected.states["layers/V1/V"], rtol=1e-4, atol=1e-5
+    )
+    assert not Doubled.graph_safe

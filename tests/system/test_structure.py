@@ -1,0 +1,96 @@
+"""The structure of the code: parts answer for themselves, and one place decides who makes the steps."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import petabatch
+from petabatch.engine.steppers import Stepper
+from petabatch.spec.model import Part
+
+PACKAGE = Path(petabatch.__file__).parent
+STEPPERS = PACKAGE / "engine" / "steppers"
+
+
+def sources() -> Iterator[tuple[Path, ModuleType, ast.Module]]:
+    """Yield every module outside of the steppers' room."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if STEPPERS in path.parents or path.name == "__main__.py":
+            continue
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        yield path, importlib.import_module(name), ast.parse(path.read_text())
+
+
+def types_asked_for(tree: ast.Module) -> Iterator[tuple[int, ast.expr]]:
+    """Yield the types named by `isinstance`, `issubclass` and comparisons with `type(...)`, with lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id in ("isinstance", "issubclass"):
+                named = node.args[1]
+                yield from ((node.lineno, one) for one in getattr(named, "elts", [named]))
+        elif isinstance(node, ast.Compare):
+            both = [node.left, *node.comparators]
+            if any(isinstance(one, ast.Call) and getattr(one.func, "id", "") == "type" for one in both):
+                for one in both:
+                    yield from ((node.lineno, each) for each in getattr(one, "elts", [one]))
+
+
+def resolve(expression: ast.expr, module: ModuleType) -> object:
+    """Return what a name or a dotted name means in a module, None for other expressions."""
+    if isinstance(expression, ast.Name):
+        return getattr(module, expression.id, None)
+    if isinstance(expression, ast.Attribute):
+        return getattr(resolve(expression.value, module), expression.attr, None)
+    return None
+
+
+def questions(tree: ast.Module, module: ModuleType) -> list[int]:
+    """Return the lines that ask for the type of a part or a stepper."""
+    found = []
+    for line, expression in types_asked_for(tree):
+        kind = resolve(expression, module)
+        # `isinstance(x, Part)` tells parts from what is none; it does not tell one part from another.
+        if isinstance(kind, type) and issubclass(kind, (Part, Stepper)) and kind is not Part:
+            found.append(line)
+    return found
+
+
+def none_tests(tree: ast.Module) -> list[int]:
+    """Return the lines that ask whether there is a stepper."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(isinstance(one, ast.Constant) and one.value is None for one in node.comparators)
+        and "stepper" in (getattr(node.left, "id", ""), getattr(node.left, "attr", ""))
+    ]
+
+
+def test_nobody_outside_of_the_steppers_asks_for_the_type_of_a_part_or_whether_there_is_a_stepper() -> None:
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}"
+        for path, module, tree in sources()
+        for line in (*questions(tree, module), *none_tests(tree))
+    ]
+    assert found == []
+
+
+def test_the_walk_finds_what_it_looks_for() -> None:
+    code = (
+        "from petabatch.layers import LCA\n"
+        "import petabatch.layers as layers\n"
+        "def f(layer, lane):\n"
+        "    isinstance(layer, (int, LCA))\n"
+        "    type(layer) is layers.FISTA\n"
+        "    type(layer) in (int, LCA)\n"
+        "    lane.stepper is not None\n"
+    )
+    module = ModuleType("asking")
+    exec(code, module.__dict__)
+    tree = ast.parse(code)
+    assert questions(tree, module) == [4, 5, 6]
+    assert none_tests(tree) == [7]
