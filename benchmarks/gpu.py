@@ -25,7 +25,8 @@ import gpu_speed
 from gpu_speed import WORKLOADS
 
 from petabatch.bench.machine import machine
-from petabatch.engine.gpu import device as gpu
+from petabatch.engine.gpu import detect
+from petabatch.engine.gpu.device import Gpu
 
 BUDGET = 540.0
 """Seconds after which no further part is started."""
@@ -77,10 +78,10 @@ def has_torch() -> str | None:
     return None if torch.cuda.is_available() else "it sees no GPU"
 
 
-def measure(report: Report, device: gpu.Gpu, torch: bool, slices: list[int] | None, displays: int) -> None:
+def measure(report: Report, device: Gpu, torch: bool, slices: list[int] | None, displays: int) -> None:
     """Run all parts, the shortest first."""
-    print(gpu.report())
-    report.found["device"] = gpu.report().splitlines()
+    print(detect.report())
+    report.found["device"] = detect.report().splitlines()
     unknown = dict.fromkeys(("float32", "TF32", "bytes"), math.nan)
     top = report.part("ceilings", lambda: gpu_speed.ceilings(device), always=True) or unknown
     report.part("kernels", lambda: gpu_speed.agreement(device))
@@ -104,7 +105,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=BUDGET, help="seconds after which no part is started")
     parser.add_argument("--no-torch", action="store_true", help="skip PyTorch")
     given = parser.parse_args()
-    reason = gpu.missing()
+    reason = detect.missing()
     if reason is not None:
         sys.exit(f"nothing is measured: {reason}")
     report = Report(given.json, given.only, given.budget)
@@ -112,7 +113,7 @@ def main() -> None:
     report.found["torch"] = why or "compared with"
     if why is not None:
         print(f"no comparison with PyTorch: {why}")
-    device = gpu.Gpu(0)
+    device = Gpu(0)
     device.enter()
     measure(report, device, why is None, given.slices, given.displays)
     print(f"result written to {given.json}")

@@ -20,7 +20,7 @@ from petabatch import (
     simulation,
 )
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu.device import choose
+from petabatch.engine.gpu.choose import choose
 from petabatch.errors import StoppedEarly
 from petabatch.network.build import build
 from petabatch.network.plan import schedule

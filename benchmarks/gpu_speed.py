@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from petabatch import geometry
-from petabatch.engine.gpu import device as gpu
+from petabatch.engine.gpu.device import Gpu
 from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
@@ -72,7 +72,7 @@ class Problem:
         return recon, error, V, A
 
 
-def ours(case: Problem, device: gpu.Gpu, choice: Any, tf32: bool = False) -> Callable[[int], tuple[Any, ...]]:
+def ours(case: Problem, device: Gpu, choice: Any, tf32: bool = False) -> Callable[[int], tuple[Any, ...]]:
     """Return a function that makes steps with petabatch's kernels and returns the state."""
     xp, t = device.xp, case.threshold
     kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, choice, tf32)
@@ -171,7 +171,7 @@ def by_torch(case: Problem, tf32: bool) -> tuple[Callable[[int], None], Callable
     return run, code
 
 
-def seconds(device: gpu.Gpu, work: Callable[[], object]) -> float:
+def seconds(device: Gpu, work: Callable[[], object]) -> float:
     """Return the time of `work` on the GPU, over all streams."""
     wait = device.xp.cuda.Device().synchronize
     wait()
@@ -181,7 +181,7 @@ def seconds(device: gpu.Gpu, work: Callable[[], object]) -> float:
     return time.perf_counter() - begin
 
 
-def in_turns(device: gpu.Gpu, works: dict[str, Callable[[], object]]) -> dict[str, float]:
+def in_turns(device: Gpu, works: dict[str, Callable[[], object]]) -> dict[str, float]:
     """Return the median time of each, without the first two rounds (compilation and capture)."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(ROUNDS + 2):
@@ -190,7 +190,7 @@ def in_turns(device: gpu.Gpu, works: dict[str, Callable[[], object]]) -> dict[st
     return {name: statistics.median(found[2:]) for name, found in times.items()}
 
 
-def ceilings(device: gpu.Gpu, n: int = 8192) -> dict[str, float]:
+def ceilings(device: Gpu, n: int = 8192) -> dict[str, float]:
     """Return peak rates of this GPU: FLOP/s of float32 and TF32 products `[n, n]`, bytes/s of a copy."""
     from cupy._core import _routines_linalg as products
 
@@ -220,7 +220,7 @@ def ceilings(device: gpu.Gpu, n: int = 8192) -> dict[str, float]:
     }
 
 
-def agreement(device: gpu.Gpu, name: str = "W1") -> dict[str, dict[str, object]]:
+def agreement(device: Gpu, name: str = "W1") -> dict[str, dict[str, object]]:
     """Return the distance of each kernel from float64 on the CPU, and whether two runs have the same bits."""
     case = Problem(name, 2)
     exact = by_layers(case, np, "f8")(case.steps)
@@ -239,7 +239,7 @@ def relative(found: np.ndarray, expected: np.ndarray) -> float:
 
 
 def compare(
-    name: str, slices: int, device: gpu.Gpu, top: dict[str, float], torch: bool
+    name: str, slices: int, device: Gpu, top: dict[str, float], torch: bool
 ) -> dict[str, dict[str, float]]:
     """Return the speed of every implementation on one workload, and its fraction of the peak rates."""
     case = Problem(name, slices)

@@ -146,7 +146,7 @@ def info(
     ] = False,
 ) -> None:
     """Show the progress and contents of a run, or, without a directory, of this installation."""
-    from petabatch.engine.gpu.device import report
+    from petabatch.engine.gpu.detect import report
     from petabatch.report import information
 
     if devices:

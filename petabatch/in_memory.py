@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu.device import choose
+from petabatch.engine.gpu.choose import choose
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial

@@ -11,7 +11,7 @@ from typing import Literal
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
-from petabatch.engine.gpu.device import choose
+from petabatch.engine.gpu.choose import choose
 from petabatch.engine.split import Split
 from petabatch.errors import ParamsError, RunDirectoryError
 from petabatch.kernels.cuda.device import Limits

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu.device import choose
+from petabatch.engine.gpu.choose import choose
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.build import build

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu import device as gpu
+from petabatch.engine.gpu.device import Gpu
 from petabatch.errors import NonFiniteError
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -142,7 +142,7 @@ def test_a_real_nccl_of_one_rank_leaves_the_sums_as_they_are() -> None:
         library = gpu_sums.nccl()
     except ImportError as error:
         pytest.skip(f"no NCCL here: {error}")
-    device = gpu.Gpu(0)
+    device = Gpu(0)
     device.enter()
     group = library.NcclCommunicator(1, library.get_unique_id(), 0)
     sums = gpu_sums.Nccl(device, Serial(), library, group)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu import device as gpu
 from petabatch.engine.gpu.arrays import slice_bytes
+from petabatch.engine.gpu.detect import missing
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -17,7 +17,7 @@ from petabatch.spec.schedule import Every
 from support.gpu_emulation import EmulatedGpu
 from support.networks import collect, images, lca_network
 
-MISSING = gpu.missing()
+MISSING = missing()
 
 
 DATA = images(5, shape=(8, 8, 3))

@@ -1,100 +1,19 @@
-"""The GPUs of this machine, through CuPy: what is there, which one a rank takes, and work on it."""
+"""One GPU through CuPy, as kernels and engine use it."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
-from petabatch.errors import ResourceError
+from petabatch.engine.gpu.detect import device_name, device_uuid
 from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log
 from petabatch.parallel import gpu_sums
-from petabatch.parallel.comm import Comm
-from petabatch.spec.network import Run
 from petabatch.variable import Array
-
-_OLDEST = (8, 0)
-"""Compute capability from which a block can have enough shared memory."""
-
-
-def missing() -> str | None:
-    """Return why no GPU can be used, None when one can."""
-    if importlib.util.find_spec("cupy") is None:
-        return "CuPy is not installed: pip install 'petabatch[gpu]', or [gpu-cuda12] for a driver of CUDA 12"
-    try:
-        import cupy
-
-        count = cupy.cuda.runtime.getDeviceCount()
-    except (ImportError, RuntimeError, OSError) as error:
-        return f"CuPy finds no driver that works: {' '.join(str(error).split())}"
-    if count == 0:
-        return "the driver works and shows no device (is CUDA_VISIBLE_DEVICES empty?)"
-    best = max(_capability(cupy, number) for number in range(count))
-    return None if best >= _OLDEST else f"the GPU has compute capability {best}, and 8.0 is needed"
-
-
-def report() -> str:
-    """Return what GPUs there are, one a line, or why there are none."""
-    reason = missing()
-    if reason is not None:
-        return f"devices            cpu only: {reason}"
-    import cupy
-
-    lines = []
-    for number in range(cupy.cuda.runtime.getDeviceCount()):
-        about = cupy.cuda.runtime.getDeviceProperties(number)
-        lines.append(
-            f"device {number}           {_name(about)}, {about['totalGlobalMem'] / 2**30:.0f} GiB, "
-            f"{about['multiProcessorCount']} multiprocessors, compute capability "
-            f"{about['major']}.{about['minor']}, {_uuid(about)}"
-        )
-    lines.append(f"sums of ranks      {gpu_sums.route()}")
-    return "\n".join(lines)
-
-
-def choose(run: Run, comm: Comm) -> Gpu | None:
-    """Return the GPU of this rank, by its number among the ranks of its host; None for `device = "cpu"`.
-
-    Collective. Prints which rank has which, and warns where ranks share one. Raises ResourceError when there
-    is none, or displays end early.
-    """
-    if run.device == "cpu":
-        return None
-    if run.until is not None:  # a params file cannot say so; `resume --device gpu` can
-        raise ResourceError(
-            "displays of this run end slice by slice (run.until), and a GPU makes the steps of all slices "
-            "together\n"
-            "    hint:     --device cpu"
-        )
-    reason = missing()
-    if reason is not None:
-        raise ResourceError(
-            'run.device = "gpu" is asked for, and there is none\n'
-            f"    found:    {reason}\n"
-            "    expected: an NVIDIA GPU of compute capability 8.0 or more, its driver, and CuPy 14\n"
-            '    hint:     --device cpu (or run.device = "cpu"); petabatch info --devices shows what is found'
-        )
-    import cupy
-
-    gpu = Gpu(comm.local_rank % cupy.cuda.runtime.getDeviceCount(), run.tf32)
-    announce(comm, gpu.name, gpu.uuid)
-    return gpu
-
-
-def announce(comm: Comm, name: str, uuid: str) -> None:
-    """Say on rank 0 which rank has which GPU, and warn of each that ranks share; collective."""
-    both: Sequence[tuple[str, str]] = comm.gather((name, uuid)) or ()
-    for rank, (its, number) in enumerate(both):
-        log.info("rank %d on %s: %s (%s)", rank, comm.hosts[rank], its, number)
-    for number, ranks in Counter(number for _, number in both).items():
-        if ranks > 1:
-            log.warning("%d ranks share %s: one rank for each GPU is faster", ranks, number)
 
 
 class Gpu:
@@ -105,7 +24,7 @@ class Gpu:
 
         self.xp: Any = cupy
         about = cupy.cuda.runtime.getDeviceProperties(number)
-        self.name, self.uuid = _name(about), _uuid(about)
+        self.name, self.uuid = device_name(about), device_uuid(about)
         self.limits = Limits(
             about["multiProcessorCount"], about["sharedMemPerMultiprocessor"],
             about["sharedMemPerBlockOptin"], about["regsPerMultiprocessor"],
@@ -208,19 +127,3 @@ class Gpu:
             into[...] = self.xp.asarray(pinned)
         wait: Callable[[], None] = self.mark().synchronize
         return wait
-
-
-def _capability(cupy: Any, number: int) -> tuple[int, int]:
-    about = cupy.cuda.runtime.getDeviceProperties(number)
-    return about["major"], about["minor"]
-
-
-def _name(about: dict[str, Any]) -> str:
-    name = about["name"]
-    return name.decode() if isinstance(name, bytes) else str(name)
-
-
-def _uuid(about: dict[str, Any]) -> str:
-    digits = bytes(about["uuid"]).hex().ljust(32, "0")
-    parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32])
-    return "GPU-" + "-".join(parts)

@@ -11,7 +11,8 @@ import pytest
 
 from petabatch import session, simulation
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu import device as gpu
+from petabatch.engine.gpu import choose as assignment
+from petabatch.engine.gpu.choose import announce, choose
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.errors import ResourceError, StoppedEarly
 from petabatch.layers.timescale import KneeTimeScale
@@ -111,7 +112,7 @@ def test_adaptive_time_scales_follow_the_energy_as_on_the_cpu(kernel: str) -> No
 
 @emulated
 def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "missing", lambda: None)
+    monkeypatch.setattr(assignment, "missing", lambda: None)
     monkeypatch.setattr(
         simulation, "choose", lambda run, comm: EmulatedGpu() if run.device == "gpu" else None
     )
@@ -169,7 +170,7 @@ def test_a_run_whose_displays_end_early_is_refused_also_when_it_is_resumed() -> 
         Run(displays=1, device="gpu", until=Until(gap=0.1))
     resumed = Run(displays=1, until=Until(gap=0.1)).model_copy(update={"device": "gpu"})
     with pytest.raises(ResourceError, match="slice by slice"):
-        gpu.choose(resumed, Serial())
+        choose(resumed, Serial())
 
 
 def test_the_first_rank_says_which_gpu_each_has_and_warns_of_a_shared_one(
@@ -186,7 +187,7 @@ def test_the_first_rank_says_which_gpu_each_has_and_warns_of_a_shared_one(
 
     logging.getLogger("petabatch").propagate = True
     with caplog.at_level(logging.INFO, "petabatch"):
-        gpu.announce(Two(), "H200", "GPU-1234")
+        announce(Two(), "H200", "GPU-1234")
     assert "rank 1 on here: H200 (GPU-1234)" in caplog.text
     assert "2 ranks share GPU-1234" in caplog.text
 
@@ -204,7 +205,7 @@ def test_sums_of_what_is_on_a_gpu_are_those_of_the_host() -> None:
 @pytest.mark.parametrize("kernel", ["display", "step", "array"])
 def test_a_real_gpu_agrees_with_float64_and_repeats_its_bits(kernel: str) -> None:
     wanted = lca_network(images(6), features=128, display=400, displays=2, device="gpu", kernel=kernel)
-    found = [simulate(wanted, gpu.choose(wanted.run, Serial()))[1] for _ in range(2)]
+    found = [simulate(wanted, choose(wanted.run, Serial()))[1] for _ in range(2)]
     for path in found[0]:
         assert found[0][path].tobytes() == found[1][path].tobytes(), path
     exact = lca_network(images(6), features=128, display=400, displays=2, precision="float64", kernel="array")
@@ -219,7 +220,7 @@ def test_a_real_gpu_in_tf32_stays_near_float64(kernel: str) -> None:
         images(6), features=128, display=400, displays=1, device="gpu", kernel=kernel, tf32=True
     )
     exact = lca_network(images(6), features=128, display=400, displays=1, precision="float64", kernel="array")
-    assert_near(simulate(wanted, gpu.choose(wanted.run, Serial()))[1], simulate(exact)[1], 2e-3)
+    assert_near(simulate(wanted, choose(wanted.run, Serial()))[1], simulate(exact)[1], 2e-3)
 
 
 @pytest.mark.gpu
@@ -240,7 +241,7 @@ def test_a_real_gpu_agrees_with_float64_on_the_golden_cases(name: str) -> None:
     def on(**run: Any) -> dict[str, np.ndarray]:
         case = golden.Case(name).network()
         wanted = case.model_copy(update={"run": case.run.model_copy(update=run)})
-        engine = simulate(wanted, gpu.choose(wanted.run, Serial()))[0]
+        engine = simulate(wanted, choose(wanted.run, Serial()))[0]
         engine.collect()
         return engine.state.saved()
 
