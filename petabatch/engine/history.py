@@ -6,7 +6,7 @@ from petabatch.variable import Array
 
 
 class History:
-    """The last activities of a layer: step t stands in place t modulo the length."""
+    """A ring buffer of activities: that of step t is in place t modulo the length."""
 
     def __init__(self, activity: Array) -> None:
         self.length = activity.shape[1]

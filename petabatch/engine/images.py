@@ -21,7 +21,7 @@ class ImageReader:
 
     Where connections look beyond the edge of the layer and its border is the image, `around` gives the same
     images with that margin, of which the layer shows the middle: a crop is drawn, and pixels are normalised,
-    with the margin. (`useInputBCflag` of the original.)
+    with the margin (PetaVision's `useInputBCflag`).
     """
 
     def __init__(self, graph: Graph, name: str, blocking_io: BlockingIO) -> None:

@@ -30,7 +30,7 @@ class Observer:
 
     @property
     def watched(self) -> Collection[int]:
-        """The recordings that the stepper makes by itself."""
+        """The recordings that the stepper makes."""
         return self.stepper.probes.recordings
 
     def record(self, step: int) -> None:
@@ -48,7 +48,7 @@ class Observer:
             else:
                 layer = kind == "layers"
                 values = self.variable(name, quantity, step) if layer else self.signals.arrays[recording.key]
-                self._backend.record(index, values, row, self.recorder.arriving)
+                self._backend.record(index, values, row, self.recorder.under_way)
 
     def measure(self, probe: str, step: int) -> Mapping[str, Array]:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""

@@ -33,8 +33,8 @@ class Recorder:
     ) -> None:
         """Keep rows in what `room` gives for a shape and a dtype."""
         self.recordings, self._room = recordings, room
-        self.arriving: list[Callable[[], None]] = []
-        """What waits for rows that are on their way, from a GPU."""
+        self.under_way: list[Callable[[], None]] = []
+        """Functions that wait for rows being downloaded from a GPU."""
         self.slices = slices
         self.first = 0
         self._buffers: list[np.ndarray] = []
@@ -77,10 +77,10 @@ class Recorder:
         return records
 
     def close(self) -> None:
-        """Wait for the rows that are on their way."""
-        for wait in self.arriving:
+        """Wait for the rows that are being downloaded."""
+        for wait in self.under_way:
             wait()
-        self.arriving.clear()
+        self.under_way.clear()
 
     def latest(self, quantity: str) -> float | None:
         """Return the newest row of the first probe quantity of this name, the mean over local slices."""

@@ -57,7 +57,7 @@ class Signals:
         return gather
 
     def reset_potential(self, source: str | None, layer: str, step: int) -> Array | None:
-        """Return the potential that a layer starts anew from, `[lanes, ny, nx, nf]`; None is its own."""
+        """Return the potential to which a layer is reset, `[lanes, ny, nx, nf]`; None is its initial one."""
         if source is None:
             return None
         potential = self.arrays.get(f"layers/{source}/V")
@@ -75,7 +75,7 @@ class Signals:
     def product(self, weights: str, step: int, known: KnownProduct) -> None:
         """Compute what a lesson of `weights` sums over slices, wherever these weights are used and learn.
 
-        It stands in the connection's own arrays: its Hebbian product, what its rule counts, and how often
+        They are written to the connection's arrays: its Hebbian product, what its rule counts, and how often
         features were active. `known` writes what the stepper knows already, and says whether it did.
         """
         mine = self.learning[weights]

@@ -1,1 +1,1 @@
-"""From a description to a plan: the checked graph, its levels and sync events, and what can be told of it."""
+"""From a network to a plan: the checked graph, the method, and all schedules."""

@@ -109,7 +109,7 @@ class Graph:
         return int(self.levels[source] >= self.levels[layer])
 
     def _update_variables(self, name: str, conv: WeightOwner, weights: Variable) -> list[Variable]:
-        """Declare what the updates of a plastic connection need beside its rule's own state."""
+        """Declare what the updates of a plastic connection need in addition to its rule's state."""
         output = self.network.output.connections.get(name)
         usage = replace(
             weights,

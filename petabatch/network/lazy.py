@@ -1,9 +1,8 @@
 """Lazy evaluation: which loops it is for, and what a slice keeps for it.
 
 The method is explained in `kernels/cpu/lazy/__init__.py`. It is for a leaky code that is silent below a
-positive threshold. Its state goes on from step to step whatever is observed, so that observing changes no
-bit. It restarts from V when weights have changed, and in a run that goes on from one of another kernel or
-device. With `kernel = "auto"` a slice computes all units while it shows an image at whose start many are
+positive threshold. Its state does not depend on what is observed, so that observing changes no bit. It is reset
+from V when weights have changed, and when a run is resumed from one of another kernel or device. With `kernel = "auto"` a slice computes all units while it shows an image at whose start many are
 active.
 """
 
@@ -64,7 +63,7 @@ def variables(graph: Graph, loop: Loop) -> dict[str, Variable]:
             "history",
             (padded_units(loop.patches),),
             ("unit",),
-            "what V has beside the drive of the filtered error",
+            "what V has in addition to the drive of the filtered error",
         ),
         f"{NAME}/age": Variable(
             "age",

@@ -84,11 +84,11 @@ def _code(moving: dict[str, Layer]) -> tuple[str, CompiledRule]:
 
 
 def _beyond(graph: Graph, code: str, error: str, others: list[str]) -> str:
-    """Return what the network has beside the loop, or lacks of it."""
+    """Return what the network has in addition to a loop, or lacks of it."""
     readers = {edge.connection.pre: post for post, edges in graph.edges.items() for edge in edges}
     further = [name for name in others if readers.get(name) != error]
     if further:
-        return f"beside its loop the network has {', '.join(further)}"
+        return f"the network has further layers: {', '.join(further)}"
     return f"{code} and {error} are not two of the three layers of a loop"
 
 

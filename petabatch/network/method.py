@@ -34,7 +34,7 @@ class Method:
     reason: str
     """Why it is this one, one clause."""
     slow: bool = False
-    """A compiled loop would have been faster, and nobody asked for layers one by one."""
+    """A compiled loop would have been faster, and layers one by one were not asked for."""
     compiled_operators: bool = True
     """Layers one by one use compiled patch operators, not those of plain array code."""
     kernel: CudaKernel = "step"
@@ -81,7 +81,7 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
             raise ResourceError(
                 f'run.kernel = "{run.kernel}" is asked for, and this network has no loop that it could run: '
                 f"{reason}\n"
-                "    expected: image, error, lca or its kin, and reconstruction; one dictionary of shared "
+                "    expected: image, error, a code layer and reconstruction; one dictionary of shared "
                 "weights; float32\n"
                 '    hint:     run.kernel = "auto"'
             ) from None

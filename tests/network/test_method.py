@@ -52,7 +52,7 @@ def with_readout() -> Network:
         (with_code(every=Every(2)), "layers", "V1.every is set"),
         (with_code(border="mirror"), "layers", "V1.border is set"),
         (with_code(vertices=((0.0, 0.0),)), "layers", "V1: its transfer function has vertices"),
-        (with_readout(), "layers", "beside its loop the network has readout"),
+        (with_readout(), "layers", "the network has further layers: readout"),
     ],
 )
 def test_the_stepper_and_its_reason(network: Network, stepper: str, reason: str) -> None:

@@ -18,7 +18,7 @@ _LONGEST = 32768
 """Slices in a lane: kernels number them along an axis of a grid of at most 65535 blocks."""
 
 
-class Resident:
+class DeviceArrays:
     """Copies of `host` on a device, seen by lanes as `State` is.
 
     With one lane they stay; with several the lanes take turns, and come and go with each stretch of steps.
@@ -88,7 +88,7 @@ class Resident:
                 array[...] = self.xp.asarray(self.host.arrays[key])
 
     def forget(self) -> None:
-        """Take everything anew from the host."""
+        """Upload everything again before it is used."""
         self._here = None
         self.refresh()
 
@@ -101,8 +101,7 @@ class Resident:
 
 
 def slice_bytes(graph: Graph) -> int:
-    """Return about how much memory a slice takes: its arrays, what is recorded on its way, and patches in
-    the making."""
+    """Return an estimate of the memory of a slice: its arrays, download buffers and temporary patches."""
     size = 8 if graph.network.run.precision == "float64" else 4
     arrays = 0
     for variable in graph.variables.values():

@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 
 from petabatch.engine.backend import Operation, Reader
-from petabatch.engine.gpu.arrays import Resident
-from petabatch.engine.gpu.download import Outlet
-from petabatch.engine.gpu.graphs import Steps
-from petabatch.engine.gpu.prefetch import Feed
+from petabatch.engine.gpu.arrays import DeviceArrays
+from petabatch.engine.gpu.download import Download
+from petabatch.engine.gpu.graphs import CapturedSteps
+from petabatch.engine.gpu.prefetch import Prefetch
 from petabatch.engine.state import State
 from petabatch.engine.updates import Updates
 from petabatch.kernels.array import ArrayKernels
@@ -30,11 +30,11 @@ class GpuBackend:
         """Read images on `threads` threads."""
         device.enter()
         self.device = device
-        self.arrays = Resident(state, device)
+        self.arrays = DeviceArrays(state, device)
         self.lanes = self.arrays.lanes
         self.workers = 1
-        self._feed = Feed(device, readers, threads)
-        self._outlet = Outlet(device)
+        self._prefetch = Prefetch(device, readers, threads)
+        self._download = Download(device)
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class GpuBackend:
 
     def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
         """Return one that runs the branches of a level side by side, and replays captured steps."""
-        return [Steps(self.device, graph, levels)]
+        return [CapturedSteps(self.device, graph, levels)]
 
     def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Return pinned memory."""
@@ -66,11 +66,13 @@ class GpuBackend:
 
     def show(self, name: str, slices: range, item: int, into: Array) -> None:
         """Copy images that were read ahead, and begin to read the next."""
-        self._feed.fill(name, slices, item, into)
+        self._prefetch.fill(name, slices, item, into)
 
-    def record(self, number: int, values: Array, row: np.ndarray, arriving: list[Callable[[], None]]) -> None:
+    def record(
+        self, number: int, values: Array, row: np.ndarray, under_way: list[Callable[[], None]]
+    ) -> None:
         """Start the copy."""
-        arriving.append(self._outlet.send(number, values, row))
+        under_way.append(self._download.send(number, values, row))
 
     def sum_updates(self, updates: Updates) -> None:
         """Sum on the device if slices stay there; collective."""

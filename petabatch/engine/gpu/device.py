@@ -17,7 +17,7 @@ from petabatch.variable import Array
 
 
 class Gpu:
-    """One GPU, with one stream on which the steps of this rank are made in order, and others beside it."""
+    """One GPU: a stream on which the steps of this rank run in order, and side streams."""
 
     def __init__(self, number: int, tf32: bool = False) -> None:
         import cupy
@@ -56,7 +56,7 @@ class Gpu:
         self._stream.synchronize()
 
     def stream(self) -> Any:
-        """Return a further stream, on which work goes on beside that of others."""
+        """Return a further stream, which runs concurrently with the others."""
         with self._device:
             return self.xp.cuda.Stream(non_blocking=True)
 
@@ -79,7 +79,7 @@ class Gpu:
 
     @contextmanager
     def on_side_stream(self) -> Iterator[None]:
-        """Work on the stream of `beside`, without a look at another: one may be captured meanwhile."""
+        """Work on the side stream without waiting for another, which may be capturing."""
         with self._device, self._side:
             yield
 
@@ -98,7 +98,7 @@ class Gpu:
             return work
         self._stream.begin_capture()
         try:
-            # A graph keeps the addresses of what is made meanwhile: nobody else may be given this memory.
+            # A graph keeps the addresses of temporaries: their memory must not be given to others.
             with self.xp.cuda.using_allocator(self._kept.malloc):
                 work()
             graph = self._stream.end_capture()
@@ -111,7 +111,7 @@ class Gpu:
         return lambda: graph.launch(self._stream)
 
     def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return pinned memory of the host, from which copies run beside the kernels."""
+        """Return pinned memory of the host, from which copies overlap with kernels."""
         import cupyx
 
         if 0 in shape:

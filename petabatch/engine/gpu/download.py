@@ -1,4 +1,4 @@
-"""What is recorded on its way from a GPU to the host, beside the kernels that make the next steps."""
+"""Asynchronous download of records: copied from the GPU while the next steps are computed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from petabatch.kernels.cuda.device import Device
 from petabatch.variable import Array
 
 
-class _Room:
-    """A copy on the device, of which the host's is made."""
+class _Buffer:
+    """A staging buffer on the device."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
@@ -20,12 +20,12 @@ class _Room:
         """The event of its last copy's arrival."""
 
 
-class Outlet:
-    """Two rooms for each recording: one on its way to the host, the other to be filled."""
+class Download:
+    """Double buffering of each recording: one buffer is copied to the host while the other is filled."""
 
     def __init__(self, device: Device) -> None:
         self._device, self._stream = device, device.stream()
-        self._rooms: dict[tuple[int, tuple[int, ...]], list[_Room]] = {}
+        self._buffers: dict[tuple[int, tuple[int, ...]], list[_Buffer]] = {}
 
     def send(self, number: int, values: Array, row: np.ndarray) -> Callable[[], None]:
         """Begin to copy `values` of recording `number` to `row`; return what waits until they are there.
@@ -33,10 +33,10 @@ class Outlet:
         `row` is contiguous and lies in pinned memory; `values` may change as soon as this returns.
         """
         key = (number, row.shape)
-        if key not in self._rooms:
-            self._rooms[key] = [_Room(self._device.xp.empty(row.shape, row.dtype)) for _ in range(2)]
-        self._rooms[key].reverse()
-        room = self._rooms[key][0]
+        if key not in self._buffers:
+            self._buffers[key] = [_Buffer(self._device.xp.empty(row.shape, row.dtype)) for _ in range(2)]
+        self._buffers[key].reverse()
+        room = self._buffers[key][0]
         if room.left is not None:
             self._device.follow(room.left)
         room.array[...] = values.reshape(row.shape)

@@ -18,7 +18,7 @@ _LONGEST = 64
 """Steps after which places in the layers' histories must come round again for steps to be captured."""
 
 
-class Steps:
+class CapturedSteps:
     """Makes the steps of the layers of a lane."""
 
     def __init__(self, device: Device, graph: Graph, levels: Sequence[Sequence[Operation]]) -> None:

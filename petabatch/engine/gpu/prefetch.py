@@ -19,8 +19,8 @@ class _Buffer:
         self.wait: Callable[[], None] = lambda: None
 
 
-class Feed:
-    """Two buffers for each input layer: one on its way to the device, the other being filled."""
+class Prefetch:
+    """Double buffering of each input layer: one buffer is uploaded while the other is filled."""
 
     def __init__(
         self, device: Device, readers: Mapping[str, Callable[[int, int], np.ndarray]], threads: int

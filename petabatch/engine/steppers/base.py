@@ -58,9 +58,9 @@ class Stepper(ABC):
     def __init__(self, bound: Binding, probes: LoopProbes, follows: frozenset[str] = frozenset()) -> None:
         self.bound = bound
         self.probes = probes
-        """The recordings that `run` makes by itself."""
+        """The recordings that `run` makes."""
         self.follows = follows
-        """Layers whose time scale `run` adapts by itself."""
+        """Layers whose time scale `run` adapts."""
         self.reached = 0
         """The last step that was made: what tells a slow lane from one that hangs."""
 

@@ -28,7 +28,7 @@ _workspaces = threading.local()
 
 
 class LazyWorkspace:
-    """What a thread needs beside the workspace of `DenseStepper`."""
+    """What a thread needs in addition to the workspace of `DenseStepper`."""
 
     def __init__(self, p: Patches, groups: Array) -> None:
         self.features = layout.features(p, groups)
@@ -124,15 +124,15 @@ class LazyStepper(Stepper):
         dense, space = self.dense, self.dense.workspace()
         dense.warm_up()
         nothing, nowhere = space.shape._replace(ny=0, height=0), space.scratch.strips[:0]
-        nobody = self.lazy._replace(
+        nothing_kept = self.lazy._replace(
             progress=np.zeros(1, "f4"), path_length=np.zeros(0, "f4"), wake_level=np.zeros(0, "f4")
         )
         scratch = (space.scratch._replace(strips=nowhere), self._workspace().scratches(self.patches, 1)[0])
-        paste(self.filtered, nothing, nobody.filtered)
-        load_units(0, False, self.units, nobody, nothing)
+        paste(self.filtered, nothing, nothing_kept.filtered)
+        load_units(0, False, self.units, nothing_kept, nothing)
         model = self._model()._replace(shape=nothing)
-        choose_direction(dense.images, nobody, model, *scratch)
-        materialise_potentials(0, 0, False, self.units, nobody, model, *scratch)
+        choose_direction(dense.images, nothing_kept, model, *scratch)
+        materialise_potentials(0, 0, False, self.units, nothing_kept, model, *scratch)
         record = StepSums(np.zeros(0, bool), np.zeros((0, 3)))
         self._steps(None, 0, record)
 

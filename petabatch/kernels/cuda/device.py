@@ -37,7 +37,7 @@ class Kernel(Protocol):
 
 
 class Device(Protocol):
-    """One GPU, with the stream on which the steps of this rank run in order, and others beside it."""
+    """One GPU, with the stream on which the steps of this rank run in order, and side streams."""
 
     xp: Any
     """The array module of its arrays: cupy."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu.download import Outlet
+from petabatch.engine.gpu.download import Download
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -29,11 +29,11 @@ def engine(**run: Any) -> Engine:
 def test_a_copy_is_on_its_way_until_it_is_waited_for_and_its_source_may_change_at_once() -> None:
     device = EmulatedGpu()
     device.enter()
-    outlet, rows = Outlet(device), device.staging((5, 3), "f4")
+    download, rows = Download(device), device.staging((5, 3), "f4")
     values, waits = far.asarray(np.zeros(3, "f4")), []
     for step in range(5):
         values[...] = float(step)
-        waits.append(outlet.send(0, values, rows[step]))
+        waits.append(download.send(0, values, rows[step]))
         values[...] = -1.0
         # of two rooms each is filled anew only when its copy has arrived
         assert np.isnan(rows[:, 0]).tolist() == [row > step - 2 for row in range(5)]
@@ -50,7 +50,7 @@ def test_records_arrive_when_they_are_taken(kernel: str) -> None:
     found: dict[str, list[np.ndarray]] = {}
     late = 0
     for step in here.run():
-        late += len(here.recorder.arriving) > 0
+        late += len(here.recorder.under_way) > 0
         for path, values in flush(here, step):
             found.setdefault(path, []).append(values)
     assert late, "no record was on its way when lanes met"
@@ -63,9 +63,9 @@ def test_records_on_their_way_arrive_when_a_run_is_left() -> None:
     here = engine()
     steps = here.run()
     next(steps)
-    assert here.recorder.arriving
+    assert here.recorder.under_way
     steps.close()
-    assert not here.recorder.arriving
+    assert not here.recorder.under_way
     row = here.recorder.row(0, here.step)
     here.collect()
     assert here.plan.recordings[0].key == "layers/V1/A"
@@ -78,5 +78,5 @@ def test_records_on_their_way_arrive_when_a_step_fails(monkeypatch: pytest.Monke
     monkeypatch.setattr(here.updates, "make", lambda step: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(here.run())
-    assert not here.recorder.arriving
+    assert not here.recorder.under_way
     assert np.isfinite(here.recorder.row(0, 6)).all()

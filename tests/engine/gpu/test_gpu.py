@@ -166,7 +166,7 @@ def test_a_gpu_kernel_on_the_cpu_is_refused() -> None:
 
 
 def test_a_run_whose_displays_end_early_is_refused_also_when_it_is_resumed() -> None:
-    with pytest.raises(ValueError, match="slice by slice"):
+    with pytest.raises(ValueError, match="early stopping is not available on a GPU"):
         Run(displays=1, device="gpu", until=Until(gap=0.1))
     resumed = Run(displays=1, until=Until(gap=0.1)).model_copy(update={"device": "gpu"})
     with pytest.raises(ResourceError, match="slice by slice"):

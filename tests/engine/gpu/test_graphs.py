@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from petabatch.connections import Conv, Identity
-from petabatch.engine.gpu.graphs import Steps
+from petabatch.engine.gpu.graphs import CapturedSteps
 from petabatch.layers import LCA, GaussianNoise, Input, LeakyIntegrator, Linear, Mask, Product, Rectified
 from petabatch.network.build import build
 from petabatch.spec.network import LayerOutput, Network, Output, Run
@@ -86,7 +86,7 @@ def test_layers_of_a_level_are_side_by_side_and_levels_one_after_the_other() -> 
 
         return operate
 
-    steps = Steps(device, graph, [[operation(name) for name in level] for level in graph.order])
+    steps = CapturedSteps(device, graph, [[operation(name) for name in level] for level in graph.order])
     moment = StepContext(1, 1.0, range(3), 1, np, 5)
     for step in range(1, 40):
         before = dict(done)

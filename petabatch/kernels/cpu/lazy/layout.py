@@ -53,7 +53,7 @@ class LazyState(NamedTuple):
     wasted: Array
     """Units that were computed and silent since D was chosen, float64 `[1]`."""
     path_length: Array
-    """Length of the path of each position's patch of F beside D, not below it, `[ny * nx + WORD]`."""
+    """Length of the path of each position's patch of F apart from D, never underestimated, `[ny * nx + WORD]`."""
     slope: Array
     """What c adds to each unit's potential, in units of |w|."""
     wake_level: Array
@@ -81,7 +81,7 @@ class LazyScratch(NamedTuple):
     """Scratch of one thread, in addition to `Scratch`; threads that share a slice share `squares`."""
 
     squares: Array
-    """Squared change of F beside D in this step, padded like the error image."""
+    """Squared change of F apart from D in this step, padded like the error image."""
     column: Array
     """The same, summed over the rows of patches, `[pitch]`."""
     products: Array
