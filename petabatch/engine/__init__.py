@@ -1,1 +1,1 @@
-"""From a plan to numbers: lanes of slices, the fused loop on CPU and GPU, the sums over slices."""
+"""From a plan to numbers: the only loop, its lanes, steppers, backends and weight updates."""

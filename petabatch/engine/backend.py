@@ -75,10 +75,8 @@ class Backend(Protocol):
     def show(self, name: str, slices: range, item: int, into: Array) -> None:
         """Put image `item` of each slice into `into` `[lanes, ny, nx, nf]`, the activity of layer `name`."""
 
-    def record(
-        self, number: int, values: Array, row: np.ndarray, under_way: list[Callable[[], None]]
-    ) -> None:
-        """Copy `values` of recording `number` to `row`; if later, add to `arriving` what waits for it."""
+    def record(self, number: int, values: Array, row: np.ndarray, pending: list[Callable[[], None]]) -> None:
+        """Copy `values` of recording `number` to `row`; if later, add to `pending` what waits for it."""
 
     def sum_updates(self, updates: Updates) -> None:
         """Have changes of weights summed where they lie; collective."""
@@ -141,9 +139,7 @@ class Host:
         for index, number in enumerate(slices):
             into[index] = self._readers[name](number, item)
 
-    def record(
-        self, number: int, values: Array, row: np.ndarray, under_way: list[Callable[[], None]]
-    ) -> None:
+    def record(self, number: int, values: Array, row: np.ndarray, pending: list[Callable[[], None]]) -> None:
         """Copy at once."""
         row[...] = values.reshape(row.shape)
 

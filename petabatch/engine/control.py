@@ -1,4 +1,4 @@
-"""Control of adaptive time scales, for steppers that do not adapt them by themselves."""
+"""Control of adaptive time scales, for steppers that do not adapt them."""
 
 from __future__ import annotations
 

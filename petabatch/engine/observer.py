@@ -1,4 +1,4 @@
-"""What is seen of a lane at the end of a step: variables, what probes measure of them, records."""
+"""Observation of a lane at the end of a step: its variables, probes and recordings."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Observer:
             else:
                 layer = kind == "layers"
                 values = self.variable(name, quantity, step) if layer else self.signals.arrays[recording.key]
-                self._backend.record(index, values, row, self.recorder.under_way)
+                self._backend.record(index, values, row, self.recorder.pending)
 
     def measure(self, probe: str, step: int) -> Mapping[str, Array]:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""

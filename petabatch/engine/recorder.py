@@ -1,4 +1,4 @@
-"""Buffers for what is recorded between two flushes, filled by the lanes, each its own columns."""
+"""Buffers of the recordings between two flushes; each lane fills its own columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Recorder:
     ) -> None:
         """Keep rows in what `room` gives for a shape and a dtype."""
         self.recordings, self._room = recordings, room
-        self.under_way: list[Callable[[], None]] = []
+        self.pending: list[Callable[[], None]] = []
         """Functions that wait for rows being downloaded from a GPU."""
         self.slices = slices
         self.first = 0
@@ -78,9 +78,9 @@ class Recorder:
 
     def close(self) -> None:
         """Wait for the rows that are being downloaded."""
-        for wait in self.under_way:
+        for wait in self.pending:
             wait()
-        self.under_way.clear()
+        self.pending.clear()
 
     def latest(self, quantity: str) -> float | None:
         """Return the newest row of the first probe quantity of this name, the mean over local slices."""

@@ -1,4 +1,4 @@
-"""What arrives at a layer and what a connection learns from: activities, seen through connections.
+"""Signals: the drive of a layer and the products of a connection, from activities of some steps before.
 
 drive of a layer = sum over its connections of  factor * (weights of the connection, applied to the activity
 of its pre layer some steps ago);  Hebbian product of a connection = pre activity times post activity.

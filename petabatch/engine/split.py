@@ -1,4 +1,4 @@
-"""A rank's part of the features: its own smaller network, the sums that join the parts, and the whole again.
+"""Feature parallelism: a rank's part of the features as a smaller network, and sums over the parts.
 
 Each rank of a group runs the same graph with nf / F features in the split layers. What leaves a split layer
 is a partial sum; the parts are added where they arrive, in the order of ranks, so that the bits depend on F

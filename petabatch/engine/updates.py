@@ -1,4 +1,4 @@
-"""Weight updates that sum over all slices."""
+"""Weight updates summed over all slices of all ranks: what is due, in which groups, and its application."""
 
 from __future__ import annotations
 

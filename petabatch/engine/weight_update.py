@@ -1,4 +1,4 @@
-"""What one weight update is made of: the rule's change, decorrelation, restarts, then normalisation."""
+"""One weight update: the learning rule, decorrelation, revival of dead features, normalisation."""
 
 from __future__ import annotations
 

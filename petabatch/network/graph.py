@@ -1,4 +1,4 @@
-"""From a network's description to its graph: checked, with levels, delays and declared arrays."""
+"""The graph of a network: levels, edges with their delays, and the declaration of all arrays."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Lazy evaluation: which loops it is for, and what a slice keeps for it.
+"""Lazy evaluation: which loops it is for, and the variables that a slice keeps for it.
 
 The method is explained in `kernels/cpu/lazy/__init__.py`. It is for a leaky code that is silent below a
-positive threshold. Its state does not depend on what is observed, so that observing changes no bit. It is reset
-from V when weights have changed, and when a run is resumed from one of another kernel or device. With `kernel = "auto"` a slice computes all units while it shows an image at whose start many are
-active.
+positive threshold. The variables do not depend on what is observed, so that observing changes no bit. They
+are reset from V when weights have changed, and when a run is resumed from one of another kernel or device.
+With `kernel = "auto"` a slice computes all units during a display at whose start many are active.
 """
 
 from __future__ import annotations

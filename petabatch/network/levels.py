@@ -1,4 +1,4 @@
-"""When in a step each layer is updated: its level, the depth in the graph of what it waits for."""
+"""Levels: the depth of each layer in the graph, which is its place in a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a graph to a plan: what happens in a step, what is recorded, and when slices must meet.
+"""The plan of a run: its method, weight updates, recordings and sync events.
 
 Between two *sync events* nothing crosses slices, so every lane (a range of slices) runs on its own. New
 input, probes, samples and per-slice learning happen inside the lane; sync events are the updates of

@@ -1,4 +1,4 @@
-"""A sparse-coding network described in Python: its layers and connections, of which there is one way."""
+"""The standard sparse-coding network, built in Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rank's arrays on its GPU: all its slices, or a window on some of them where memory is short."""
+"""Device arrays of a rank: all its slices, or a window of some of them if memory is short."""
 
 from __future__ import annotations
 

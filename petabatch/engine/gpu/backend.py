@@ -68,11 +68,9 @@ class GpuBackend:
         """Copy images that were read ahead, and begin to read the next."""
         self._prefetch.fill(name, slices, item, into)
 
-    def record(
-        self, number: int, values: Array, row: np.ndarray, under_way: list[Callable[[], None]]
-    ) -> None:
+    def record(self, number: int, values: Array, row: np.ndarray, pending: list[Callable[[], None]]) -> None:
         """Start the copy."""
-        under_way.append(self._download.send(number, values, row))
+        pending.append(self._download.send(number, values, row))
 
     def sum_updates(self, updates: Updates) -> None:
         """Sum on the device if slices stay there; collective."""

@@ -1,4 +1,4 @@
-"""Steps of a network that runs layer by layer on a GPU: branches on parallel streams, captured and replayed.
+"""CUDA graphs of steps made layer by layer: branches on parallel streams, captured once and replayed.
 
 Layers of one level do not wait for each other: each has a stream of its own, from an event that all of them
 follow to one that follows all of them. Neither order nor timing changes what a layer reads, so no bit.

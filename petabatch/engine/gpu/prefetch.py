@@ -1,4 +1,4 @@
-"""Images for lanes of many slices: read ahead on threads into pinned memory while kernels run."""
+"""Prefetch of images: read on threads into pinned memory while kernels run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Probes that compiled loops measure by themselves, from three sums of a step.
+"""Probes that compiled loops measure, from three sums of each step.
 
 The sums of error^2, |A| and active units of one slice; quantities are weighted sums of them. They are those
 of the probe's own `measure` to rounding (a relative 1e-12), the same bits whatever else is observed.

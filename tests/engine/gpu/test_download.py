@@ -50,7 +50,7 @@ def test_records_arrive_when_they_are_taken(kernel: str) -> None:
     found: dict[str, list[np.ndarray]] = {}
     late = 0
     for step in here.run():
-        late += len(here.recorder.under_way) > 0
+        late += len(here.recorder.pending) > 0
         for path, values in flush(here, step):
             found.setdefault(path, []).append(values)
     assert late, "no record was on its way when lanes met"
@@ -63,9 +63,9 @@ def test_records_on_their_way_arrive_when_a_run_is_left() -> None:
     here = engine()
     steps = here.run()
     next(steps)
-    assert here.recorder.under_way
+    assert here.recorder.pending
     steps.close()
-    assert not here.recorder.under_way
+    assert not here.recorder.pending
     row = here.recorder.row(0, here.step)
     here.collect()
     assert here.plan.recordings[0].key == "layers/V1/A"
@@ -78,5 +78,5 @@ def test_records_on_their_way_arrive_when_a_step_fails(monkeypatch: pytest.Monke
     monkeypatch.setattr(here.updates, "make", lambda step: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         list(here.run())
-    assert not here.recorder.under_way
+    assert not here.recorder.pending
     assert np.isfinite(here.recorder.row(0, 6)).all()

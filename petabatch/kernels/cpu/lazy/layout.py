@@ -53,7 +53,7 @@ class LazyState(NamedTuple):
     wasted: Array
     """Units that were computed and silent since D was chosen, float64 `[1]`."""
     path_length: Array
-    """Length of the path of each position's patch of F apart from D, never underestimated, `[ny * nx + WORD]`."""
+    """Path length of each position's patch of F apart from D, an upper bound, `[ny * nx + WORD]`."""
     slope: Array
     """What c adds to each unit's potential, in units of |w|."""
     wake_level: Array
