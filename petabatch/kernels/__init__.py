@@ -7,8 +7,8 @@
     cuda/         CUDA: steps of all slices of a lane, on the GPU that `cuda/device.py` describes
     cache.py      where numba keeps compiled kernels, and when they are stale
 
-To add a rule: number it in `rules.py`, write its function in `cpu/rules.py` and its twin in
-`cuda/common.cuh`. To follow a step: `cpu/step.py`, then `cpu/convolution.py` and `cpu/rules.py`.
+To add a rule: see `docs/architecture.md`; a twin in `cuda/` is optional. To follow a step: `cpu/step.py`,
+then `cpu/convolution.py` and `cpu/rules.py`.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Layer types. Importing this package registers them for params files."""
+"""Layer types; `petabatch.builtins` imports every file of this folder."""
 
 from petabatch.layers.conductance_lif import ConductanceLIF
 from petabatch.layers.fista import FISTA

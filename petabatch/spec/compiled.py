@@ -17,8 +17,8 @@ class NotSuitable(Exception):
 class CompiledRule:
     """The membrane update of a code layer as compiled code makes it, on rows of units, in float32.
 
-    A subclass does not inherit the rule of its base class: one that overrides nothing of it says so, as in
-    `compiled_rule = LCA.compiled_rule`.
+    A subclass does not inherit the rule of its base class, since the `update` that it overrides may differ.
+    One to which the rule applies returns `super().compiled_rule()`.
     """
 
     name: str
@@ -35,7 +35,7 @@ class CompiledRule:
     self_interaction: float = 0.0
     """Factor on a unit's own activity, or on its sign, in its drive."""
     inertia: float = 0.0
-    """Factor on what was added in the step before."""
+    """Factor on the inertia of the rule: on the last change of the potential, or on the last pull."""
     potential: str = "V"
     """The variable that the rule integrates."""
     previous: str | None = None

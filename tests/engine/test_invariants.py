@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,22 @@ def test_threads_that_share_one_slice_change_no_bit() -> None:
         assert (loop.rows is not None) == helps
         steps.close()
         assert loop.rows is None
+
+
+@pytest.mark.parametrize("kernel", ["dense", "lazy"])
+def test_a_slice_that_threads_share_is_resumed_in_the_middle_of_a_display(kernel: str) -> None:
+    data = images(1, items=1, shape=(128, 128, 3))
+    keys: dict[str, Any] = {"features": 64, "patch": (8, 8), "display": 20, "displays": 1, "learn": False}
+    plan = replace(schedule(build(lca_network(data, kernel=kernel, **keys))), stops=(10,))
+    whole, resumed = Engine(plan, Serial(), 3), Engine(plan, Serial(), 3)
+    whole.start()
+    for step in whole.run():
+        if step == 10:
+            whole.collect()
+            resumed.resume(10, {key: array.copy() for key, array in whole.state.saved().items()})
+    assert resumed.state.arrays["layers/V1/A"].any()
+    collect(resumed)
+    assert_same(resumed.state.saved(), whole.state.saved())
 
 
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])

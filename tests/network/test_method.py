@@ -12,6 +12,7 @@ from petabatch.connections import Identity
 from petabatch.layers import LCA, Linear
 from petabatch.network.build import build
 from petabatch.network.method import choose
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Layer
 from petabatch.spec.schedule import Every
@@ -82,7 +83,10 @@ class Renamed(LCA):
 
     type: Literal["renamed_lca"] = "renamed_lca"  # type: ignore[assignment]
     graph_safe: ClassVar[bool] = True
-    compiled_rule = LCA.compiled_rule  # type: ignore[assignment]
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the LCA's."""
+        return super().compiled_rule()
 
 
 def test_a_subclass_does_not_inherit_the_compiled_rule_of_an_update_that_it_overrides() -> None:

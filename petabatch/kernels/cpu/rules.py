@@ -21,7 +21,8 @@ RULES = {
     "gradient": GRADIENT,
     "accelerated": ACCELERATED,
 }
-"""The rules by name, as a layer's `compiled_rule` gives it."""
+"""The rules by name, as a layer's `compiled_rule` gives it; those that CUDA has too are numbered in
+`kernels/rules.py`, others here."""
 
 FAST = {"nsz", "contract", "reassoc"}
 """Assumptions for fast kernels: enough for vectors and fused multiply-adds, not that all is finite."""
@@ -105,8 +106,10 @@ def update(drive: Any, A: Any, V: Any, before: Any, stored: bool, e: Any, gain: 
         heavy_ball(drive, V, before, e, gain, c)
     elif c.rule == MOMENTUM:
         momentum_lca(drive, V, before, e, gain, c)
-    else:
+    elif c.rule == LEAKY or c.rule == GRADIENT:
         leaky(drive, V, e, gain, c)
+    else:  # a rule without a branch ends the run: its layer is no longer finite
+        drive[:] = np.nan
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
