@@ -1,0 +1,166 @@
+"""What layers do with their input, unit by unit, compiled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from petabatch.kernels.cpu.program.views import floats
+from petabatch.kernels.cpu.rules import ACCELERATED, FAST, GRADIENT, Cell, transfer, update
+
+CHUNK = 1024
+"""Units that are worked through together, in the first cache."""
+(
+    LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED,
+) = range(ACCELERATED + 1, ACCELERATED + 10)  # fmt: skip
+"""Rules of layers without a membrane, after those of `rules.py`."""
+RULE, OWN, INERTIA, THRESHOLD, TOP, SHIFT, SLOPE, MINIMUM, MAXIMUM, SIGNED, IS_LINE, KEEP, REST, DT, TAU = (
+    range(15)
+)
+"""Numbers of an UPDATE: those of a `Cell`; e and 1 - e; what these follow from under a time scale. Rules
+without a transfer function use KEEP (factor on what was before, or on the input), SHIFT (centre), TOP
+(width) and SIGNED (inverted)."""
+_ONE = np.float32(1)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def cell_of(numbers: Any) -> Cell:
+    """Return the numbers of a rule and its transfer function."""
+    f = np.float32
+    return Cell(
+        int(numbers[RULE]), f(numbers[OWN]), f(numbers[INERTIA]), f(numbers[THRESHOLD]), f(numbers[TOP]),
+        f(numbers[SHIFT]), f(numbers[SLOPE]), f(numbers[MINIMUM]), f(numbers[MAXIMUM]),
+        numbers[SIGNED] != 0, numbers[IS_LINE] != 0,
+    )  # fmt: skip
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def rates(numbers: Any, scale: float) -> tuple[Any, Any]:
+    """Return (e, 1 - e) of a step of dt times `scale`, of GRADIENT (1, dt / tau)."""
+    leap = numbers[DT] * scale / numbers[TAU]
+    if int(numbers[RULE]) == GRADIENT:
+        return np.float32(1), np.float32(leap)
+    e = np.float32(math.exp(-leap))
+    return e, np.float32(1) - e
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def copy(source: Any, out: Any) -> None:
+    """Copy numbers; unlike a slice, without asking whether the arrays overlap."""
+    for i in range(out.size):
+        out[i] = source[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _put(source: Any, factor: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = factor * source[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _add(source: Any, factor: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] += factor * source[i]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def gather(
+    arrays: Any, sources: Any, factors: Any, first: int, last: int, step: int, begin: int, end: int,
+    drive: Any, other: Any,
+) -> None:  # fmt: skip
+    """Sum up sources first .. last, units begin .. end of them, each in its buffer."""
+    empty, other_empty = True, True
+    for n in range(first, last):
+        source = floats(arrays, sources[n, 0], step - sources[n, 1])[begin:end]
+        if sources[n, 2] == 0:
+            if empty:
+                _put(source, factors[n], drive)
+            else:
+                _add(source, factors[n], drive)
+            empty = False
+        else:
+            if other_empty:
+                _put(source, factors[n], other)
+            else:
+                _add(source, factors[n], other)
+            other_empty = False
+    if empty:
+        drive[:] = 0
+    if other_empty:
+        other[:] = 0
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _transfer(drive: Any, c: Cell, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = transfer(drive[i], c)
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _integrate(drive: Any, keep: Any, previous: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = keep * previous[i] + drive[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _sigmoid(drive: Any, centre: Any, width: Any, logistic: bool, inverted: bool, out: Any) -> None:
+    for i in range(out.size):
+        x = (drive[i] - centre) / width
+        if logistic:
+            a = np.float32(0.5) + np.float32(0.5) * np.float32(math.tanh(x * np.float32(0.5)))
+        else:
+            a = np.float32(0.5) + x * np.float32(0.25)
+            a = np.float32(0) if a < 0 else a
+            a = _ONE if a > 1 else a
+        out[i] = _ONE - a if inverted else a
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _mask(drive: Any, mask: Any, inverted: bool, out: Any) -> None:
+    for i in range(out.size):
+        # A product, as an infinity that is blocked is no longer a number in the reference either.
+        out[i] = drive[i] * (_ONE if (mask[i] != 0) != inverted else np.float32(0))
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _product(a: Any, b: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = a[i] * b[i]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _quotient(a: Any, b: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = a[i] / b[i]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def apply(
+    numbers: Any, keep: Any, rest: Any, drive: Any, other: Any, previous: Any, activity: Any, V: Any,
+    before: Any,
+) -> None:  # fmt: skip
+    """Make the update of some units from their input; `drive` is used up."""
+    rule = int(numbers[RULE])
+    if rule < ACCELERATED:
+        update(drive, previous, V, before, True, keep, rest, cell_of(numbers))
+        copy(drive, activity)
+    elif rule == LINEAR:
+        _put(drive, keep, activity)
+    elif rule == TRANSFER:
+        _transfer(drive, cell_of(numbers), activity)
+    elif rule == LEAKY_INTEGRATOR:
+        _integrate(drive, keep, previous, activity)
+    elif rule in (LOGISTIC, LINE):
+        centre, width = np.float32(numbers[SHIFT]), np.float32(numbers[TOP])
+        _sigmoid(drive, centre, width, rule == LOGISTIC, numbers[SIGNED] != 0, activity)
+    elif rule == MASK:
+        _mask(drive, other, numbers[SIGNED] != 0, activity)
+    elif rule == PRODUCT:
+        _product(drive, other, activity)
+    elif rule == QUOTIENT:
+        _quotient(drive, other, activity)
+    elif rule == SQUARED:
+        _product(drive, drive, activity)
