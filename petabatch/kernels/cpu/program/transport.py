@@ -120,7 +120,7 @@ def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any)
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def reconstruct(code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
-    """Write the sum of the patches of active units, `[height * width]`: tile by tile, then joined in order."""
+    """Write the sum of the patches of active units, `[height * width]`; tiles are joined in order."""
     s, tiles = shape_of(row), row[TILES]
     all_places, pieces = longs(arrays, row[PLACES]), longs(arrays, row[PIECES])
     active, ends = ints(arrays, row[ACTIVE]), longs(arrays, row[ENDS])
