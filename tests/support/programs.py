@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from petabatch.layers import (
     Squared,
 )
 from petabatch.network.graph import build
+from petabatch.network.measures import Term
 from petabatch.network.plan import schedule
 from petabatch.network.program import find_program
 from petabatch.parallel.comm import Serial
@@ -42,6 +43,7 @@ from support.networks import GivenImages, GivenWeights
 
 State = dict[str, np.ndarray]
 DISPLAY, BATCH = 4, 2
+"""Steps and slices of random networks."""
 
 LAYERS: dict[str, Any] = {
     "linear": lambda c, one_of: Linear(**c, scale=one_of(1.0, 0.7)),
@@ -53,9 +55,8 @@ LAYERS: dict[str, Any] = {
         **c, center=0.2, width=0.5, form=one_of("logistic", "line"), invert=one_of(True, False)
     ),
     "mask": lambda c, one_of: Mask(**c, features=one_of(None, (0, 2)), invert=one_of(True, False)),
-    "rescale": lambda c, one_of: Rescale(
-        **c, method=one_of("range", "standard", "length", "softmax"), over=one_of("slice", "features")
-    ),
+    # Other methods amplify the rounding of an input that is flat.
+    "rescale": lambda c, one_of: Rescale(**c, method="softmax", over=one_of("slice", "features")),
     "constant": lambda c, one_of: Constant(**c, value=0.6),
     "lca": lambda c, one_of: LCA(
         **c, tau=3.0, threshold=0.2, initial=0.4, self_interact=one_of(True, False),
@@ -168,16 +169,18 @@ def _connect(
 class Runs:
     """A network's slices: the reference, layer by layer, and the same by its program."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, measured: Sequence[Term] = ()) -> None:
         self.reference, self.mine = (Engine(schedule(build(network)), Serial(), 1) for _ in range(2))
         self.reference.start()
         self.mine.start()
+        self.reference.recorder.open(0, self.reference.plan.length, False)
         program, self.reason = find_program(self.reference.plan.graph)
         self.slices: list[ProgramStepper] = []
         if program is not None:
-            tables = Tables(self.reference.plan.graph, program, ())
+            tables = Tables(self.reference.plan.graph, program, measured)
             state = self.mine.state
-            self.slices = [ProgramStepper(tables, state.lane(slice(i, i + 1))) for i in range(BATCH)]
+            lanes = [state.lane(slice(i, i + 1)) for i in range(state.hi - state.lo)]
+            self.slices = [ProgramStepper(tables, lane) for lane in lanes]
         self.program = program
 
     def expected(self, step: int) -> State:
@@ -200,7 +203,7 @@ class Runs:
                 item = layer.item(step + 1, plan.graph.network.run.display)
                 if item is not None:
                     activity, fresh = self.mine.state.arrays[f"layers/{name}/A"], True
-                    for number in range(BATCH):
+                    for number in range(len(activity)):
                         activity[number, (step + 1) % activity.shape[1]] = self.mine.readers[name](
                             number, item
                         )
