@@ -26,9 +26,20 @@ from petabatch.kernels.cpu.program.table import (
     H,
     Op,
 )  # fmt: skip
-from petabatch.kernels.cpu.program.transport import drive, extend, pool, reconstruct, spread
-from petabatch.kernels.cpu.program.units import CHUNK, KEEP, REST, apply, copy, gather, rates
-from petabatch.kernels.cpu.program.views import doubles, floats
+from petabatch.kernels.cpu.program.transport import extend, pool, project_units, reconstruct, spread
+from petabatch.kernels.cpu.program.units import (
+    CHUNK,
+    KEEP,
+    LEAKY_INTEGRATOR,
+    LINEAR,
+    REST,
+    RULE,
+    apply,
+    copy,
+    gather,
+    rates,
+)
+from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
 from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
 _COPY, _FILL, _FILL_DOUBLE, _EXTEND, _PROJECT, _SYNTHESIZE, _POOL = (int(op) for op in list(Op)[:7])
@@ -54,13 +65,15 @@ def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
     keep, rest = np.float32(own[KEEP]), np.float32(own[REST])
     if row[G] > 0:
         keep, rest = rates(own, doubles(arrays, row[G])[0])
+    remembers = own[RULE] < LINEAR or own[RULE] == LEAKY_INTEGRATOR
+    if remembers and arrays[row[OUT], DEPTH] > 1:
+        copy(previous, activity)
     for begin in range(0, activity.size, CHUNK):
         end = min(begin + CHUNK, activity.size)
-        one, two = buffers[: end - begin], buffers[CHUNK : CHUNK + end - begin]
-        gather(arrays, sources, factors, row[A], row[B], step, begin, end, one, two)
+        spare, other = buffers[: end - begin], buffers[CHUNK : CHUNK + end - begin]
+        drive = gather(arrays, sources, factors, row[A], row[B], step, begin, end, spare, other)
         apply(
-            own, keep, rest, one, two, previous[begin:end], activity[begin:end], V[begin:end],
-            before[begin:end],
+            own, keep, rest, drive, spare, other, activity[begin:end], V[begin:end], before[begin:end],
         )  # fmt: skip
 
 
@@ -107,7 +120,9 @@ def operate(
             source, row[A], row[B], row[G], row[C], row[D], row[E], row[F], row[H], np.float32(own[0]), out
         )  # fmt: skip
     elif code == _PROJECT:
-        drive(source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out)
+        project_units(
+            source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out
+        )
     elif code == _SYNTHESIZE:
         reconstruct(source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out)
     elif code == _POOL:

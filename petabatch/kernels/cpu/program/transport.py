@@ -73,7 +73,7 @@ def extend(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def drive(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
+def project_units(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
     """Write the scalar product of each unit's patch with the padded fine layer, `[units]`.
 
     `out` has room for a block of positions more. `own` holds patches of each unit, if it is not empty.

@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu.program.views import floats
-from petabatch.kernels.cpu.rules import ACCELERATED, FAST, GRADIENT, Cell, transfer, update
+from petabatch.kernels.cpu.rules import ACCELERATED, FAST, GRADIENT, LEAKY, Cell, transfer, update
 
 CHUNK = 1024
 """Units that are worked through together, in the first cache."""
@@ -66,31 +66,55 @@ def _add(source: Any, factor: Any, out: Any) -> None:
         out[i] += factor * source[i]
 
 
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _add_to(a: Any, b: Any, factor: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = a[i] + factor * b[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _leak(drive: Any, A: Any, V: Any, e: Any, rest: Any, c: Cell) -> None:
+    """LEAKY as in `rules.py`, in one pass."""
+    for i in range(V.size):
+        u = e * V[i] + rest * (drive[i] + c.own * A[i])
+        V[i] = u
+        A[i] = transfer(u, c)
+
+
 @njit(nogil=True, error_model="numpy", cache=True)
 def gather(
     arrays: Any, sources: Any, factors: Any, first: int, last: int, step: int, begin: int, end: int,
-    drive: Any, other: Any,
-) -> None:  # fmt: skip
-    """Sum up sources first .. last, units begin .. end of them, each in its buffer."""
-    empty, other_empty = True, True
+    spare: Any, other: Any,
+) -> Any:  # fmt: skip
+    """Return the sum of units begin .. end of those sources of buffer 0; write that of buffer 1 to `other`.
+
+    The sum is in `spare`, or it is a source itself, where there is one alone, of factor 1: not to be changed.
+    """
+    drive, count, other_empty = spare, 0, True
     for n in range(first, last):
         source = floats(arrays, sources[n, 0], step - sources[n, 1])[begin:end]
-        if sources[n, 2] == 0:
-            if empty:
-                _put(source, factors[n], drive)
-            else:
-                _add(source, factors[n], drive)
-            empty = False
-        else:
+        if sources[n, 2] == 1:
             if other_empty:
                 _put(source, factors[n], other)
             else:
                 _add(source, factors[n], other)
             other_empty = False
-    if empty:
+            continue
+        if count == 0 and factors[n] == _ONE:
+            drive = source
+        elif count == 0:
+            _put(source, factors[n], spare)
+        elif count == 1:
+            _add_to(drive, source, factors[n], spare)
+            drive = spare
+        else:
+            _add(source, factors[n], spare)
+        count += 1
+    if count == 0:
         drive[:] = 0
     if other_empty:
         other[:] = 0
+    return drive
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
@@ -100,9 +124,9 @@ def _transfer(drive: Any, c: Cell, out: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
-def _integrate(drive: Any, keep: Any, previous: Any, out: Any) -> None:
-    for i in range(out.size):
-        out[i] = keep * previous[i] + drive[i]
+def _integrate(drive: Any, keep: Any, A: Any) -> None:
+    for i in range(A.size):
+        A[i] = keep * A[i] + drive[i]
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
@@ -139,20 +163,26 @@ def _quotient(a: Any, b: Any, out: Any) -> None:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def apply(
-    numbers: Any, keep: Any, rest: Any, drive: Any, other: Any, previous: Any, activity: Any, V: Any,
+    numbers: Any, keep: Any, rest: Any, drive: Any, spare: Any, other: Any, activity: Any, V: Any,
     before: Any,
 ) -> None:  # fmt: skip
-    """Make the update of some units from their input; `drive` is used up."""
+    """Make the update of some units from their input; `spare` is for its own use.
+
+    `activity` holds that of the step before: compiled loops are slow where two of their arrays are one.
+    """
     rule = int(numbers[RULE])
-    if rule < ACCELERATED:
-        update(drive, previous, V, before, True, keep, rest, cell_of(numbers))
-        copy(drive, activity)
+    if rule == LEAKY:
+        _leak(drive, activity, V, keep, rest, cell_of(numbers))
+    elif rule < ACCELERATED:
+        copy(drive, spare)
+        update(spare, activity, V, before, True, keep, rest, cell_of(numbers))
+        copy(spare, activity)
     elif rule == LINEAR:
         _put(drive, keep, activity)
     elif rule == TRANSFER:
         _transfer(drive, cell_of(numbers), activity)
     elif rule == LEAKY_INTEGRATOR:
-        _integrate(drive, keep, previous, activity)
+        _integrate(drive, keep, activity)
     elif rule in (LOGISTIC, LINE):
         centre, width = np.float32(numbers[SHIFT]), np.float32(numbers[TOP])
         _sigmoid(drive, centre, width, rule == LOGISTIC, numbers[SIGNED] != 0, activity)
