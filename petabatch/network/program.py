@@ -18,7 +18,7 @@ from petabatch.layers.timescale import TimeScale
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.layer_rules import Rule, find_rule
 from petabatch.network.measures import Term, quantities
-from petabatch.spec.parts import Layer
+from petabatch.spec.parts import Layer, Probe
 from petabatch.variable import Border
 
 
@@ -163,6 +163,19 @@ class Control(Operation):
 
 
 @dataclass(frozen=True)
+class Call(Operation):
+    """What is done by the layer itself, in the interpreter: its update, or what controls its time scale."""
+
+    layer: str
+    reason: str
+    controls: bool = False
+
+    @property
+    def _text(self) -> str:
+        return f"interpreted, {self.reason}"
+
+
+@dataclass(frozen=True)
 class Program:
     """The operations of a step, in order."""
 
@@ -172,21 +185,26 @@ class Program:
     constants: Mapping[str, tuple[tuple[float, ...], int]]
     """Scratch that never changes: a pattern, and how often it is repeated."""
 
+    @property
+    def interpreted(self) -> dict[str, str]:
+        """The layers that are updated in the interpreter, step by step, and why."""
+        return {one.layer: one.reason for one in self.operations if isinstance(one, Call)}
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.operations))
 
 
 def find_program(graph: Graph) -> tuple[Program | None, str]:
-    """Return the program of a step, or None and the reason why layers must be updated one by one."""
+    """Return the program of a step, or None and the reason why there is none for any layer.
+
+    A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
+    """
     run = graph.network.run
     if run.precision != "float32":
         return None, f"precision is {run.precision}; programs are for float32"
     if graph.network.parallel.features > 1:
         return None, "features are spread over ranks"
-    try:
-        return _Maker(graph).make(), ""
-    except _NoOperationError as reason:
-        return None, str(reason)
+    return _Maker(graph).make(), ""
 
 
 class _NoOperationError(Exception):
@@ -200,12 +218,15 @@ class _Maker:
         self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
         self.extended: set[tuple[str, When]] = set()
         self.rules: dict[str, Rule] = {}
+        self.calls: dict[str, str] = {}
+        """Layers without a rule, and why."""
         for name, layer in self.layers.items():
             if not isinstance(layer, (Input, Constant)):
                 rule = find_rule(layer, self.run.dt)
                 if isinstance(rule, str):
-                    raise _NoOperationError(f"layers.{name}: {rule}")
-                self.rules[name] = rule
+                    self.calls[name] = rule
+                else:
+                    self.rules[name] = rule
         self.controls = [name for name, layer in self.layers.items() if _time_scale(layer) is not None]
         self.terms = {name: self._followed(name) for name in self.controls}
         self.windows = self._windows()
@@ -214,8 +235,16 @@ class _Maker:
         operations = [self._control(name) for name in self.controls]
         for level in self.graph.order:
             for name in level:
-                operations += self._layer(name)
+                extended = self.extended.copy()
+                try:
+                    operations += list(self._layer(name))
+                except _NoOperationError as reason:
+                    self.extended = extended
+                    operations.append(self._call(name, str(reason)))
         return Program(tuple(operations), self.scratch, self.constants)
+
+    def _call(self, name: str, reason: str, controls: bool = False) -> Operation:
+        return Call(f"layers/{name}/{'time_scale' if controls else 'A'}", name, reason, controls)
 
     def _windows(self) -> dict[str, int]:
         """Return in how many of the last steps of a run each reader is needed; 0 for other layers: in all.
@@ -223,7 +252,7 @@ class _Maker:
         A reader has no memory, and nobody but readers reads it.
         """
         kept = {layer.reset_to for layer in self.layers.values()}
-        kept |= {term.layer for terms in self.terms.values() for term in terms}
+        kept |= {name for one in self.controls for name in self._energy(one).layers()}
         followers: dict[str, list[tuple[str, int]]] = {name: [] for name in self.layers}
         for post, edges in self.graph.edges.items():
             for edge in edges:
@@ -247,6 +276,8 @@ class _Maker:
         return When(period, 0 if period == 1 else 1 + layer.offset, window=self.windows[name])
 
     def _layer(self, name: str) -> Iterator[Operation]:
+        if name in self.calls:
+            raise _NoOperationError(self.calls[name])
         layer, when, key = self.layers[name], self._when(name), f"layers/{name}/A"
         if self.graph.depth[name] > 1 and (isinstance(layer, Constant) or when.period != 1):
             stands = ALWAYS if isinstance(layer, Constant) else replace(when, stands=True)
@@ -283,7 +314,7 @@ class _Maker:
                 seen = Source(f"layers/{layer.reset_to}/A", lookback)
             yield Copy(f"layers/{name}/V", seen, when=at)
         else:
-            raise _NoOperationError(f"layers.{name}: it has no potential to be reset")
+            raise _NoOperationError("it has no potential to be reset")
         if isinstance(layer, HeavyBall):
             yield Copy(f"layers/{name}/V_before", Source(f"layers/{name}/V"), when=at)
 
@@ -344,13 +375,18 @@ class _Maker:
         return Source(out), [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
 
     def _followed(self, name: str) -> tuple[Term, ...]:
+        """Return what the time scale of a layer follows, or nothing where that is not a sum of norms."""
+        found = quantities(self._energy(name))
+        return found.get("total", ()) if found else ()
+
+    def _energy(self, name: str) -> Probe:
         scale = _time_scale(self.layers[name])
-        found = quantities(self.graph.network.probes[scale.energy]) if scale is not None else None
-        if not found or "total" not in found:
-            raise _NoOperationError(f"layers.{name}.time_scale: its energy is more than sums of norms")
-        return found["total"]
+        assert scale is not None
+        return self.graph.network.probes[scale.energy]
 
     def _control(self, name: str) -> Operation:
+        if not self.terms[name]:
+            return self._call(name, "its energy is more than a sum of norms", controls=True)
         return Control(f"layers/{name}/time_scale", name, self.terms[name])
 
 

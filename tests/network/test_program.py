@@ -77,19 +77,28 @@ def test_a_reset_starts_state_anew_before_the_update() -> None:
     assert lines.index("V1.V = 0.25  where t = 1 mod 20") == lines.index("V1 = lca(<drive>)") - 1
 
 
+def test_another_precision_has_no_program() -> None:
+    found, reason = find_program(build(loop(precision="float64")))
+    assert found is None
+    assert reason == "precision is float64; programs are for float32"
+
+
 @pytest.mark.parametrize(
-    ("one", "reason"),
+    ("name", "layer", "reason"),
     [
-        (loop(precision="float64"), "precision is float64; programs are for float32"),
         (
-            loop({"noise": GaussianNoise(shape=(6, 8, 12))}),
-            "layers.noise: a layer of type gaussian_noise has no compiled rule",
+            "noise",
+            GaussianNoise(shape=(6, 8, 12)),
+            "a layer of type gaussian_noise has no compiled rule",
         ),
         (
-            loop({"V1": LCA(shape=(6, 8, 12), vertices=((0.0, 0.0), (1.0, 1.0)))}),
-            "layers.V1: a polyline as transfer function has no compiled rule",
+            "V1",
+            LCA(shape=(6, 8, 12), vertices=((0.0, 0.0), (1.0, 1.0))),
+            "a polyline as transfer function has no compiled rule",
         ),
     ],
 )
-def test_what_has_no_operation_is_named(one: Network, reason: str) -> None:
-    assert find_program(build(one)) == (None, reason)
+def test_what_has_no_operation_is_interpreted_and_named(name: str, layer: Layer, reason: str) -> None:
+    made = program(loop({name: layer}))
+    assert made.interpreted == {name: reason}
+    assert f"{name} = interpreted, {reason}" in str(made).splitlines()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from petabatch.connections import Clone, Conv, Identity, Pool, Transpose
 from petabatch.engine.engine import Engine
+from petabatch.engine.lane import Lane
 from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.engine.steppers.program_tables import Tables
 from petabatch.geometry import GeometryError
@@ -17,7 +19,10 @@ from petabatch.layers import (
     FISTA,
     ISTA,
     LCA,
+    ConductanceLIF,
     Constant,
+    Dropout,
+    GaussianNoise,
     HeavyBall,
     Input,
     LeakyIntegrator,
@@ -33,7 +38,7 @@ from petabatch.layers import (
 from petabatch.network.graph import build
 from petabatch.network.measures import Term
 from petabatch.network.plan import schedule
-from petabatch.network.program import find_program
+from petabatch.network.program import Call, find_program
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import NEVER, STEP, Connection, Layer
@@ -68,6 +73,10 @@ LAYERS: dict[str, Any] = {
     "heavy": lambda c, one_of: HeavyBall(**c, tau=6.0, threshold=0.2, beta=0.5, initial=0.1),
     "momentum": lambda c, one_of: MomentumLCA(**c, tau=3.0, threshold=0.1, rate=0.2, self_interact=False),
     "ista": lambda c, one_of: ISTA(**c, tau=8.0, threshold=0.1, initial=0.5),
+    "lif": lambda c, one_of: ConductanceLIF(**c, tau=5.0, threshold=-60.0),
+    "noise": lambda c, one_of: GaussianNoise(**c, deviation=0.2),
+    "dropout": lambda c, one_of: Dropout(**c, probability=0.4),
+    "polyline": lambda c, one_of: LCA(**c, tau=3.0, vertices=((0.1, 0.0), (0.1, 0.2), (0.5, 0.4))),
     "fista": lambda c, one_of: FISTA(**c, step=0.1, threshold=0.1, signed=one_of(True, False)),
 }  # fmt: skip
 
@@ -92,7 +101,7 @@ def random_network(seed: int) -> Network:
         kind = one_of(*LAYERS)
         simple = one_of(True, True, False)
         shape = one_of(coarse, fine, fine, pooled)
-        has_potential = kind in ("lca", "firm", "heavy", "momentum", "ista")
+        has_potential = kind in ("lca", "firm", "heavy", "momentum", "ista", "lif", "polyline")
         twins = [name for name, layer in layers.items() if layer.shape == shape]
         common: dict[str, Any] = {
             "shape": shape,
@@ -179,9 +188,17 @@ class Runs:
         if program is not None:
             tables = Tables(self.reference.plan.graph, program, measured)
             state = self.mine.state
-            lanes = [state.lane(slice(i, i + 1)) for i in range(state.hi - state.lo)]
-            self.slices = [ProgramStepper(tables, lane) for lane in lanes]
+            for number, lane in enumerate(self.mine.lanes):
+                calls = {one.out: self._called(lane, one) for _, one in tables.calls}
+                self.slices.append(ProgramStepper(tables, state.lane(slice(number, number + 1)), calls))
         self.program = program
+
+    @staticmethod
+    def _called(lane: Lane, call: Call) -> Callable[[int], None]:
+        if call.controls:
+            return lane._control
+        operate = lane._layer(call.layer)
+        return lambda step: operate(replace(lane.ctx, step=step))
 
     def expected(self, step: int) -> State:
         """Make the next step of the reference, and return its state."""

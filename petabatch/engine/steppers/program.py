@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -20,8 +20,15 @@ _workspaces = threading.local()
 class ProgramStepper:
     """The steps of one slice by a program: the arrays of `Variable`s, each `[1, ...]`, updated in place."""
 
-    def __init__(self, tables: Tables, arrays: Mapping[str, Array]) -> None:
+    def __init__(
+        self,
+        tables: Tables,
+        arrays: Mapping[str, Array],
+        calls: Mapping[str, Callable[[int], None]] | None = None,
+    ) -> None:
+        """Bind `tables` to a slice; `calls` makes a step of what is interpreted, by the key it writes to."""
         self.tables, self.state = tables, arrays
+        self.calls = [(row, (calls or {})[call.out]) for row, call in tables.calls]
         self.rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
         self.numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
         self.sources = np.array(tables.sources, np.int64).reshape(-1, 3)
@@ -48,10 +55,24 @@ class ProgramStepper:
         if watched is None:
             watched = np.zeros((last - first, 1), np.bool_)
         found = np.zeros(watched.shape)
-        advance(
-            self.rows, self.numbers, self.sources, self.factors, arrays, space.shapes, first, last, fresh,
-            watched, found,
-        )  # fmt: skip
+
+        def make(begin: int, end: int, step: int, to: int) -> None:
+            these, new = slice(step - first, to - first), fresh and step == first
+            advance(
+                self.rows[begin:end], self.numbers[begin:end], self.sources, self.factors, arrays,
+                space.shapes, step, to, last, new, watched[these], found[these],
+            )  # fmt: skip
+
+        if not self.calls or first == last:
+            make(0, len(self.rows), first, last)
+            return found
+        for step in range(first, last):
+            begin = 0
+            for row, call in self.calls:
+                make(begin, row, step, step + 1)
+                call(step + 1)
+                begin = row
+            make(begin, len(self.rows), step, step + 1)
         return found
 
     def product(self, connection: str, against: str, step: int, product: Array, counts: Array | None) -> None:

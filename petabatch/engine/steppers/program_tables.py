@@ -20,6 +20,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.layer_rules import Rule
 from petabatch.network.measures import Term
 from petabatch.network.program import (
+    Call,
     Carry,
     Control,
     Copy,
@@ -102,6 +103,8 @@ class Tables:
         self.numbers: list[list[float]] = []
         self.sources: list[tuple[int, int, int]] = []
         self.factors: list[float] = []
+        self.calls: list[tuple[int, Call]] = []
+        """What the interpreter does, and before which row."""
         self.scratch[_BUFFERS] = 2 * u.CHUNK
         for operation in program.operations:
             getattr(self, f"_{type(operation).__name__.lower()}")(operation)
@@ -138,6 +141,9 @@ class Tables:
             for name in (*_SCRATCH, "strips"):
                 self._array(f"scratch/{name} {self.geometries.index(p)}")
         return self.geometries.index(p)
+
+    def _call(self, one: Call) -> None:
+        self.calls.append((len(self.rows), one))
 
     def _copy(self, one: Copy) -> None:
         self._row(t.Op.COPY, one, self._read(one.source), ())

@@ -47,9 +47,9 @@ _SPREAD, _UPDATE, _RESCALE, _ACCELERATE, _CONTROL, _MEASURE = (int(op) for op in
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def due(row: Any, step: int, last: int) -> Any:
-    """Say whether an operation is due in `step` of a run to `last`."""
-    if row[WINDOW] > 0 and last - step >= row[WINDOW]:
+def due(row: Any, step: int, final: int) -> Any:
+    """Say whether an operation is due in `step` of a run to `final`."""
+    if row[WINDOW] > 0 and final - step >= row[WINDOW]:
         return False
     if row[PERIOD] == 1:
         return row[STANDS] == 0
@@ -66,12 +66,13 @@ def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
     if row[G] > 0:
         keep, rest = rates(own, doubles(arrays, row[G])[0])
     remembers = own[RULE] < LINEAR or own[RULE] == LEAKY_INTEGRATOR
-    if remembers and arrays[row[OUT], DEPTH] > 1:
-        copy(previous, activity)
+    carried = remembers and arrays[row[OUT], DEPTH] > 1
     for begin in range(0, activity.size, CHUNK):
         end = min(begin + CHUNK, activity.size)
         spare, other = buffers[: end - begin], buffers[CHUNK : CHUNK + end - begin]
-        drive = gather(arrays, sources, factors, row[A], row[B], step, begin, end, spare, other)
+        drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, begin, end, spare, other)
+        if carried:
+            copy(previous[begin:end], activity[begin:end])
         apply(
             own, keep, rest, drive, spare, other, activity[begin:end], V[begin:end], before[begin:end],
         )  # fmt: skip
@@ -138,9 +139,9 @@ def operate(
 @njit(nogil=True, error_model="numpy", cache=True)
 def advance(
     rows: Any, numbers: Any, sources: Any, factors: Any, arrays: Any, shapes: Any, first: int, last: int,
-    fresh: bool, watched: Any, sums: Any,
+    final: int, fresh: bool, watched: Any, sums: Any,
 ) -> None:  # fmt: skip
-    """Make steps first + 1 .. last of one slice; see `table.py` for the arguments.
+    """Make steps first + 1 .. last of one slice, of a run to step `final`; see `table.py` for the tables.
 
     `fresh` says that an image is new in the first step. Where `watched` `[steps, quantities]` is true, `sums`
     of that shape, float64, receives the norm of a layer after the step.
@@ -148,7 +149,7 @@ def advance(
     for step in range(first + 1, last + 1):
         for number in range(rows.shape[0]):
             row = rows[number]
-            if not due(row, step, last):
+            if not due(row, step, final):
                 continue
             if row[CODE] != _MEASURE:
                 new = fresh and step == first + 1

@@ -83,12 +83,13 @@ def _leak(drive: Any, A: Any, V: Any, e: Any, rest: Any, c: Cell) -> None:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def gather(
-    arrays: Any, sources: Any, factors: Any, first: int, last: int, step: int, begin: int, end: int,
-    spare: Any, other: Any,
+    arrays: Any, sources: Any, factors: Any, first: int, last: int, target: int, step: int, begin: int,
+    end: int, spare: Any, other: Any,
 ) -> Any:  # fmt: skip
     """Return the sum of units begin .. end of those sources of buffer 0; write that of buffer 1 to `other`.
 
     The sum is in `spare`, or it is a source itself, where there is one alone, of factor 1: not to be changed.
+    But not array `target`, which is written next: a layer may see what it did as long ago as it keeps.
     """
     drive, count, other_empty = spare, 0, True
     for n in range(first, last):
@@ -100,7 +101,7 @@ def gather(
                 _add(source, factors[n], other)
             other_empty = False
             continue
-        if count == 0 and factors[n] == _ONE:
+        if count == 0 and factors[n] == _ONE and sources[n, 0] != target:
             drive = source
         elif count == 0:
             _put(source, factors[n], spare)
