@@ -73,7 +73,7 @@ LAYERS: dict[str, Any] = {
     "heavy": lambda c, one_of: HeavyBall(**c, tau=6.0, threshold=0.2, beta=0.5, initial=0.1),
     "momentum": lambda c, one_of: MomentumLCA(**c, tau=3.0, threshold=0.1, rate=0.2, self_interact=False),
     "ista": lambda c, one_of: ISTA(**c, tau=8.0, threshold=0.1, initial=0.5),
-    "lif": lambda c, one_of: ConductanceLIF(**c, tau=5.0, threshold=-60.0),
+    "lif": lambda c, one_of: ConductanceLIF(**c, method="heun", tau=5.0, threshold=-60.0),
     "noise": lambda c, one_of: GaussianNoise(**c, deviation=0.2),
     "dropout": lambda c, one_of: Dropout(**c, probability=0.4),
     "polyline": lambda c, one_of: LCA(**c, tau=3.0, vertices=((0.1, 0.0), (0.1, 0.2), (0.5, 0.4))),
@@ -226,7 +226,8 @@ class Runs:
                         )
             for one in self.slices:
                 one.load_weights()
-                one.run(step, stop, fresh)
+                with np.errstate(over="ignore", invalid="ignore"):  # as a lane does
+                    one.run(step, stop, fresh)
             step = stop
 
     @property

@@ -9,17 +9,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from petabatch.connections import Identity
+from petabatch.connections import Conv, Identity
 from petabatch.engine.signals import Signals
 from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.kernels.array import ArrayKernels
-from petabatch.layers import FISTA, Input, Linear, Quotient, Rescale
+from petabatch.layers import FISTA, Input, Linear, Quotient, Rectified, Rescale
 from petabatch.layers.timescale import TimeScale
 from petabatch.network.measures import Term
 from petabatch.probes import L0, L1, L2
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer
-from support.networks import GivenImages, images, lca_network
+from petabatch.variable import Border
+from petabatch.weights import L2 as UnitLength
+from support.networks import GivenImages, GivenWeights, images, lca_network
 from support.programs import Runs, State, random_network
 from support.sparse_coding import CODES, SCALES, network
 
@@ -176,3 +178,36 @@ def test_a_quotient_agrees() -> None:
     runs = pointwise(Quotient(shape=(4, 6, 3)), delay=0)
     expected = advance(runs, 5)["layers/layer/A"]
     np.testing.assert_allclose(runs.state["layers/layer/A"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("border", ["zero", "mirror", 0.5])
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared"])
+@pytest.mark.parametrize(("features", "patch", "stride"), [(20, 6, 2), (64, 3, 1), (5, 12, 2)])
+def test_layers_of_many_tiles_and_chunks_agree(
+    mode: str, border: Border, features: int, patch: int, stride: int
+) -> None:
+    fine, coarse = (20 * stride, 60 * stride, 2), (20, 60, features)
+    image = Input(shape=fine, source=GivenImages(data=images(1, shape=fine)), border=border)
+    layers = {
+        "image": image,
+        "code": Rectified(shape=coarse, border=border, threshold=0.5, transfer="soft"),
+        "recon": Linear(shape=fine),
+    }
+    rng = np.random.default_rng(3)
+    reach = patch // stride
+    down = Conv(
+        pre="image", post="code", patch=(reach, reach), mode="extra_shared",
+        init=GivenWeights(data=rng.normal(size=(stride, stride, 2, reach, reach, features))),
+        normalize=UnitLength(),
+    )  # fmt: skip
+    back = Conv(
+        pre="code", post="recon", patch=(patch, patch), mode=mode,
+        init=GivenWeights(data=rng.normal(size=(1, 1, features, patch, patch, 2))), normalize=UnitLength(),
+    )  # fmt: skip
+    run = Run(batch=1, steps=9, display=4, kernel="array")
+    runs = Runs(Network(run=run, layers=layers, connections={"down": down, "back": back}))
+    assert runs.program is not None
+    assert not runs.program.interpreted
+    for key, theirs in advance(runs, 2).items():
+        if key.startswith("layers/"):
+            np.testing.assert_allclose(runs.state[key], theirs, 0, 1e-5 * abs(theirs).max(), err_msg=key)
