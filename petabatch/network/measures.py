@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.probes.terms import Sum
-from petabatch.spec.parts import Probe
+from petabatch.spec.parts import Layer, Probe
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,14 @@ class Term:
         return f"{self.coefficient:g} {self.norm} of {self.layer}"
 
 
-def quantities(probe: Probe) -> Mapping[str, tuple[Term, ...]] | None:
-    """Return the terms of each quantity of a probe, or None where one is more than sums of norms.
-
-    A fraction of active units is not; nor is what has a mask.
-    """
+def quantities(probe: Probe, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]] | None:
+    """Return the terms of each quantity of a probe, or None where one is more than a sum of norms."""
     if isinstance(probe, (L1, L2)) and probe.mask is None:
         norm, quantity = ("sizes", "sum") if isinstance(probe, L1) else ("squares", "squares")
         return {quantity: (Term(probe.layer, norm),)}
     if type(probe) is L0 and probe.mask is None and probe.above == 0:
-        return {"active": (Term(probe.layer, "count"),)}
+        fraction = 1 / math.prod(layers[probe.layer].shape)
+        return {"active": (Term(probe.layer, "count"),), "fraction": (Term(probe.layer, "count", fraction),)}
     if type(probe) is Energy:
         price = _price(probe.code, probe.cost, probe.above, probe.coefficient)
         residual = Term(probe.error, "squares", 0.5)

@@ -8,7 +8,7 @@ arrives in scratch; a layer's update adds up what arrived and one-to-one inputs,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from petabatch.connections import Clone, Conv, Identity, Pool, Transpose
@@ -194,17 +194,18 @@ class Program:
         return "\n".join(map(str, self.operations))
 
 
-def find_program(graph: Graph) -> tuple[Program | None, str]:
+def find_program(graph: Graph, measured: Collection[str] = ()) -> tuple[Program | None, str]:
     """Return the program of a step, or None and the reason why there is none for any layer.
 
     A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
+    `measured` are layers of which somebody wants to know a norm in the middle of a run.
     """
     run = graph.network.run
     if run.precision != "float32":
         return None, f"precision is {run.precision}; programs are for float32"
     if graph.network.parallel.features > 1:
         return None, "features are spread over ranks"
-    return _Maker(graph).make(), ""
+    return _Maker(graph, measured).make(), ""
 
 
 class _NoOperationError(Exception):
@@ -212,7 +213,8 @@ class _NoOperationError(Exception):
 
 
 class _Maker:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, measured: Collection[str]) -> None:
+        self.measured = measured
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
         self.scratch: dict[str, int] = {}
         self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
@@ -252,6 +254,7 @@ class _Maker:
         A reader has no memory, and nobody but readers reads it.
         """
         kept = {layer.reset_to for layer in self.layers.values()}
+        kept |= set(self.measured)
         kept |= {name for one in self.controls for name in self._energy(one).layers()}
         followers: dict[str, list[tuple[str, int]]] = {name: [] for name in self.layers}
         for post, edges in self.graph.edges.items():
@@ -376,7 +379,7 @@ class _Maker:
 
     def _followed(self, name: str) -> tuple[Term, ...]:
         """Return what the time scale of a layer follows, or nothing where that is not a sum of norms."""
-        found = quantities(self._energy(name))
+        found = quantities(self._energy(name), self.layers)
         return found.get("total", ()) if found else ()
 
     def _energy(self, name: str) -> Probe:

@@ -9,7 +9,9 @@ import pytest
 from petabatch.connections import Identity
 from petabatch.layers import LCA, GaussianNoise, Linear, Rectified
 from petabatch.network.graph import build
+from petabatch.network.measures import Term, quantities
 from petabatch.network.program import Program, find_program
+from petabatch.probes import L0, L1, Energy
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer
 from petabatch.spec.schedule import Every
@@ -61,6 +63,9 @@ def test_readers_are_made_in_the_last_steps_alone() -> None:
     assert windows["layers/second/A"] == 3  # what it made up to two steps ago
     assert windows["layers/first/A"] == 5
     assert windows["layers/recon/A"] == windows["layers/V1/A"] == 0
+    watched, _ = find_program(build(loop(readers, joined)), ["first"])
+    assert watched is not None
+    assert [one.when.window for one in watched.operations if one.out == "layers/first/A"] == [0]
 
 
 def test_what_a_time_scale_follows_is_no_reader() -> None:
@@ -102,3 +107,17 @@ def test_what_has_no_operation_is_interpreted_and_named(name: str, layer: Layer,
     made = program(loop({name: layer}))
     assert made.interpreted == {name: reason}
     assert f"{name} = interpreted, {reason}" in str(made).splitlines()
+
+
+def test_probes_that_are_sums_of_norms_say_so() -> None:
+    layers = loop().layers
+    assert quantities(L0(layer="V1"), layers) == {
+        "active": (Term("V1", "count"),),
+        "fraction": (Term("V1", "count", 1 / 576),),
+    }
+    hard = Energy(error="error", code="V1", coefficient=0.1, cost="l0")
+    found = quantities(hard, layers)
+    assert found is not None
+    assert found["total"] == (Term("error", "squares", 0.5), Term("V1", "count", 0.1))
+    assert quantities(L0(layer="V1", above=0.1), layers) is None
+    assert quantities(L1(layer="V1", mask="recon"), layers) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -95,7 +96,9 @@ class ProgramStepper:
 
     @property
     def _workspace(self) -> Workspace:
-        spaces: dict[int, Workspace] = _workspaces.__dict__.setdefault("by_tables", {})
-        if id(self.tables) not in spaces or spaces[id(self.tables)].tables is not self.tables:
-            spaces[id(self.tables)] = Workspace(self.tables)
-        return spaces[id(self.tables)]
+        spaces: WeakKeyDictionary[Tables, Workspace] = _workspaces.__dict__.setdefault(
+            "by_tables", WeakKeyDictionary()
+        )
+        if self.tables not in spaces:
+            spaces[self.tables] = Workspace(self.tables)
+        return spaces[self.tables]

@@ -103,6 +103,8 @@ class Tables:
         self.numbers: list[list[float]] = []
         self.sources: list[tuple[int, int, int]] = []
         self.factors: list[float] = []
+        self.row_of: dict[str, int] = {}
+        """The row of each layer's update, for values of its numbers that differ from slice to slice."""
         self.calls: list[tuple[int, Call]] = []
         """What the interpreter does, and before which row."""
         self.scratch[_BUFFERS] = 2 * u.CHUNK
@@ -191,6 +193,7 @@ class Tables:
         dt, tau = self.graph.network.run.dt, getattr(layer, "tau", 1.0)
         if isinstance(layer, LCA) and layer.time_scale is not None:
             row |= {t.G: self._array(f"{key}/time_scale")}
+        self.row_of[one.layer] = len(self.rows)
         self._row(t.Op.UPDATE, one, row, _numbers(_RULES[plain], rule, dt, tau))
         if plain != rule.name:
             n = rule.numbers
@@ -231,7 +234,7 @@ class Workspace:
     """What a thread needs to run a program: scratch, and the weights in reading order."""
 
     def __init__(self, tables: Tables) -> None:
-        self.tables = tables
+        self.weights = tables.weights
         self.held: dict[str, np.ndarray] = {_NOTHING: np.zeros(0, np.float32)}
         for key, size in tables.scratch.items():
             # Drives are computed in blocks, the last of which may reach beyond the end.
@@ -240,7 +243,7 @@ class Workspace:
             self.held[key] = np.tile(np.array(pattern, np.float32), times)
         self.shapes = np.zeros((max(1, len(tables.geometries)), t.SHAPES), np.int64)
         for number, p in enumerate(tables.geometries):
-            self._scratch(number, p, layout.shape(p), layout.scratch(p))
+            self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
         self.packed: dict[tuple[str, str], np.ndarray] = {}
         self.dictionaries: dict[tuple[str, str], Dictionary] = {}
         for names, weights in tables.weights.items():
@@ -255,8 +258,8 @@ class Workspace:
                 self.arrays[number] = array.ctypes.data, tables.scratch.get(key, array.size), 1
         self.products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
 
-    def _scratch(self, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
-        row, names = self.shapes[number], self.tables.numbers_of
+    def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
+        row, names = self.shapes[number], tables.numbers_of
         own = {name: getattr(scratch, name) for name in (*_SCRATCH, "strips")}
         self.held |= {f"scratch/{name} {number}": array for name, array in own.items()}
         row[: len(s)] = s
@@ -268,7 +271,7 @@ class Workspace:
 
     def load(self, weights: Mapping[str, np.ndarray]) -> None:
         """Put the weights of a slice in reading order, where they are not those that are there."""
-        for names, one in self.tables.weights.items():
+        for names, one in self.weights.items():
             mine = weights[one.key].reshape(one.patches.features, one.patches.length)
             if not layout.same(mine.reshape(-1), self.packed[names].reshape(-1)):
                 layout.pack(mine, one.patches, self.dictionaries[names])
