@@ -1,0 +1,300 @@
+"""The program of a step in tables, for its compiled loop: arrays by number, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from petabatch.geometry import Axis, Patches
+from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.layout import BLOCK, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.program import units as u
+from petabatch.kernels.cpu.program import whole as w
+from petabatch.kernels.cpu.rules import GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, cell
+from petabatch.layers import LCA
+from petabatch.network.graph import Graph
+from petabatch.network.layer_rules import Rule
+from petabatch.network.measures import Term
+from petabatch.network.program import (
+    Call,
+    Carry,
+    Control,
+    Copy,
+    Extend,
+    Fill,
+    Operation,
+    Program,
+    Source,
+    Update,
+)
+
+_RULES = {
+    "lca": LEAKY,
+    "heavy_ball": HEAVY_BALL,
+    "momentum_lca": MOMENTUM,
+    "ista": GRADIENT,
+    "linear": u.LINEAR,
+    "transfer": u.TRANSFER,
+    "leaky": u.LEAKY_INTEGRATOR,
+    "logistic": u.LOGISTIC,
+    "line": u.LINE,
+    "mask": u.MASK,
+    "product": u.PRODUCT,
+    "quotient": u.QUOTIENT,
+    "squared": u.SQUARED,
+}
+_METHODS = {"range": w.RANGE, "standard": w.STANDARD, "length": w.LENGTH, "softmax": w.SOFTMAX}
+_NORMS = {"squares": w.SQUARES, "sizes": w.SIZES, "count": w.COUNT}
+_NOTHING = "scratch/"
+"""The empty array, number 0."""
+_BUFFERS, _INPUT = "scratch/buffers", "scratch/input of "
+
+
+@dataclass(frozen=True)
+class Margined(Axis):
+    """An axis whose margin is made of units like others."""
+
+    beyond: int = 0
+
+    def start(self, unit: int) -> int:
+        """Return the first fine index of the patch of a unit, the first of the margin being 0."""
+        return super().start(unit - self.beyond)
+
+
+def with_margin_as_units(p: Patches) -> Patches:
+    """Return the geometry in which units beyond the edge count as units."""
+    if not (p.y.margin or p.x.margin):
+        return p
+    y, x = (Margined(a.units, a.fine, a.stride, a.size, 0, a.margin) for a in (p.y, p.x))
+    return replace(p, y=y, x=x)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights seen from one end: an array `[1, G, nf, K]` of a slice in a geometry."""
+
+    key: str
+    patches: Patches
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The arrays of panels and groups."""
+        return f"scratch/panels {self.key} {self._shape}", f"scratch/groups {self.key} {self._shape}"
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        return (self.patches.features, self.patches.y.size, self.patches.x.size, self.patches.channels)
+
+
+class Tables:
+    """A program in tables, for any slice of any network with this graph; arrays by number."""
+
+    def __init__(self, graph: Graph, program: Program, measured: Sequence[Term]) -> None:
+        self.graph, self.program = graph, program
+        self.numbers_of: dict[str, int] = {_NOTHING: 0}
+        self.scratch = dict(program.scratch)
+        self.geometries: list[Patches] = []
+        self.weights: dict[tuple[str, str], Weights] = {}
+        self.rows: list[list[int]] = []
+        self.numbers: list[list[float]] = []
+        self.sources: list[tuple[int, int, int]] = []
+        self.factors: list[float] = []
+        self.row_of: dict[str, int] = {}
+        """The row of each layer's update, for values of its numbers that differ from slice to slice."""
+        self.calls: list[tuple[int, Call]] = []
+        """What the interpreter does, and before which row."""
+        self.scratch[_BUFFERS] = 2 * u.CHUNK
+        for operation in program.operations:
+            getattr(self, f"_{type(operation).__name__.lower()}")(operation)
+        for column, term in enumerate(measured):
+            row = {t.OUT: self._array(f"layers/{term.layer}/A"), t.A: column, t.B: _NORMS[term.norm]}
+            self._row(t.Op.MEASURE, Operation(term.layer), row, ())
+
+    def _array(self, key: str) -> int:
+        return self.numbers_of.setdefault(key, len(self.numbers_of))
+
+    def _row(self, op: t.Op, operation: Operation, row: Mapping[int, int], numbers: Sequence[float]) -> None:
+        when, columns = operation.when, [0] * t.COLUMNS
+        columns[t.CODE], columns[t.PERIOD], columns[t.OFFSET] = op, when.period, when.offset
+        columns[t.STANDS], columns[t.WINDOW] = when.stands, when.window
+        columns[t.OUT] = self._array(operation.out)
+        for column, value in row.items():
+            columns[column] = value
+        self.rows.append(columns)
+        self.numbers.append([*numbers, *[0.0] * (t.NUMBERS - len(numbers))])
+
+    def _read(self, source: Source) -> dict[int, int]:
+        return {t.IN: self._array(source.key), t.LOOKBACK: source.lookback}
+
+    def _summed(self, sources: Sequence[Source]) -> tuple[int, int]:
+        first = len(self.sources)
+        self.sources += [(self._array(s.key), s.lookback, s.buffer) for s in sources]
+        self.factors += [s.factor for s in sources]
+        return first, len(self.sources)
+
+    def _geometry(self, p: Patches) -> int:
+        p = replace(p, shared=p.shared)
+        if p not in self.geometries:
+            self.geometries.append(p)
+            for name in (*_SCRATCH, "strips"):
+                self._array(f"scratch/{name} {self.geometries.index(p)}")
+        return self.geometries.index(p)
+
+    def _call(self, one: Call) -> None:
+        self.calls.append((len(self.rows), one))
+
+    def _copy(self, one: Copy) -> None:
+        self._row(t.Op.COPY, one, self._read(one.source), ())
+
+    def _fill(self, one: Fill) -> None:
+        self._row(t.Op.FILL_DOUBLE if one.double else t.Op.FILL, one, {}, (one.value,))
+
+    def _extend(self, one: Extend) -> None:
+        (ny, nx, nf), value = one.shape, 0.0
+        border = {"zero": t.ZERO, "mirror": t.MIRROR}.get(str(one.border), t.CONSTANT)
+        if border == t.CONSTANT:
+            value = float(one.border)
+        sizes = dict(zip(range(t.A, t.H + 1), (ny, nx, *one.rows, *one.columns, nf, border), strict=True))
+        self._row(t.Op.EXTEND, one, {**self._read(one.source), **sizes}, (value,))
+
+    def _carry(self, one: Carry) -> None:
+        p = with_margin_as_units(one.patches)
+        row = {**self._read(one.source), t.A: self._geometry(p)}
+        if not one.weights:
+            row |= {t.B: one.method == "max"}
+            if one.scatter:
+                padded = f"{one.out} padded"
+                self.scratch[padded] = p.y.padded * p.x.padded * p.channels
+                row |= {t.C: self._array(padded)}
+            self._row(t.Op.SPREAD if one.scatter else t.Op.POOL, one, row, (one.factor,))
+            return
+        if p.shared:
+            weights = Weights(one.weights, p)
+            self.weights[weights.names] = weights
+            row |= {t.B: self._array(weights.names[one.scatter])}
+        else:
+            row |= {t.C: self._array(one.weights)}
+        self._row(t.Op.SYNTHESIZE if one.scatter else t.Op.PROJECT, one, row, ())
+
+    def _update(self, one: Update) -> None:
+        first, last = self._summed(one.sources)
+        rule, key = one.rule, f"layers/{one.layer}"
+        V, before = (self._array(f"{key}/{n}" if n else _NOTHING) for n in (rule.potential, rule.before))
+        row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: self._array(_BUFFERS)}
+        layer = self.graph.network.layers[one.layer]
+        if rule.name == "fista":
+            self._fista(one, row)
+            return
+        plain = "linear" if rule.name.startswith("rescale") else rule.name
+        dt, tau = self.graph.network.run.dt, getattr(layer, "tau", 1.0)
+        if isinstance(layer, LCA) and layer.time_scale is not None:
+            row |= {t.G: self._array(f"{key}/time_scale")}
+        self.row_of[one.layer] = len(self.rows)
+        self._row(t.Op.UPDATE, one, row, _numbers(_RULES[plain], rule, dt, tau))
+        if plain != rule.name:
+            n = rule.numbers
+            row = {t.A: _METHODS[rule.name.split()[-1]], t.B: int(n["together"])}
+            self._row(t.Op.RESCALE, one, row, [n[name] for name in ("low", "high", "mean", "deviation")])
+
+    def _fista(self, one: Update, row: dict[int, int]) -> None:
+        drive, turned = _INPUT + one.layer, f"{_INPUT}{one.layer}, turned"
+        size = int(np.prod(self.graph.network.layers[one.layer].shape))
+        self.scratch |= {drive: size, turned: size}
+        gathered = Update(drive, Rule("linear"), one.sources, one.layer, when=one.when)
+        self._row(t.Op.UPDATE, gathered, {**row, t.D: 0, t.E: 0}, _numbers(u.LINEAR, gathered.rule, 1, 1))
+        key = f"layers/{one.layer}"
+        names = ("A_before", "drive_before", turned, "step", "age")
+        arrays = [self._array(n if n == turned else f"{key}/{n}") for n in names]
+        row = dict(zip((t.A, t.B, t.C, t.D, t.E), arrays, strict=True))
+        curve = _numbers(GRADIENT, one.rule, 1, 1)
+        self._row(t.Op.ACCELERATE, one, {**row, t.IN: self._array(drive)}, curve)
+
+    def _control(self, one: Control) -> None:
+        layer = self.graph.network.layers[one.layer]
+        assert isinstance(layer, LCA)
+        assert layer.time_scale is not None
+        first = len(self.sources)
+        for term in one.terms:
+            self.sources.append((self._array(f"layers/{term.layer}/A"), 1, _NORMS[term.norm]))
+            self.factors.append(term.coefficient)
+        others = (self._array(f"layers/{one.layer}/{n}") for n in ("time_scale_max", "energy_before"))
+        kind, *growth = layer.time_scale.numbers
+        row = dict(zip((t.A, t.B, t.C, t.D, t.E), (*others, first, len(self.sources), kind), strict=True))
+        self._row(t.Op.CONTROL, one, row, growth)
+
+
+_SCRATCH = ("window", "drive", "active", "values", "ends", "places", "pieces")
+
+
+class Workspace:
+    """What a thread needs to run a program: scratch, and the weights in reading order."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.weights = tables.weights
+        self.held: dict[str, np.ndarray] = {_NOTHING: np.zeros(0, np.float32)}
+        for key, size in tables.scratch.items():
+            # Drives are computed in blocks, the last of which may reach beyond the end.
+            self.held[key] = np.zeros(size + _slack(tables, key), np.float32)
+        for key, (pattern, times) in tables.program.constants.items():
+            self.held[key] = np.tile(np.array(pattern, np.float32), times)
+        self.shapes = np.zeros((max(1, len(tables.geometries)), t.SHAPES), np.int64)
+        for number, p in enumerate(tables.geometries):
+            self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
+        self.packed: dict[tuple[str, str], np.ndarray] = {}
+        self.dictionaries: dict[tuple[str, str], Dictionary] = {}
+        for names, weights in tables.weights.items():
+            dictionary = layout.dictionary(weights.patches)
+            self.dictionaries[names] = dictionary
+            self.held[names[0]], self.held[names[1]] = dictionary.panels, dictionary.groups
+            self.packed[names] = np.full((weights.patches.features, weights.patches.length), np.nan, "f4")
+        self.arrays = np.zeros((len(tables.numbers_of), 3), np.int64)
+        for key, number in tables.numbers_of.items():
+            if key in self.held:
+                array = self.held[key]
+                self.arrays[number] = array.ctypes.data, tables.scratch.get(key, array.size), 1
+        self.products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
+
+    def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
+        row, names = self.shapes[number], tables.numbers_of
+        own = {name: getattr(scratch, name) for name in (*_SCRATCH, "strips")}
+        self.held |= {f"scratch/{name} {number}": array for name, array in own.items()}
+        row[: len(s)] = s
+        row[t.TILES], row[t.STRIP] = scratch.strips.shape
+        row[t.LEFT], row[t.STRIDE] = p.x.offset * p.channels, p.x.stride * p.channels
+        columns = (t.WINDOW_OF, t.DRIVE, t.ACTIVE, t.VALUES, t.ENDS, t.PLACES, t.PIECES, t.STRIPS)
+        for column, name in zip(columns, own, strict=True):
+            row[column] = names[f"scratch/{name} {number}"]
+
+    def load(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Put the weights of a slice in reading order, where they are not those that are there."""
+        for names, one in self.weights.items():
+            mine = weights[one.key].reshape(one.patches.features, one.patches.length)
+            if not layout.same(mine.reshape(-1), self.packed[names].reshape(-1)):
+                layout.pack(mine, one.patches, self.dictionaries[names])
+                self.packed[names][...] = mine
+
+
+def _numbers(code: int, rule: Rule, dt: float, tau: float) -> list[float]:
+    n, curve = rule.numbers, rule.transfer
+    values = [0.0] * t.NUMBERS
+    if curve is not None:
+        own, inertia = n.get("own", 0.0), n.get("inertia", 0.0)
+        form = (curve.threshold, curve.shift, curve.width, curve.minimum, curve.maximum, curve.signed)
+        values[: u.KEEP] = [float(value) for value in cell(code, own, inertia, *form)]
+    else:
+        values[u.SHIFT], values[u.TOP] = n.get("centre", 0.0), n.get("width", 1.0)
+        values[u.SIGNED] = n.get("inverted", 0.0)
+    values[u.RULE] = code
+    e = np.float32(n.get("keep", 1.0))
+    values[u.KEEP], values[u.DT], values[u.TAU] = float(e), dt, tau
+    values[u.REST] = n.get("rest", 0.0) if code == GRADIENT else float(np.float32(1) - e)
+    return values
+
+
+def _slack(tables: Tables, key: str) -> int:
+    drives = [o for o in tables.program.operations if isinstance(o, Carry) and o.out == key and not o.scatter]
+    return max((BLOCK * o.patches.features for o in drives), default=0)

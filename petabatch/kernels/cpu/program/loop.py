@@ -1,0 +1,159 @@
+"""The loop of a program, compiled: many steps of one slice in one call, without the interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from petabatch.kernels.cpu.program.table import (
+    CODE,
+    IN,
+    LOOKBACK,
+    OFFSET,
+    OUT,
+    PERIOD,
+    STANDS,
+    WINDOW,
+    A,
+    B,
+    C,
+    D,
+    E,
+    F,
+    G,
+    H,
+    Op,
+)  # fmt: skip
+from petabatch.kernels.cpu.program.transport import extend, pool, project_units, reconstruct, spread
+from petabatch.kernels.cpu.program.units import (
+    CHUNK,
+    KEEP,
+    LEAKY_INTEGRATOR,
+    LINEAR,
+    REST,
+    RULE,
+    apply,
+    copy,
+    gather,
+    rates,
+)
+from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
+from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
+
+_COPY, _FILL, _FILL_DOUBLE, _EXTEND, _PROJECT, _SYNTHESIZE, _POOL = (int(op) for op in list(Op)[:7])
+_SPREAD, _UPDATE, _RESCALE, _ACCELERATE, _CONTROL, _MEASURE = (int(op) for op in list(Op)[7:])
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def due(row: Any, step: int, final: int) -> Any:
+    """Say whether an operation is due in `step` of a run to `final`."""
+    if row[WINDOW] > 0 and final - step >= row[WINDOW]:
+        return False
+    if row[PERIOD] == 1:
+        return row[STANDS] == 0
+    fires = row[PERIOD] > 0 and (step - row[OFFSET]) % row[PERIOD] == 0
+    return fires != (row[STANDS] != 0)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int) -> None:
+    activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
+    V, before = floats(arrays, row[D], 0), floats(arrays, row[E], 0)
+    buffers = floats(arrays, row[F], 0)
+    keep, rest = np.float32(own[KEEP]), np.float32(own[REST])
+    if row[G] > 0:
+        keep, rest = rates(own, doubles(arrays, row[G])[0])
+    remembers = own[RULE] < LINEAR or own[RULE] == LEAKY_INTEGRATOR
+    carried = remembers and arrays[row[OUT], DEPTH] > 1
+    for begin in range(0, activity.size, CHUNK):
+        end = min(begin + CHUNK, activity.size)
+        spare, other = buffers[: end - begin], buffers[CHUNK : CHUNK + end - begin]
+        drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, begin, end, spare, other)
+        if carried:
+            copy(previous[begin:end], activity[begin:end])
+        apply(
+            own, keep, rest, drive, spare, other, activity[begin:end], V[begin:end], before[begin:end],
+        )  # fmt: skip
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _control(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int, fresh: bool) -> None:
+    seen = -1.0
+    if not fresh:
+        seen = 0.0
+        for n in range(row[C], row[D]):
+            seen += factors[n] * norm(floats(arrays, sources[n, 0], step - 1), sources[n, 2])
+    control(seen, doubles(arrays, row[OUT]), doubles(arrays, row[A]), doubles(arrays, row[B]), row[E], own)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def operate(
+    row: Any, own: Any, sources: Any, factors: Any, arrays: Any, shapes: Any, step: int,
+    fresh: bool,
+) -> None:  # fmt: skip
+    """Make one operation of one step."""
+    code = row[CODE]
+    if code == _UPDATE:
+        _update(row, own, sources, factors, arrays, step)
+        return
+    if code == _CONTROL:
+        _control(row, own, sources, factors, arrays, step, fresh)
+        return
+    if code == _FILL_DOUBLE:
+        doubles(arrays, row[OUT])[:] = own[0]
+        return
+    if code == _ACCELERATE:
+        fista(
+            floats(arrays, row[IN], 0), floats(arrays, row[OUT], step - 1), floats(arrays, row[OUT], step),
+            floats(arrays, row[A], 0), floats(arrays, row[B], 0), floats(arrays, row[C], 0),
+            doubles(arrays, row[D]), doubles(arrays, row[E]), own,
+        )  # fmt: skip
+        return
+    source, out = floats(arrays, row[IN], step - row[LOOKBACK]), floats(arrays, row[OUT], step)
+    if code == _COPY:
+        copy(source, out)
+    elif code == _FILL:
+        out[:] = np.float32(own[0])
+    elif code == _EXTEND:
+        extend(
+            source, row[A], row[B], row[G], row[C], row[D], row[E], row[F], row[H], np.float32(own[0]), out
+        )  # fmt: skip
+    elif code == _PROJECT:
+        project_units(
+            source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out
+        )
+    elif code == _SYNTHESIZE:
+        reconstruct(source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out)
+    elif code == _POOL:
+        pool(source, arrays, shapes[row[A]], row[B] == 1, np.float32(own[0]), out)
+    elif code == _SPREAD:
+        padded = floats(arrays, row[C], 0)
+        spread(source, arrays, shapes[row[A]], row[B] == 1, np.float32(own[0]), padded, out)
+    elif code == _RESCALE:
+        for begin in range(0, out.size, row[B]):
+            rescale(out[begin : begin + row[B]], row[A], own[0], own[1], own[2], own[3])
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def advance(
+    rows: Any, numbers: Any, sources: Any, factors: Any, arrays: Any, shapes: Any, first: int, last: int,
+    final: int, fresh: bool, watched: Any, sums: Any,
+) -> None:  # fmt: skip
+    """Make steps first + 1 .. last of one slice, of a run to step `final`; see `table.py` for the tables.
+
+    `fresh` says that an image is new in the first step. Where `watched` `[steps, quantities]` is true, `sums`
+    of that shape, float64, receives the norm of a layer after the step.
+    """
+    for step in range(first + 1, last + 1):
+        for number in range(rows.shape[0]):
+            row = rows[number]
+            if not due(row, step, final):
+                continue
+            if row[CODE] != _MEASURE:
+                new = fresh and step == first + 1
+                operate(row, numbers[number], sources, factors, arrays, shapes, step, new)
+            elif watched[step - first - 1, row[A]]:
+                found = norm(floats(arrays, row[OUT], step), row[B])
+                sums[step - first - 1, row[A]] = found

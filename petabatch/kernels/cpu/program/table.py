@@ -1,0 +1,68 @@
+"""The format of a program: one row of integers for each operation, and one of its constants.
+
+    rows      int64 [operations, COLUMNS]    what is done, when, to which arrays (by number)
+    numbers   float64 [operations, NUMBERS]  constants: values per slice need no second program
+    sources   int64 [n, 3]                   array, steps it is looked back, buffer: what UPDATE adds up
+    factors   float32 [n]                    the factor of each source
+    arrays    int64 [n, 3]                   address, numbers in a place, places; see `views.py`
+    shapes    int64 [n, SHAPES]              geometries of patches, and scratch that goes with them
+
+An array is one of a slice's state (activities: step t in place t modulo the number of places) or scratch of
+the thread; number 0 is empty. Operations are made in order, in each step in which they are due.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from petabatch.kernels.cpu.layout import Shape
+
+CODE, PERIOD, OFFSET, STANDS, WINDOW, OUT, IN, LOOKBACK, A, B, C, D, E, F, G, H = range(16)
+"""Columns of a row: an `Op`; due at steps t with (t - OFFSET) % PERIOD == 0, or, if it STANDS, at all others;
+only in the last WINDOW steps of a run, if that is not 0; the array that is written; the array that is read,
+and of how many steps ago; what else an operation needs, see `Op`."""
+COLUMNS, NUMBERS = 16, 15
+_OWN = len(Shape._fields)
+TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, PIECES = range(
+    _OWN, _OWN + 12
+)
+SHAPES = _OWN + 12
+"""Columns of a geometry: the numbers of a `Shape`; tiles, floats in a strip, where in its row the first patch
+starts and how far the next one is, in floats; the scratch arrays of a `Scratch`."""
+ZERO, CONSTANT, MIRROR = range(3)
+"""Borders."""
+
+
+class Op(IntEnum):
+    """Operations, with the meaning of columns A, B, ... and of numbers 0, 1, ..."""
+
+    COPY = 0
+    """OUT = IN of LOOKBACK steps ago."""
+    FILL = 1
+    """OUT = number 0."""
+    FILL_DOUBLE = 2
+    """OUT, float64, = number 0."""
+    EXTEND = 3
+    """OUT = IN [A, B, G] with C, D rows before and after and E, F columns; H: the border; number 0: the value
+    beyond a CONSTANT one."""
+    PROJECT = 4
+    """OUT [units] = product of each unit's patch with the padded IN; A: geometry; B: panels; C: patches of
+    each unit's own. One of B and C is empty."""
+    SYNTHESIZE = 5
+    """OUT [fine] = sum of the patches of the active units of IN; A: geometry; B: groups; C: own patches."""
+    POOL = 6
+    """OUT [units] = number 0 times the sum of windows of the padded IN; A: geometry; B: 1 for the maximum."""
+    SPREAD = 7
+    """OUT [fine] = the same of the units of IN whose windows cover it; C: scratch, padded."""
+    UPDATE = 8
+    """OUT = rule of the sums of sources A .. B; D, E: arrays V and before; F: scratch for the two buffers; G:
+    time scale, if not 0; numbers: see `units.py`."""
+    RESCALE = 9
+    """OUT in place: A: method; B: units that are normalised together; numbers: low, high, mean, deviation."""
+    ACCELERATE = 10
+    """OUT = FISTA's code after drive IN; A: A_before; B: drive_before; C: scratch; D: step; E: age."""
+    CONTROL = 11
+    """OUT = time scale after the norms of sources C .. D, whose buffer is the norm; A: its ceiling; B: energy
+    before; E: kind of growth; numbers: those of `Growth`."""
+    MEASURE = 12
+    """Column A of the sums = norm B of OUT, where it is watched."""

@@ -1,0 +1,197 @@
+"""What layers do with their input, unit by unit, compiled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from petabatch.kernels.cpu.program.views import floats
+from petabatch.kernels.cpu.rules import ACCELERATED, FAST, GRADIENT, LEAKY, Cell, transfer, update
+
+CHUNK = 1024
+"""Units that are worked through together, in the first cache."""
+(
+    LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED,
+) = range(ACCELERATED + 1, ACCELERATED + 10)  # fmt: skip
+"""Rules of layers without a membrane, after those of `rules.py`."""
+RULE, OWN, INERTIA, THRESHOLD, TOP, SHIFT, SLOPE, MINIMUM, MAXIMUM, SIGNED, IS_LINE, KEEP, REST, DT, TAU = (
+    range(15)
+)
+"""Numbers of an UPDATE: those of a `Cell`; e and 1 - e; what these follow from under a time scale. Rules
+without a transfer function use KEEP (factor on what was before, or on the input), SHIFT (centre), TOP
+(width) and SIGNED (inverted)."""
+_ONE = np.float32(1)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def cell_of(numbers: Any) -> Cell:
+    """Return the numbers of a rule and its transfer function."""
+    f = np.float32
+    return Cell(
+        int(numbers[RULE]), f(numbers[OWN]), f(numbers[INERTIA]), f(numbers[THRESHOLD]), f(numbers[TOP]),
+        f(numbers[SHIFT]), f(numbers[SLOPE]), f(numbers[MINIMUM]), f(numbers[MAXIMUM]),
+        numbers[SIGNED] != 0, numbers[IS_LINE] != 0,
+    )  # fmt: skip
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def rates(numbers: Any, scale: float) -> tuple[Any, Any]:
+    """Return (e, 1 - e) of a step of dt times `scale`, of GRADIENT (1, dt / tau)."""
+    leap = numbers[DT] * scale / numbers[TAU]
+    if int(numbers[RULE]) == GRADIENT:
+        return np.float32(1), np.float32(leap)
+    e = np.float32(math.exp(-leap))
+    return e, np.float32(1) - e
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def copy(source: Any, out: Any) -> None:
+    """Copy numbers; unlike a slice, without asking whether the arrays overlap."""
+    for i in range(out.size):
+        out[i] = source[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _put(source: Any, factor: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = factor * source[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _add(source: Any, factor: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] += factor * source[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _add_to(a: Any, b: Any, factor: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = a[i] + factor * b[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _leak(drive: Any, A: Any, V: Any, e: Any, rest: Any, c: Cell) -> None:
+    """LEAKY as in `rules.py`, in one pass."""
+    for i in range(V.size):
+        u = e * V[i] + rest * (drive[i] + c.own * A[i])
+        V[i] = u
+        A[i] = transfer(u, c)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def gather(
+    arrays: Any, sources: Any, factors: Any, first: int, last: int, target: int, step: int, begin: int,
+    end: int, spare: Any, other: Any,
+) -> Any:  # fmt: skip
+    """Return the sum of units begin .. end of those sources of buffer 0; write that of buffer 1 to `other`.
+
+    The sum is in `spare`, or it is a source itself, where there is one alone, of factor 1: not to be changed.
+    But not array `target`, which is written next: a layer may see what it did as long ago as it keeps.
+    """
+    drive, count, other_empty = spare, 0, True
+    for n in range(first, last):
+        source = floats(arrays, sources[n, 0], step - sources[n, 1])[begin:end]
+        if sources[n, 2] == 1:
+            if other_empty:
+                _put(source, factors[n], other)
+            else:
+                _add(source, factors[n], other)
+            other_empty = False
+            continue
+        if count == 0 and factors[n] == _ONE and sources[n, 0] != target:
+            drive = source
+        elif count == 0:
+            _put(source, factors[n], spare)
+        elif count == 1:
+            _add_to(drive, source, factors[n], spare)
+            drive = spare
+        else:
+            _add(source, factors[n], spare)
+        count += 1
+    if count == 0:
+        drive[:] = 0
+    if other_empty:
+        other[:] = 0
+    return drive
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _transfer(drive: Any, c: Cell, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = transfer(drive[i], c)
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _integrate(drive: Any, keep: Any, A: Any) -> None:
+    for i in range(A.size):
+        A[i] = keep * A[i] + drive[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _sigmoid(drive: Any, centre: Any, width: Any, logistic: bool, inverted: bool, out: Any) -> None:
+    for i in range(out.size):
+        x = (drive[i] - centre) / width
+        if logistic:
+            a = np.float32(0.5) + np.float32(0.5) * np.float32(math.tanh(x * np.float32(0.5)))
+        else:
+            a = np.float32(0.5) + x * np.float32(0.25)
+            a = np.float32(0) if a < 0 else a
+            a = _ONE if a > 1 else a
+        out[i] = _ONE - a if inverted else a
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _mask(drive: Any, mask: Any, inverted: bool, out: Any) -> None:
+    for i in range(out.size):
+        # A product, as an infinity that is blocked is no longer a number in the reference either.
+        out[i] = drive[i] * (_ONE if (mask[i] != 0) != inverted else np.float32(0))
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _product(a: Any, b: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = a[i] * b[i]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _quotient(a: Any, b: Any, out: Any) -> None:
+    for i in range(out.size):
+        out[i] = a[i] / b[i]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def apply(
+    numbers: Any, keep: Any, rest: Any, drive: Any, spare: Any, other: Any, activity: Any, V: Any,
+    before: Any,
+) -> None:  # fmt: skip
+    """Make the update of some units from their input; `spare` is for its own use.
+
+    `activity` holds that of the step before: compiled loops are slow where two of their arrays are one.
+    """
+    rule = int(numbers[RULE])
+    if rule == LEAKY:
+        _leak(drive, activity, V, keep, rest, cell_of(numbers))
+    elif rule < ACCELERATED:
+        copy(drive, spare)
+        update(spare, activity, V, before, True, keep, rest, cell_of(numbers))
+        copy(spare, activity)
+    elif rule == LINEAR:
+        _put(drive, keep, activity)
+    elif rule == TRANSFER:
+        _transfer(drive, cell_of(numbers), activity)
+    elif rule == LEAKY_INTEGRATOR:
+        _integrate(drive, keep, activity)
+    elif rule in (LOGISTIC, LINE):
+        centre, width = np.float32(numbers[SHIFT]), np.float32(numbers[TOP])
+        _sigmoid(drive, centre, width, rule == LOGISTIC, numbers[SIGNED] != 0, activity)
+    elif rule == MASK:
+        _mask(drive, other, numbers[SIGNED] != 0, activity)
+    elif rule == PRODUCT:
+        _product(drive, other, activity)
+    elif rule == QUOTIENT:
+        _quotient(drive, other, activity)
+    elif rule == SQUARED:
+        _product(drive, drive, activity)

@@ -1,0 +1,46 @@
+"""Arrays at an address, inside compiled functions: what lets one compilation serve any number of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray, njit, types
+from numba.extending import intrinsic
+
+PLACE, SIZE, DEPTH = range(3)
+"""Columns of the table of arrays `[arrays, 3]`: address, numbers in one place, places."""
+
+
+@intrinsic
+def _pointer(typing: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return types.voidptr(types.int64), generate
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def floats(arrays: Any, number: int, step: int) -> Any:
+    """Return the float32 numbers of an array at a step, `[size]`: step t lies in place t modulo the depth."""
+    size = arrays[number, SIZE]
+    address = arrays[number, PLACE] + 4 * size * (step % arrays[number, DEPTH])
+    return carray(_pointer(address), (size,), np.float32)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def doubles(arrays: Any, number: int) -> Any:
+    """Return the float64 numbers of an array."""
+    return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.float64)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def longs(arrays: Any, number: int) -> Any:
+    """Return the int64 numbers of an array."""
+    return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int64)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def ints(arrays: Any, number: int) -> Any:
+    """Return the int32 numbers of an array."""
+    return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int32)

@@ -1,0 +1,105 @@
+"""What needs a whole slice at a time, compiled: rescaling, FISTA, adaptive time scales, sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from petabatch.kernels.cpu.controllers import BREAK, GREW, follow, sum_squares
+from petabatch.kernels.cpu.program.units import cell_of, copy
+from petabatch.kernels.cpu.rules import accelerate, compare
+from petabatch.kernels.timescale import Growth
+
+RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
+"""Methods of RESCALE."""
+SQUARES, SIZES, COUNT = range(3)
+"""Norms: sum of squares, of absolute values, of units that are not 0."""
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation: float) -> None:
+    """Normalise in place what is normalised together; see `layers/rescale.py`."""
+    n = x.size
+    if method == RANGE:
+        least, most = x[0], x[0]
+        for a in x:
+            least, most = min(least, a), max(most, a)
+        span = most - least if most > least else np.float32(1)
+        for i in range(n):
+            x[i] = np.float32(low) + np.float32(high - low) * (x[i] - least) / span
+    elif method == STANDARD:
+        total = 0.0
+        for a in x:
+            total += a
+        middle, squares = total / n, 0.0
+        for a in x:
+            squares += (a - middle) ** 2
+        size = math.sqrt(squares / n)
+        size = size if size > 0 else 1.0
+        for i in range(n):
+            x[i] = np.float32(mean + deviation * ((x[i] - middle) / size))
+    elif method == LENGTH:
+        size = math.sqrt(sum_squares(x))
+        size = size if size > 0 else 1.0
+        for i in range(n):
+            x[i] = np.float32(x[i] / size)
+    else:
+        most, total = x[0], 0.0
+        for a in x:
+            most = max(most, a)
+        for i in range(n):
+            x[i] = math.exp(x[i] - most)
+            total += x[i]
+        for i in range(n):
+            x[i] = np.float32(x[i] / total)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def fista(
+    drive: Any, previous: Any, A: Any, A_before: Any, drive_before: Any, turned: Any, step: Any, age: Any,
+    numbers: Any,
+) -> None:  # fmt: skip
+    """Make one accelerated proximal step; see `layers/fista.py`."""
+    copy(previous, A)
+    moves, turns = compare(drive, A, A_before, drive_before, turned)
+    before, old, change = step[0], age[0], step[0] ** 2 * turns
+    step[0] = before * (0.5 if change > moves else GREW)
+    if change > BREAK**2 * moves:
+        old = 1.0
+    older = (1 + math.sqrt(1 + 4 * before / step[0] * old**2)) / 2
+    momentum, k = np.float32((old - 1) / older), np.float32(step[0])
+    uphill = accelerate(drive, A, A_before, drive_before, turned, momentum, k, cell_of(numbers))
+    age[0] = 1.0 if uphill > 0 else older
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def norm(x: Any, kind: int) -> Any:
+    """Return a norm of an array, summed in float64 in an order that depends on its length alone."""
+    if kind == SQUARES:
+        return sum_squares(x)
+    if kind == SIZES:
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        whole = x.size - x.size % 4
+        for i in range(0, whole, 4):
+            a += abs(np.float64(x[i]))
+            b += abs(np.float64(x[i + 1]))
+            c += abs(np.float64(x[i + 2]))
+            d += abs(np.float64(x[i + 3]))
+        for i in range(whole, x.size):
+            a += abs(np.float64(x[i]))
+        return (a + b) + (c + d)
+    count = 0
+    for i in range(x.size):
+        count += x[i] != 0
+    return float(count)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def control(seen: float, scale: Any, ceiling: Any, before: Any, kind: int, n: Any) -> None:
+    """Let a time scale follow the energy seen."""
+    growth = Growth(kind, n[0], n[1], n[2], n[3], n[4], n[5], n[6])
+    scale[0], ceiling[0] = follow(growth, scale[0], ceiling[0], before[0], seen)
+    before[0] = seen

@@ -1,0 +1,406 @@
+"""A step as a program: the list of operations on the arrays of one slice, derived from the graph alone.
+
+Layers are updated level by level. What a connection with patches delivers is an operation of its own and
+arrives in scratch; a layer's update adds up what arrived and one-to-one inputs, and applies its rule.
+`kernels/cpu/program` runs it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from petabatch.connections import Clone, Conv, Identity, Pool, Transpose
+from petabatch.geometry import Patches
+from petabatch.layers import LCA, Constant, HeavyBall, Input
+from petabatch.layers.timescale import TimeScale
+from petabatch.network.graph import Edge, Graph
+from petabatch.network.layer_rules import Rule, find_rule
+from petabatch.network.measures import Term, quantities
+from petabatch.spec.parts import Layer, Probe
+from petabatch.variable import Border
+
+
+@dataclass(frozen=True)
+class When:
+    """The steps in which an operation is made."""
+
+    period: int = 1
+    offset: int = 0
+    """At steps t with (t - offset) % period == 0; a period of 0 is never."""
+    stands: bool = False
+    """At all other steps instead."""
+    window: int = 0
+    """Of these only in the last so many steps of a run, if not 0: nobody reads what is made before."""
+
+    def __str__(self) -> str:
+        steps = f"t = {self.offset} mod {self.period}" if self.period else "never"
+        text = "" if self.period == 1 else f"  where {'not ' if self.stands else ''}{steps}"
+        return text + (f"  last {self.window}" if self.window else "")
+
+
+ALWAYS = When()
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something that is done to an array of a slice, by its key, or to scratch."""
+
+    out: str
+    when: When = field(default=ALWAYS, kw_only=True)
+
+    def __str__(self) -> str:
+        return f"{_short(self.out)} = {self._text}{self.when}"
+
+    @property
+    def _text(self) -> str:
+        """The right-hand side."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Source:
+    """An array that a layer's input is summed up from, of `lookback` steps ago."""
+
+    key: str
+    lookback: int = 0
+    factor: float = 1.0
+    buffer: int = 0
+
+    def __str__(self) -> str:
+        name = _short(self.key) + (f"[-{self.lookback}]" if self.lookback else "")
+        return name if self.factor == 1 else f"-{name}" if self.factor == -1 else f"{self.factor:g} {name}"
+
+
+@dataclass(frozen=True)
+class Copy(Operation):
+    """One array, of so many steps ago."""
+
+    source: Source
+
+    @property
+    def _text(self) -> str:
+        return str(self.source)
+
+
+@dataclass(frozen=True)
+class Fill(Operation):
+    """One value everywhere."""
+
+    value: float
+    double: bool = False
+    """The array is of float64."""
+
+    @property
+    def _text(self) -> str:
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class Extend(Operation):
+    """A layer in the middle of its padding."""
+
+    source: Source
+    shape: tuple[int, int, int]
+    rows: tuple[int, int]
+    """Before and after; of `columns`, too."""
+    columns: tuple[int, int]
+    border: Border
+
+    @property
+    def _text(self) -> str:
+        return f"{self.source} with {self.rows} rows, {self.columns} columns around, border {self.border}"
+
+
+@dataclass(frozen=True)
+class Carry(Operation):
+    """What patches deliver: each unit's product with its patch, or (`scatter`) the sum of patches."""
+
+    source: Source
+    weights: str
+    """The array of weights; empty for pooling."""
+    patches: Patches
+    scatter: bool
+    method: str = "sum"
+    """Of pooling: sum or max."""
+    factor: float = 1.0
+
+    @property
+    def _text(self) -> str:
+        p, what = self.patches, ("synthesize" if self.scatter else "project") if self.weights else "pool"
+        patch = f"{p.y.size} x {p.x.size} x {p.channels}"
+        weights = f" by {self.weights.split('/')[1]}" if self.weights else f" {self.method}"
+        return f"{what} {self.source}{weights}: {p.positions} positions, {p.features} patches {patch}"
+
+
+@dataclass(frozen=True)
+class Update(Operation):
+    """The rule of a layer on its summed sources."""
+
+    rule: Rule
+    sources: tuple[Source, ...]
+    layer: str
+    """Its arrays are those of `layers/<layer>`."""
+
+    @property
+    def _text(self) -> str:
+        buffers = sorted({source.buffer for source in self.sources} | {0})
+        sums = (" + ".join(str(s) for s in self.sources if s.buffer == buffer) for buffer in buffers)
+        return f"{self.rule.name}({', '.join(sums)})"
+
+
+@dataclass(frozen=True)
+class Control(Operation):
+    """An adaptive time scale (`out`) follows the energy of the step before."""
+
+    layer: str
+    terms: tuple[Term, ...]
+
+    @property
+    def _text(self) -> str:
+        return "time scale after " + " + ".join(map(str, self.terms))
+
+
+@dataclass(frozen=True)
+class Call(Operation):
+    """What is done by the layer itself, in the interpreter: its update, or what controls its time scale."""
+
+    layer: str
+    reason: str
+    controls: bool = False
+
+    @property
+    def _text(self) -> str:
+        return f"interpreted, {self.reason}"
+
+
+@dataclass(frozen=True)
+class Program:
+    """The operations of a step, in order."""
+
+    operations: tuple[Operation, ...]
+    scratch: Mapping[str, int]
+    """Floats of each scratch array, which holds nothing between steps but zeros around an `Extend`."""
+    constants: Mapping[str, tuple[tuple[float, ...], int]]
+    """Scratch that never changes: a pattern, and how often it is repeated."""
+
+    @property
+    def interpreted(self) -> dict[str, str]:
+        """The layers that are updated in the interpreter, step by step, and why."""
+        return {one.layer: one.reason for one in self.operations if isinstance(one, Call)}
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.operations))
+
+
+def find_program(graph: Graph, measured: Collection[str] = ()) -> tuple[Program | None, str]:
+    """Return the program of a step, or None and the reason why there is none for any layer.
+
+    A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
+    `measured` are layers of which somebody wants to know a norm in the middle of a run.
+    """
+    run = graph.network.run
+    if run.precision != "float32":
+        return None, f"precision is {run.precision}; programs are for float32"
+    if graph.network.parallel.features > 1:
+        return None, "features are spread over ranks"
+    return _Maker(graph, measured).make(), ""
+
+
+class _NoOperationError(Exception):
+    pass
+
+
+class _Maker:
+    def __init__(self, graph: Graph, measured: Collection[str]) -> None:
+        self.measured = measured
+        self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
+        self.scratch: dict[str, int] = {}
+        self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
+        self.extended: set[tuple[str, When]] = set()
+        self.rules: dict[str, Rule] = {}
+        self.calls: dict[str, str] = {}
+        """Layers without a rule, and why."""
+        for name, layer in self.layers.items():
+            if not isinstance(layer, (Input, Constant)):
+                rule = find_rule(layer, self.run.dt)
+                if isinstance(rule, str):
+                    self.calls[name] = rule
+                else:
+                    self.rules[name] = rule
+        self.controls = [name for name, layer in self.layers.items() if _time_scale(layer) is not None]
+        self.terms = {name: self._followed(name) for name in self.controls}
+        self.windows = self._windows()
+
+    def make(self) -> Program:
+        operations = [self._control(name) for name in self.controls]
+        for level in self.graph.order:
+            for name in level:
+                extended = self.extended.copy()
+                try:
+                    operations += list(self._layer(name))
+                except _NoOperationError as reason:
+                    self.extended = extended
+                    operations.append(self._call(name, str(reason)))
+        return Program(tuple(operations), self.scratch, self.constants)
+
+    def _call(self, name: str, reason: str, controls: bool = False) -> Operation:
+        return Call(f"layers/{name}/{'time_scale' if controls else 'A'}", name, reason, controls)
+
+    def _windows(self) -> dict[str, int]:
+        """Return in how many of the last steps of a run each reader is needed; 0 for other layers: in all.
+
+        A reader has no memory, and nobody but readers reads it.
+        """
+        kept = {layer.reset_to for layer in self.layers.values()}
+        kept |= set(self.measured)
+        kept |= {name for one in self.controls for name in self._energy(one).layers()}
+        followers: dict[str, list[tuple[str, int]]] = {name: [] for name in self.layers}
+        for post, edges in self.graph.edges.items():
+            for edge in edges:
+                followers[edge.connection.pre].append((post, edge.lookback))
+        found: dict[str, int] = {}
+        for name in (name for level in reversed(self.graph.order) for name in level):
+            rule, layer = self.rules.get(name), self.layers[name]
+            plain = rule is not None and not rule.memory and name not in kept
+            if not plain or any(not found.get(post) for post, _ in followers[name]):
+                continue
+            reach = [found[post] + lookback for post, lookback in followers[name]]
+            # A layer that stands shows what it made up to a period ago.
+            period = layer.every.steps(self.run.display)
+            if period:
+                found[name] = max(self.graph.depth[name], *reach, 1) + period - 1
+        return {name: found.get(name, 0) for name in self.layers}
+
+    def _when(self, name: str) -> When:
+        layer = self.layers[name]
+        period = layer.every.steps(self.run.display)
+        return When(period, 0 if period == 1 else 1 + layer.offset, window=self.windows[name])
+
+    def _layer(self, name: str) -> Iterator[Operation]:
+        if name in self.calls:
+            raise _NoOperationError(self.calls[name])
+        layer, when, key = self.layers[name], self._when(name), f"layers/{name}/A"
+        if self.graph.depth[name] > 1 and (isinstance(layer, Constant) or when.period != 1):
+            stands = ALWAYS if isinstance(layer, Constant) else replace(when, stands=True)
+            yield Copy(key, Source(key, 1), when=stands)
+        if isinstance(layer, (Input, Constant)):
+            return
+        rule, sources = self.rules[name], []
+        for edge in self.graph.edges[name]:
+            arrival, operations = self._arrival(edge, when)
+            yield from operations
+            sources.append(arrival)
+        yield from self._restart(name, layer, when)
+        if rule.passes:
+            passes = f"scratch/{name} passes"
+            self.constants[passes] = (rule.passes, layer.shape[0] * layer.shape[1])
+            sources = [s for s in sources if s.buffer != 1] + [Source(passes, buffer=1)]
+        yield Update(key, rule, tuple(sources), name, when=when)
+
+    def _restart(self, name: str, layer: Layer, when: When) -> Iterator[Operation]:
+        period = layer.reset.steps(self.run.display)
+        if not period or not when.period:
+            return
+        at = When(math.lcm(period, when.period), 1 + layer.offset)
+        variables = {variable.name: variable for variable in layer.variables()}
+        if layer.reset_to is None:
+            for variable in variables.values():
+                key = f"layers/{name}/{variable.name}"
+                yield Fill(key, variable.initial, variable.dtype == "float64", when=at)
+        elif "V" in variables:
+            lookback = self.graph.reset_lookback(layer.reset_to, name)
+            potential = f"layers/{layer.reset_to}/V"
+            seen = Source(potential)
+            if potential not in self.graph.variables:
+                seen = Source(f"layers/{layer.reset_to}/A", lookback)
+            yield Copy(f"layers/{name}/V", seen, when=at)
+        else:
+            raise _NoOperationError("it has no potential to be reset")
+        if isinstance(layer, HeavyBall):
+            yield Copy(f"layers/{name}/V_before", Source(f"layers/{name}/V"), when=at)
+
+    def _arrival(self, edge: Edge, when: When) -> tuple[Source, list[Operation]]:
+        """Return what an update reads of an edge, and the operations that must come before it."""
+        c, pre = edge.connection, self.layers[edge.connection.pre]
+        seen = Source(f"layers/{c.pre}/A", edge.lookback)
+        place = f"connections.{edge.name}"
+        if type(c) is Identity:
+            return replace(seen, factor=edge.factor, buffer=edge.buffer), []
+        link = edge.wiring.link
+        if type(c) not in (Conv, Clone, Transpose, Pool) or link is None:
+            raise _NoOperationError(f"{place}: a connection of type {c.type} has no operation")
+        if pre.border == "image":
+            raise _NoOperationError(f"{place}: border image has no operation")
+        p, weights, method, factor = link.patches, "", "sum", 1.0
+        border: Border = pre.border
+        if isinstance(c, Pool):
+            method = "max" if c.method == "max" else "sum"
+            border = -math.inf if c.method == "max" and border == "zero" else border
+            reach = p.y.size * p.x.size
+            if c.method == "average":
+                factor = p.y.stride * p.x.stride / reach if link.scatter else 1 / reach
+        else:
+            weights = f"connections/{edge.wiring.weights}/patches"
+            if weights not in self.graph.variables:
+                weights = f"connections/{edge.wiring.weights}/weights"
+            if not link.scatter and (p.y.margin or p.x.margin):
+                raise _NoOperationError(f"{place}: patches of units beyond the edge have no operation")
+        if link.scatter:
+            rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
+        else:
+            rows, columns = (p.y.before, p.y.after), (p.x.before, p.x.after)
+        seen, operations = self._extended(c.pre, seen, rows, columns, border, when)
+        out = f"scratch/{edge.name}"
+        self.scratch[out] = math.prod(self.layers[c.post].shape)
+        operations.append(Carry(out, seen, weights, p, link.scatter, method, factor, when=when))
+        return Source(out, 0, edge.factor, edge.buffer), operations
+
+    def _extended(
+        self,
+        pre: str,
+        seen: Source,
+        rows: tuple[int, int],
+        columns: tuple[int, int],
+        border: Border,
+        when: When,
+    ) -> tuple[Source, list[Operation]]:
+        """Return the padded layer, and the operation that pads it if no other edge has asked for it."""
+        if not any((*rows, *columns)):
+            return seen, []
+        ny, nx, nf = self.layers[pre].shape
+        out = f"scratch/{pre}[-{seen.lookback}] in {rows} {columns} {border}"
+        self.scratch[out] = (ny + sum(rows)) * (nx + sum(columns)) * nf
+        if (out, when) in self.extended:
+            return Source(out), []
+        self.extended.add((out, when))
+        return Source(out), [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
+
+    def _followed(self, name: str) -> tuple[Term, ...]:
+        """Return what the time scale of a layer follows, or nothing where that is not a sum of norms."""
+        found = quantities(self._energy(name), self.layers)
+        return found.get("total", ()) if found else ()
+
+    def _energy(self, name: str) -> Probe:
+        scale = _time_scale(self.layers[name])
+        assert scale is not None
+        return self.graph.network.probes[scale.energy]
+
+    def _control(self, name: str) -> Operation:
+        if not self.terms[name]:
+            return self._call(name, "its energy is more than a sum of norms", controls=True)
+        return Control(f"layers/{name}/time_scale", name, self.terms[name])
+
+
+def _time_scale(layer: Layer) -> TimeScale | None:
+    return layer.time_scale if isinstance(layer, LCA) else None
+
+
+def _short(key: str) -> str:
+    """Return the key of an array as it is printed: V1 for the activity of a layer, V1.V for another."""
+    kind, _, name = key.partition("/")
+    if kind == "scratch":
+        return f"<{name}>"
+    layer, _, variable = name.partition("/")
+    return layer if variable == "A" else f"{layer}.{variable}"

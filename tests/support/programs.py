@@ -1,0 +1,236 @@
+"""Random networks of all built-in types, and one step of them by their program and layer by layer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from petabatch.connections import Clone, Conv, Identity, Pool, Transpose
+from petabatch.engine.engine import Engine
+from petabatch.engine.lane import Lane
+from petabatch.engine.steppers.program import ProgramStepper
+from petabatch.engine.steppers.program_tables import Tables
+from petabatch.geometry import GeometryError
+from petabatch.layers import (
+    FISTA,
+    ISTA,
+    LCA,
+    ConductanceLIF,
+    Constant,
+    Dropout,
+    GaussianNoise,
+    HeavyBall,
+    Input,
+    LeakyIntegrator,
+    Linear,
+    Mask,
+    MomentumLCA,
+    Product,
+    Rectified,
+    Rescale,
+    Sigmoid,
+    Squared,
+)
+from petabatch.network.graph import build
+from petabatch.network.measures import Term
+from petabatch.network.plan import schedule
+from petabatch.network.program import Call, find_program
+from petabatch.parallel.comm import Serial
+from petabatch.spec.network import Network, Run
+from petabatch.spec.parts import NEVER, STEP, Connection, Layer
+from petabatch.spec.schedule import Every
+from petabatch.weights import L2
+from support.networks import GivenImages, GivenWeights
+
+State = dict[str, np.ndarray]
+DISPLAY, BATCH = 4, 2
+"""Steps and slices of random networks."""
+
+LAYERS: dict[str, Any] = {
+    "linear": lambda c, one_of: Linear(**c, scale=one_of(1.0, 0.7)),
+    "rectified": lambda c, one_of: Rectified(**c, threshold=0.1, transfer="soft", maximum=0.8),
+    "leaky": lambda c, one_of: LeakyIntegrator(**c, tau=2.0),
+    "product": lambda c, one_of: Product(**c),
+    "squared": lambda c, one_of: Squared(**c),
+    "sigmoid": lambda c, one_of: Sigmoid(
+        **c, center=0.2, width=0.5, form=one_of("logistic", "line"), invert=one_of(True, False)
+    ),
+    "mask": lambda c, one_of: Mask(**c, features=one_of(None, (0, 2)), invert=one_of(True, False)),
+    # Other methods amplify the rounding of an input that is flat.
+    "rescale": lambda c, one_of: Rescale(**c, method="softmax", over=one_of("slice", "features")),
+    "constant": lambda c, one_of: Constant(**c, value=0.6),
+    "lca": lambda c, one_of: LCA(
+        **c, tau=3.0, threshold=0.2, initial=0.4, self_interact=one_of(True, False),
+        signed=one_of(True, False),
+    ),
+    "firm": lambda c, one_of: LCA(
+        **c, tau=4.0, threshold=0.1, transfer="firm", width=0.3, minimum=0.05, shift=0.05, maximum=0.7
+    ),
+    "heavy": lambda c, one_of: HeavyBall(**c, tau=6.0, threshold=0.2, beta=0.5, initial=0.1),
+    "momentum": lambda c, one_of: MomentumLCA(**c, tau=3.0, threshold=0.1, rate=0.2, self_interact=False),
+    "ista": lambda c, one_of: ISTA(**c, tau=8.0, threshold=0.1, initial=0.5),
+    "lif": lambda c, one_of: ConductanceLIF(**c, method="heun", tau=5.0, threshold=-60.0),
+    "noise": lambda c, one_of: GaussianNoise(**c, deviation=0.2),
+    "dropout": lambda c, one_of: Dropout(**c, probability=0.4),
+    "polyline": lambda c, one_of: LCA(**c, tau=3.0, vertices=((0.1, 0.0), (0.1, 0.2), (0.5, 0.4))),
+    "fista": lambda c, one_of: FISTA(**c, step=0.1, threshold=0.1, signed=one_of(True, False)),
+}  # fmt: skip
+
+
+def random_network(seed: int) -> Network:
+    """Return layers of all types in random phases and on random schedules, joined in random ways."""
+    rng = np.random.default_rng(seed)
+
+    def one_of(*choices: Any) -> Any:
+        return choices[rng.integers(len(choices))]
+
+    down, channels, features = int(rng.integers(1, 4)), int(rng.integers(1, 5)), int(rng.integers(1, 40))
+    ny, nx = int(rng.integers(1, 6)), int(rng.integers(1, 6))
+    coarse, fine = (ny, nx, features), (ny * down, nx * down, channels)
+    pooled = (ny, nx, channels)
+    data = rng.normal(size=(BATCH, 3, *fine)).astype(np.float32)
+    border = one_of("zero", "mirror", 0.5)
+    layers: dict[str, Layer] = {
+        "image": Input(shape=fine, source=GivenImages(data=data), phase=0, border=border)
+    }
+    for number in range(int(rng.integers(2, 7))):
+        kind = one_of(*LAYERS)
+        simple = one_of(True, True, False)
+        shape = one_of(coarse, fine, fine, pooled)
+        has_potential = kind in ("lca", "firm", "heavy", "momentum", "ista", "lif", "polyline")
+        twins = [name for name, layer in layers.items() if layer.shape == shape]
+        common: dict[str, Any] = {
+            "shape": shape,
+            "phase": int(rng.integers(4)),
+            "border": "zero" if kind == "fista" else one_of("zero", "mirror", 0.5),
+            "every": STEP if simple else one_of(Every(2), Every(3), Every(1, "displays"), NEVER),
+            "offset": 0 if simple else int(rng.integers(-1, 2)),
+            "reset": NEVER
+            if simple or not (has_potential or kind == "fista")
+            else one_of(NEVER, Every(3), Every(1, "displays")),
+        }
+        if has_potential and common["reset"] != NEVER and twins and one_of(True, False):
+            common["reset_to"] = one_of(*twins)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the momentum
+            layers[f"{kind}{number}"] = LAYERS[kind](common, one_of)
+    connections: dict[str, Connection] = {}
+    for number in range(int(rng.integers(2, 9))):
+        _connect(f"c{number}", layers, connections, rng, one_of)
+    run = Run(batch=BATCH, steps=100, display=DISPLAY, dt=0.5, kernel="array")
+    return Network(run=run, layers=layers, connections=connections)
+
+
+def _connect(
+    name: str, layers: Mapping[str, Layer], connections: dict[str, Connection], rng: Any, one_of: Any
+) -> None:
+    names = list(layers)
+    pre, post = one_of(*names), one_of(*names[1:])
+    common: dict[str, Any] = {
+        "pre": pre,
+        "post": post,
+        "delay": one_of(0, 0, 1, 3),
+        "strength": one_of(1.0, -0.4),
+        "channel": one_of(*layers[post].channels),
+    }
+    (ny, nx, nf), ends = layers[pre].shape, layers[post].shape
+    if layers[pre].shape == ends and one_of(True, False):
+        connections[name] = Identity(**common)
+        return
+    if nf == ends[2] and one_of(True, False):
+        window = one_of(None, (min(2, max(ny, ends[0])), min(3, max(nx, ends[1]))))
+        connections[name] = Pool(**common, window=window, method=one_of("max", "sum", "average"))
+        return
+    owners = [n for n, c in connections.items() if isinstance(c, Conv)]
+    for owner in owners:
+        conv = connections[owner]
+        shapes = (layers[conv.pre].shape, layers[conv.post].shape)
+        if shapes == (ends, layers[pre].shape) and one_of(True, False):
+            connections[name] = Transpose(**common, of=owner)
+            return
+        if shapes == (layers[pre].shape, ends) and one_of(True, False):
+            connections[name] = Clone(**common, of=owner)
+            return
+    up, down = max(1, ends[0] // ny), max(1, ny // ends[0])
+    size = int(rng.integers(1, 4)) * up + one_of(0, 1) * (up > 1)
+    mode = one_of("extra_shared", "extra_shared", "shared", "non_shared", "extra_non_shared")
+    if layers[pre].border != "zero" and ny > ends[0]:
+        mode = "extra_shared"
+    conv = Conv(
+        **common,
+        patch=(min(size, ends[0]), min(size, ends[1])),
+        mode=mode,
+        init=GivenWeights(data=np.zeros(1)),
+        normalize=L2(strength=0.6 / down),
+    )
+    try:
+        shape = conv.weights(layers).shape
+    except GeometryError:
+        return
+    weights = rng.normal(size=shape)
+    connections[name] = conv.model_copy(update={"init": GivenWeights(data=weights)})
+
+
+class Runs:
+    """A network's slices: the reference, layer by layer, and the same by its program."""
+
+    def __init__(self, network: Network, measured: Sequence[Term] = ()) -> None:
+        self.reference, self.mine = (Engine(schedule(build(network)), Serial(), 1) for _ in range(2))
+        self.reference.start()
+        self.mine.start()
+        self.reference.recorder.open(0, self.reference.plan.length, False)
+        program, self.reason = find_program(self.reference.plan.graph)
+        self.slices: list[ProgramStepper] = []
+        if program is not None:
+            tables = Tables(self.reference.plan.graph, program, measured)
+            state = self.mine.state
+            for number, lane in enumerate(self.mine.lanes):
+                calls = {one.out: self._called(lane, one) for _, one in tables.calls}
+                self.slices.append(ProgramStepper(tables, state.lane(slice(number, number + 1)), calls))
+        self.program = program
+
+    @staticmethod
+    def _called(lane: Lane, call: Call) -> Callable[[int], None]:
+        if call.controls:
+            return lane._control
+        operate = lane._layer(call.layer)
+        return lambda step: operate(replace(lane.ctx, step=step))
+
+    def expected(self, step: int) -> State:
+        """Make the next step of the reference, and return its state."""
+        for lane in self.reference.lanes:
+            lane.run(step - 1, step)
+        return {key: array.copy() for key, array in self.reference.state.arrays.items()}
+
+    def start_from(self, state: State) -> None:
+        """Put the program's slices in this state."""
+        for key, array in self.mine.state.arrays.items():
+            array[...] = state[key]
+
+    def run(self, first: int, last: int) -> None:
+        """Run the program's slices in turns, each up to new images and on."""
+        plan, step = self.mine.plan, first
+        while step < last:
+            stop, fresh = plan.next_event(step, last), False
+            for name, layer in plan.inputs.items():
+                item = layer.item(step + 1, plan.graph.network.run.display)
+                if item is not None:
+                    activity, fresh = self.mine.state.arrays[f"layers/{name}/A"], True
+                    for number in range(len(activity)):
+                        activity[number, (step + 1) % activity.shape[1]] = self.mine.readers[name](
+                            number, item
+                        )
+            for one in self.slices:
+                one.load_weights()
+                with np.errstate(over="ignore", invalid="ignore"):  # as a lane does
+                    one.run(step, stop, fresh)
+            step = stop
+
+    @property
+    def state(self) -> State:
+        """The state of the program's slices."""
+        return {key: array.copy() for key, array in self.mine.state.arrays.items()}
