@@ -8,7 +8,7 @@ from typing import Literal
 from petabatch.geometry import GeometryError, Patches, make_link, ratio
 from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count
-from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 from petabatch.variable import Array, Border
 
 
@@ -29,6 +29,12 @@ class Pool(Connection):
     """Window size in units of the larger layer, such as `[3, 3]`; by default one block."""
     method: Literal["max", "sum", "average"] = "max"
     """Pooling operation."""
+
+    @property
+    def operation(self) -> Operation:
+        """Pooling."""
+        names: dict[str, Operation] = {"max": "pool_max", "sum": "pool_sum", "average": "pool_average"}
+        return names[self.method]
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]

@@ -28,7 +28,7 @@ from petabatch.engine.images import ImageReader
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.state import State
-from petabatch.engine.steppers import Rows
+from petabatch.engine.steppers import Rows, stepper_maker
 from petabatch.engine.updates import Updates
 from petabatch.kernels.cuda.device import Device
 from petabatch.logs import log
@@ -78,8 +78,9 @@ class Engine:
         )
         self.recorder = Recorder(self.plan.recordings, hi - lo, self.backend.allocate)
         self.backend.sum_updates(self.updates)
+        make_stepper = stepper_maker(self.plan)
         self.lanes = [
-            Lane(self.plan, self.backend, lanes, self.recorder, self.readers, self.features)
+            Lane(self.plan, self.backend, lanes, self.recorder, self.readers, self.features, make_stepper)
             for lanes in self.backend.lanes
         ]
 

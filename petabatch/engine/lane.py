@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import numpy as np
@@ -17,7 +17,7 @@ from petabatch.engine.learning import LaneLearning
 from petabatch.engine.observer import Observer
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
-from petabatch.engine.steppers import Binding, make_stepper
+from petabatch.engine.steppers import Binding, Stepper
 from petabatch.errors import NonFiniteError
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
@@ -35,6 +35,7 @@ class Lane:
         recorder: Recorder,
         readers: Mapping[str, ImageReader],
         features: Features,
+        make_stepper: Callable[[Binding], Stepper],
     ) -> None:
         run, method, lo = plan.graph.network.run, plan.method, backend.arrays.lo
         self.plan, self.lanes, self.recorder = plan, lanes, recorder
@@ -102,7 +103,7 @@ class Lane:
         for history in self.signals.histories.values():
             for step in range(first + 1, min(last, first + history.length) + 1):
                 history.stand(step)
-        sums = np.tile(self.stepper.sums(), (last - first, 1, 1))
+        sums = np.tile(self.stepper.sums(first), (last - first, 1, 1))
         self.stepper.probes.write(self.recorder, self.lanes, first, last, sums)
 
     def _check(self, step: int) -> None:

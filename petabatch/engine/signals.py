@@ -17,8 +17,8 @@ from petabatch.network.graph import Edge, Graph
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array, Border
 
-KnownProduct = Callable[[str, str, str, Learning, Array, "Array | None"], bool]
-"""`Stepper.products`: connection, pre layer, layer learned against, rule, and where the results go."""
+KnownProduct = Callable[[int, str, str, str, Learning, Array, "Array | None"], bool]
+"""`Stepper.products`: step, connection, pre layer, layer learned against, rule, and where the results go."""
 
 
 class Signals:
@@ -145,7 +145,7 @@ class Signals:
             return self.kernels.from_patches(full, link, mine["weights"].shape[1:])
 
         found = {}
-        if not known(name, connection.pre, against, rule, mine["product"], mine.get("counts")):
+        if not known(step, name, connection.pre, against, rule, mine["product"], mine.get("counts")):
             found["product"] = product(pre, post, beyond)
             if rule.counted:
                 # Units beyond the edge count as those of the layer do.

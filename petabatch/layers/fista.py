@@ -46,9 +46,9 @@ class FISTA(Layer):
         """Return the accelerated proximal step."""
         return CompiledRule(
             "accelerated",
-            lambda dt, precision: (0.0, 0.0),
-            self.threshold,
-            self.threshold,
+            memory=True,
+            threshold=self.threshold,
+            shift=self.threshold,
             signed=self.signed,
             potential="A_before",
             previous="drive_before",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -36,7 +37,8 @@ class HeavyBall(LCA):
 
     def compiled_rule(self) -> CompiledRule:
         """Return the LCA's with the inertia of the potential."""
-        return self.rule("heavy_ball", float(self.self_interact), self.beta, "V_before")
+        rule = self.rule("heavy_ball", float(self.self_interact), self.beta, "V_before")
+        return replace(rule, rests=True)
 
     def variables(self) -> Sequence[Variable]:
         """Declare the previous potential, in addition to the state of the LCA."""

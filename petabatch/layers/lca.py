@@ -59,7 +59,7 @@ class LCA(Thresholded):
         return self.rule("leaky", float(self.self_interact))
 
     def rule(
-        self, name: str, self_interaction: float, inertia: float = 0.0, previous: str | None = None
+        self, name: str, self_interaction: float, inertia: float = 0.0, previous: str = ""
     ) -> CompiledRule:
         """Return a compiled rule with the decay, transfer function and time scale of this layer."""
         curve, scale = self.curve, self.time_scale
@@ -67,14 +67,16 @@ class LCA(Thresholded):
             raise NotSuitable("its transfer function has vertices")
         return CompiledRule(
             name,
-            self.decay,
+            memory=True,
+            potential="V",
+            decay=self.decay,
             **vars(curve),
             self_interaction=self_interaction,
             inertia=inertia,
             previous=previous,
             tau=self.tau,
             scale=scale.numbers if scale is not None else None,
-            energy=scale.energy if scale is not None else None,
+            energy=scale.energy if scale is not None else "",
         )
 
     def variables(self) -> Sequence[Variable]:

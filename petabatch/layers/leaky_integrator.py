@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
+import numpy as np
+
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Positive
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -21,6 +24,14 @@ class LeakyIntegrator(Layer):
     type: Literal["leaky_integrator"] = "leaky_integrator"
     tau: Positive = 100.0
     """Time constant of the decay, in the unit of `run.dt` (integrationTime)."""
+
+    def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:
+        """Return (e, 1): A = e A + input."""
+        return precision.type(math.exp(-dt / self.tau)), precision.type(1)
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        return CompiledRule("leaky_integrator", memory=True, decay=self.decay)
 
     def update(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Flag, Index
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -32,6 +33,12 @@ class Mask(Layer):
     def host_numbers(self) -> bool:
         """Features are named by the host."""
         return self.features is not None
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        features = self.features
+        gates = () if features is None else tuple(float(f in features) for f in range(self.shape[2]))
+        return CompiledRule("mask", {"inverted": float(self.invert)}, gates)
 
     def update(
         self,

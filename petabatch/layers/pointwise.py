@@ -8,6 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from petabatch.layers.thresholded import Thresholded
+from petabatch.layers.transfer import Polyline
+from petabatch.spec.compiled import CompiledRule, NotSuitable
 from petabatch.spec.model import Finite, Flag, Positive
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -59,6 +61,10 @@ class Linear(Layer):
         """The scale."""
         return self.scale
 
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        return CompiledRule("linear", {"factor": self.scale})
+
     def update(
         self,
         ctx: StepContext,
@@ -84,6 +90,13 @@ class Rectified(Thresholded):
     transfer: Literal["soft", "hard", "firm"] = "hard"
     """Transfer function above the threshold, with V the input. `soft`: A = V - threshold. `hard`: A = V.
     `firm`: linear from 0 at threshold to V at threshold + width, then A = V."""
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        curve = self.curve
+        if isinstance(curve, Polyline):
+            raise NotSuitable("its transfer function has vertices")
+        return CompiledRule("transfer", **vars(curve))
 
     def update(
         self,
@@ -114,6 +127,11 @@ class Sigmoid(Layer):
     invert: Flag = False
     """Return 1 - A instead of A."""
 
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        numbers = {"centre": self.center, "width": self.width, "inverted": float(self.invert)}
+        return CompiledRule(self.form, numbers)
+
     def update(
         self,
         ctx: StepContext,
@@ -137,6 +155,10 @@ class Product(Layer):
     graph_safe: ClassVar[bool] = True
     type: Literal["product"] = "product"
 
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        return CompiledRule("product")
+
     def update(
         self,
         ctx: StepContext,
@@ -159,6 +181,10 @@ class Quotient(Layer):
     graph_safe: ClassVar[bool] = True
     type: Literal["quotient"] = "quotient"
 
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        return CompiledRule("quotient")
+
     def update(
         self,
         ctx: StepContext,
@@ -177,6 +203,10 @@ class Squared(Layer):
 
     graph_safe: ClassVar[bool] = True
     type: Literal["squared"] = "squared"
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        return CompiledRule("squared")
 
     def update(
         self,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Positive
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -32,6 +34,18 @@ class Rescale(Layer):
     """Mean, for `standard`."""
     deviation: Positive = 1.0
     """Population standard deviation, for `standard`."""
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on rows of units."""
+        together = math.prod(self.shape) if self.over == "slice" else self.shape[2]
+        numbers = {
+            "low": self.low,
+            "high": self.high,
+            "mean": self.mean,
+            "deviation": self.deviation,
+            "together": float(together),
+        }
+        return CompiledRule(f"rescale_{self.method}", numbers)
 
     def update(
         self,

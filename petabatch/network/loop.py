@@ -72,10 +72,12 @@ def _code(moving: dict[str, Layer]) -> tuple[str, CompiledRule]:
     rules, reasons = {}, []
     for name, layer in moving.items():
         try:
-            rules[name] = layer.compiled_rule()
+            rule = layer.compiled_rule()
         except NotSuitable as reason:
-            if layer.linear_gain is None:
-                reasons.append(f"{name}: {reason}")
+            reasons.append(f"{name}: {reason}")
+        else:
+            if rule.potential:
+                rules[name] = rule
     if len(rules) > 1:
         raise NotSuitable(f"there is more than one code: {', '.join(rules)}")
     if not rules:

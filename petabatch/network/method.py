@@ -16,9 +16,10 @@ from petabatch.kernels.cuda.device import Limits
 from petabatch.network.graph import Graph
 from petabatch.network.lazy import check_lazy, check_pays
 from petabatch.network.loop import Loop, find_loop
+from petabatch.network.program import Program, find_program, measured_layers
 from petabatch.spec.compiled import NotSuitable
 
-StepperName = Literal["layers", "dense", "lazy", "cuda"]
+StepperName = Literal["layers", "program", "dense", "lazy", "cuda"]
 CudaKernel = Literal["display", "step"]
 SLOWER = 20
 """About how much slower layers one by one are than a compiled loop; `benchmarks/engine.py` measures it."""
@@ -39,13 +40,20 @@ class Method:
     """Layers one by one use compiled patch operators, not those of plain array code."""
     kernel: CudaKernel = "step"
     """Of the stepper `cuda`."""
-    found: Loop | None = None
+    found: Loop | Program | None = None
 
     @property
     def loop(self) -> Loop:
         """The sparse-coding loop that the stepper runs; raises ValueError for layers one by one."""
-        if self.found is None:
-            raise ValueError("layers that are advanced one by one have no loop")
+        if not isinstance(self.found, Loop):
+            raise ValueError(f"the stepper {self.stepper} has no sparse-coding loop")
+        return self.found
+
+    @property
+    def program(self) -> Program:
+        """The program that the stepper runs; raises ValueError for other steppers."""
+        if not isinstance(self.found, Program):
+            raise ValueError(f"the stepper {self.stepper} has no program")
         return self.found
 
     @property
@@ -58,8 +66,17 @@ class Method:
         if self.by_layers:
             expect = f"; expect about {SLOWER}x slower than a compiled loop" if self.slow else ""
             return f"layer by layer, because {self.reason}{expect}"
-        name = {"dense": "compiled, dense", "lazy": "compiled, lazy", "cuda": f"CUDA {self.kernel} kernel"}
-        return f"{name[self.stepper]}: {', '.join(self.layers)}, because {self.reason}"
+        names: dict[str, str] = {
+            "program": "compiled program",
+            "dense": "compiled, dense",
+            "lazy": "compiled, lazy",
+            "cuda": f"CUDA {self.kernel} kernel",
+        }
+        text = f"{names[self.stepper]}: {', '.join(self.layers)}, because {self.reason}"
+        if self.stepper == "program":
+            for layer, reason in self.program.interpreted.items():
+                text += f"; {layer} is interpreted step by step, because {reason}"
+        return text
 
 
 def choose(graph: Graph, limits: Limits | None = None) -> Method:
@@ -72,7 +89,10 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
     compiled = run.device == "cpu" and run.kernel != "array"
     try:
         _check_run(graph)
-        loop = find_loop(graph)
+        try:
+            loop = find_loop(graph)
+        except NotSuitable as reason:
+            return _program(graph, moving, str(reason))
         if run.device == "gpu":
             return _on_gpu(graph, loop, limits)
         return _on_cpu(graph, loop)
@@ -114,6 +134,16 @@ def _check_run(graph: Graph) -> None:
         raise NotSuitable(f"run.precision is {run.precision}, and compiled steps are float32")
     if graph.network.parallel.features > 1:
         raise NotSuitable("parallel.features splits the code over ranks")
+
+
+def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
+    """Return the method of a network that is no sparse-coding loop."""
+    if graph.network.run.device == "gpu":
+        raise NotSuitable(reason)
+    program = find_program(graph, measured_layers(graph))
+    if set(moving) <= program.interpreted.keys():
+        raise NotSuitable("; ".join(f"{name}: {why}" for name, why in program.interpreted.items()) or reason)
+    return Method("program", moving, reason, bool(program.interpreted), found=program)
 
 
 def _on_cpu(graph: Graph, loop: Loop) -> Method:

@@ -8,16 +8,13 @@ arrives in scratch; a layer's update adds up what arrived and one-to-one inputs,
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from petabatch.connections import Clone, Conv, Identity, Pool, Transpose
 from petabatch.geometry import Patches
-from petabatch.layers import LCA, Constant, HeavyBall, Input
-from petabatch.layers.timescale import TimeScale
+from petabatch.kernels.timescale import Growth
 from petabatch.network.graph import Edge, Graph
-from petabatch.network.layer_rules import Rule, find_rule
-from petabatch.network.measures import Term, quantities
+from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.parts import Layer, Probe
 from petabatch.variable import Border
 
@@ -138,7 +135,7 @@ class Carry(Operation):
 class Update(Operation):
     """The rule of a layer on its summed sources."""
 
-    rule: Rule
+    rule: CompiledRule
     sources: tuple[Source, ...]
     layer: str
     """Its arrays are those of `layers/<layer>`."""
@@ -156,6 +153,8 @@ class Control(Operation):
 
     layer: str
     terms: tuple[Term, ...]
+    scale: Growth
+    """The numbers of its controller."""
 
     @property
     def _text(self) -> str:
@@ -164,11 +163,10 @@ class Control(Operation):
 
 @dataclass(frozen=True)
 class Call(Operation):
-    """What is done by the layer itself, in the interpreter: its update, or what controls its time scale."""
+    """What the layer does itself, in the interpreter: its update."""
 
     layer: str
     reason: str
-    controls: bool = False
 
     @property
     def _text(self) -> str:
@@ -194,22 +192,25 @@ class Program:
         return "\n".join(map(str, self.operations))
 
 
-def find_program(graph: Graph, measured: Collection[str] = ()) -> tuple[Program | None, str]:
-    """Return the program of a step, or None and the reason why there is none for any layer.
+def find_program(graph: Graph, measured: Collection[str] = ()) -> Program:
+    """Return the program of a step.
 
     A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
-    `measured` are layers of which somebody wants to know a norm in the middle of a run.
+    `measured` are layers of which a norm is wanted in the middle of a run.
     """
-    run = graph.network.run
-    if run.precision != "float32":
-        return None, f"precision is {run.precision}; programs are for float32"
-    if graph.network.parallel.features > 1:
-        return None, "features are spread over ranks"
-    return _Maker(graph, measured).make(), ""
+    return _Maker(graph, measured).make()
 
 
-class _NoOperationError(Exception):
-    pass
+def measured_layers(graph: Graph) -> set[str]:
+    """Return the layers of which probes measure norms, which a program does inside."""
+    found: set[str] = set()
+    for probe in graph.network.probes.values():
+        try:
+            norms = probe.norms(graph.network.layers)
+        except NotSuitable:
+            continue
+        found |= {term.layer for terms in norms.values() for term in terms}
+    return found
 
 
 class _Maker:
@@ -219,34 +220,32 @@ class _Maker:
         self.scratch: dict[str, int] = {}
         self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
         self.extended: set[tuple[str, When]] = set()
-        self.rules: dict[str, Rule] = {}
+        self.rules: dict[str, CompiledRule] = {}
         self.calls: dict[str, str] = {}
         """Layers without a rule, and why."""
         for name, layer in self.layers.items():
-            if not isinstance(layer, (Input, Constant)):
-                rule = find_rule(layer, self.run.dt)
-                if isinstance(rule, str):
-                    self.calls[name] = rule
-                else:
-                    self.rules[name] = rule
-        self.controls = [name for name, layer in self.layers.items() if _time_scale(layer) is not None]
-        self.terms = {name: self._followed(name) for name in self.controls}
+            if not layer.static:
+                try:
+                    self.rules[name] = layer.compiled_rule()
+                except NotSuitable as reason:
+                    self.calls[name] = str(reason)
+        self.controlled = {name: terms for name in self.layers if (terms := self._followed(name))}
         self.windows = self._windows()
 
     def make(self) -> Program:
-        operations = [self._control(name) for name in self.controls]
+        operations: list[Operation] = [
+            Control(f"layers/{name}/time_scale", name, terms, self.rules[name].scale)
+            for name, terms in self.controlled.items()
+        ]
         for level in self.graph.order:
             for name in level:
                 extended = self.extended.copy()
                 try:
                     operations += list(self._layer(name))
-                except _NoOperationError as reason:
+                except NotSuitable as reason:
                     self.extended = extended
-                    operations.append(self._call(name, str(reason)))
+                    operations.append(Call(f"layers/{name}/A", name, str(reason)))
         return Program(tuple(operations), self.scratch, self.constants)
-
-    def _call(self, name: str, reason: str, controls: bool = False) -> Operation:
-        return Call(f"layers/{name}/{'time_scale' if controls else 'A'}", name, reason, controls)
 
     def _windows(self) -> dict[str, int]:
         """Return in how many of the last steps of a run each reader is needed; 0 for other layers: in all.
@@ -255,7 +254,7 @@ class _Maker:
         """
         kept = {layer.reset_to for layer in self.layers.values()}
         kept |= set(self.measured)
-        kept |= {name for one in self.controls for name in self._energy(one).layers()}
+        kept |= {read for layer in self.layers.values() for read in self._energy_layers(layer)}
         followers: dict[str, list[tuple[str, int]]] = {name: [] for name in self.layers}
         for post, edges in self.graph.edges.items():
             for edge in edges:
@@ -280,12 +279,13 @@ class _Maker:
 
     def _layer(self, name: str) -> Iterator[Operation]:
         if name in self.calls:
-            raise _NoOperationError(self.calls[name])
+            raise NotSuitable(self.calls[name])
         layer, when, key = self.layers[name], self._when(name), f"layers/{name}/A"
-        if self.graph.depth[name] > 1 and (isinstance(layer, Constant) or when.period != 1):
-            stands = ALWAYS if isinstance(layer, Constant) else replace(when, stands=True)
+        constant = layer.static and layer.images is None
+        if self.graph.depth[name] > 1 and (constant or when.period != 1):
+            stands = ALWAYS if constant else replace(when, stands=True)
             yield Copy(key, Source(key, 1), when=stands)
-        if isinstance(layer, (Input, Constant)):
+        if layer.static:
             return
         rule, sources = self.rules[name], []
         for edge in self.graph.edges[name]:
@@ -293,10 +293,10 @@ class _Maker:
             yield from operations
             sources.append(arrival)
         yield from self._restart(name, layer, when)
-        if rule.passes:
-            passes = f"scratch/{name} passes"
-            self.constants[passes] = (rule.passes, layer.shape[0] * layer.shape[1])
-            sources = [s for s in sources if s.buffer != 1] + [Source(passes, buffer=1)]
+        if rule.gates:
+            gates = f"scratch/{name} gates"
+            self.constants[gates] = (rule.gates, layer.shape[0] * layer.shape[1])
+            sources = [s for s in sources if s.buffer != 1] + [Source(gates, buffer=1)]
         yield Update(key, rule, tuple(sources), name, when=when)
 
     def _restart(self, name: str, layer: Layer, when: When) -> Iterator[Operation]:
@@ -317,36 +317,39 @@ class _Maker:
                 seen = Source(f"layers/{layer.reset_to}/A", lookback)
             yield Copy(f"layers/{name}/V", seen, when=at)
         else:
-            raise _NoOperationError("it has no potential to be reset")
-        if isinstance(layer, HeavyBall):
-            yield Copy(f"layers/{name}/V_before", Source(f"layers/{name}/V"), when=at)
+            raise NotSuitable("it has no potential to be reset")
+        rule = self.rules[name]
+        if rule.rests:
+            yield Copy(f"layers/{name}/{rule.previous}", Source(f"layers/{name}/{rule.potential}"), when=at)
+        elif type(layer).restart is not Layer.restart:
+            raise NotSuitable("it is reset in a way of its own")
 
     def _arrival(self, edge: Edge, when: When) -> tuple[Source, list[Operation]]:
         """Return what an update reads of an edge, and the operations that must come before it."""
         c, pre = edge.connection, self.layers[edge.connection.pre]
         seen = Source(f"layers/{c.pre}/A", edge.lookback)
         place = f"connections.{edge.name}"
-        if type(c) is Identity:
+        if c.operation == "copy":
             return replace(seen, factor=edge.factor, buffer=edge.buffer), []
         link = edge.wiring.link
-        if type(c) not in (Conv, Clone, Transpose, Pool) or link is None:
-            raise _NoOperationError(f"{place}: a connection of type {c.type} has no operation")
+        if c.operation == "other" or link is None:
+            raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")
         if pre.border == "image":
-            raise _NoOperationError(f"{place}: border image has no operation")
+            raise NotSuitable(f"{place}: border image has no operation")
         p, weights, method, factor = link.patches, "", "sum", 1.0
         border: Border = pre.border
-        if isinstance(c, Pool):
-            method = "max" if c.method == "max" else "sum"
-            border = -math.inf if c.method == "max" and border == "zero" else border
+        if c.operation.startswith("pool"):
+            method = "max" if c.operation == "pool_max" else "sum"
+            border = -math.inf if method == "max" and border == "zero" else border
             reach = p.y.size * p.x.size
-            if c.method == "average":
+            if c.operation == "pool_average":
                 factor = p.y.stride * p.x.stride / reach if link.scatter else 1 / reach
         else:
             weights = f"connections/{edge.wiring.weights}/patches"
             if weights not in self.graph.variables:
                 weights = f"connections/{edge.wiring.weights}/weights"
             if not link.scatter and (p.y.margin or p.x.margin):
-                raise _NoOperationError(f"{place}: patches of units beyond the edge have no operation")
+                raise NotSuitable(f"{place}: patches of units beyond the edge have no operation")
         if link.scatter:
             rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
         else:
@@ -378,23 +381,21 @@ class _Maker:
         return Source(out), [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
 
     def _followed(self, name: str) -> tuple[Term, ...]:
-        """Return what the time scale of a layer follows, or nothing where that is not a sum of norms."""
-        found = quantities(self._energy(name), self.layers)
-        return found.get("total", ()) if found else ()
+        """Return the norms that the time scale of a layer follows, nothing if it follows more than those."""
+        layer = self.layers[name]
+        if layer.controller is None or name not in self.rules:
+            return ()
+        try:
+            return self._energy(layer).norms(self.layers)["total"]
+        except NotSuitable:
+            return ()
 
-    def _energy(self, name: str) -> Probe:
-        scale = _time_scale(self.layers[name])
-        assert scale is not None
-        return self.graph.network.probes[scale.energy]
+    def _energy_layers(self, layer: Layer) -> Sequence[str]:
+        return () if layer.controller is None else self._energy(layer).layers()
 
-    def _control(self, name: str) -> Operation:
-        if not self.terms[name]:
-            return self._call(name, "its energy is more than a sum of norms", controls=True)
-        return Control(f"layers/{name}/time_scale", name, self.terms[name])
-
-
-def _time_scale(layer: Layer) -> TimeScale | None:
-    return layer.time_scale if isinstance(layer, LCA) else None
+    def _energy(self, layer: Layer) -> Probe:
+        assert layer.controller is not None
+        return self.graph.network.probes[layer.controller.energy]
 
 
 def _short(key: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.spec.compiled import NotSuitable, SumWeights
+from petabatch.spec.compiled import NotSuitable, Term
 from petabatch.spec.model import Finite, Model, NonNegative, Positive
 from petabatch.variable import Array
 
@@ -42,13 +42,11 @@ class Cost(Model):
         check_corner(self.norm, self.corner)
         return self
 
-    def from_step_sums(self, error: str, code: str) -> SumWeights:
-        """Return coefficient times the sum as sums of compiled loops; raises NotSuitable."""
-        if self.mask is None and self.layer == code:
-            return price(self.norm, self.above, self.coefficient)
-        if self.mask is None and (self.layer, self.norm) == (error, "squares"):
-            return SumWeights(squares=self.coefficient)
-        raise NotSuitable(f"no step sums up {self.norm} of {self.layer}")
+    def norms(self) -> tuple[Term, ...]:
+        """Return it as a norm; raises NotSuitable."""
+        if self.mask is not None:
+            raise NotSuitable("it counts some units only")
+        return (norm_of(self.layer, self.norm, self.above, self.coefficient),)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,13 +72,15 @@ def cost(activity: Array, norm: Norm, above: float, corner: float | None, xp: An
     return xp.where(size < corner, size * (1 - size / (2 * corner)), corner / 2)
 
 
-def price(norm: Norm, above: float, coefficient: float) -> SumWeights:
-    """Return coefficient times the cost of a code as sums of compiled loops; raises NotSuitable."""
+def norm_of(layer: str, norm: Norm, above: float, coefficient: float) -> Term:
+    """Return coefficient times the cost of a layer as a norm; raises NotSuitable."""
     if norm == "l1":
-        return SumWeights(sizes=coefficient)
+        return Term(layer, "sizes", coefficient)
     if norm == "l0" and above == 0:
-        return SumWeights(active=coefficient)
-    raise NotSuitable(f"no step sums up the cost {norm}")
+        return Term(layer, "count", coefficient)
+    if norm == "squares":
+        return Term(layer, "squares", coefficient)
+    raise NotSuitable(f"the cost {norm} is no norm that steps sum up")
 
 
 def check_corner(norm: Norm, corner: float | None) -> None:

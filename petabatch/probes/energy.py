@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import model_validator
 
-from petabatch.probes.cost import check_corner, cost, price
+from petabatch.probes.cost import check_corner, cost, norm_of
 from petabatch.probes.cost import sums as sums
-from petabatch.spec.compiled import NotSuitable, SumWeights
+from petabatch.spec.compiled import Term
 from petabatch.spec.model import Finite, NonNegative, Positive
-from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.parts import Layer, Probe, Reading
 from petabatch.variable import Array
 
 
@@ -48,12 +48,11 @@ class Energy(Probe):
         """It is a sum over features."""
         return True
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
-        """Return the energy of the loop's own error and code."""
-        if (self.error, self.code) != (error, code):
-            raise NotSuitable("it is the energy of other layers")
-        residual, sparsity = SumWeights(squares=0.5), price(self.cost, self.above, self.coefficient)
-        return {"total": residual + sparsity, "residual": residual, "sparsity": sparsity}
+    def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
+        """Return the energy and its parts."""
+        residual = Term(self.error, "squares", 0.5)
+        sparsity = norm_of(self.code, self.cost, self.above, self.coefficient)
+        return {"total": (residual, sparsity), "residual": (residual,), "sparsity": (sparsity,)}
 
     def layers(self) -> Sequence[str]:
         """Return the names of the two layers."""

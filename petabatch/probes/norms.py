@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from petabatch.probes.cost import cost, masked, sums
-from petabatch.spec.compiled import NotSuitable, SumWeights
+from petabatch.spec.compiled import NotSuitable, Term
 from petabatch.spec.model import NonNegative
-from petabatch.spec.parts import Probe
+from petabatch.spec.parts import Layer, Probe
 from petabatch.variable import Array
 
 
@@ -21,6 +22,11 @@ class _LayerProbe(Probe):
 
     def layers(self) -> Sequence[str]:
         return (self.layer, *([self.mask] if self.mask is not None else []))
+
+    def _norm(self, norm: Literal["squares", "sizes", "count"], coefficient: float = 1.0) -> tuple[Term, ...]:
+        if self.mask is not None:
+            raise NotSuitable("it counts some units only")
+        return (Term(self.layer, norm, coefficient),)
 
     def masks(self) -> Sequence[tuple[str, str]]:
         return ((self.layer, self.mask),) if self.mask is not None else ()
@@ -39,11 +45,9 @@ class L2(_LayerProbe):
         """It is a sum over features."""
         return True
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
-        """Return it where compiled loops sum it up."""
-        if self.mask is not None or self.layer != error:
-            raise NotSuitable("no step sums it up")
-        return {"squares": SumWeights(squares=1.0)}
+    def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
+        """Return it without a mask."""
+        return {"squares": self._norm("squares")}
 
     def quantities(self) -> Mapping[str, str]:
         """Return the name of the sum of squares."""
@@ -65,11 +69,9 @@ class L1(_LayerProbe):
         """It is a sum over features."""
         return True
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
-        """Return it where compiled loops sum it up."""
-        if self.mask is not None or self.layer != code:
-            raise NotSuitable("no step sums it up")
-        return {"sum": SumWeights(sizes=1.0)}
+    def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
+        """Return it without a mask."""
+        return {"sum": self._norm("sizes")}
 
     def quantities(self) -> Mapping[str, str]:
         """Return the name of the sum."""
@@ -93,11 +95,12 @@ class L0(_LayerProbe):
         """It is a sum over features."""
         return True
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
-        """Return it where compiled loops sum it up."""
-        if self.mask is not None or self.layer != code or self.above != 0:
-            raise NotSuitable("no step sums it up")
-        return {"active": SumWeights(active=1.0), "fraction": SumWeights(active=1 / units)}
+    def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
+        """Return it without a mask."""
+        if self.above != 0:
+            raise NotSuitable("it counts units above a value")
+        units = math.prod(layers[self.layer].shape)
+        return {"active": self._norm("count"), "fraction": self._norm("count", 1 / units)}
 
     def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
         """Return the fraction of all features' units, not of this rank's."""

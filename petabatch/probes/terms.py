@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.probes.cost import Cost
-from petabatch.spec.compiled import SumWeights
-from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.compiled import Term
+from petabatch.spec.parts import Layer, Probe, Reading
 from petabatch.variable import Array
 
 
@@ -33,10 +33,10 @@ class Sum(Probe):
             )
         return self
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
-        """Return the terms where compiled loops sum up all of them."""
-        found = {name: term.from_step_sums(error, code) for name, term in self.terms.items()}
-        return {**found, "total": sum(found.values(), SumWeights())}
+    def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
+        """Return the terms and their sum."""
+        found = {name: term.norms() for name, term in self.terms.items()}
+        return {**found, "total": tuple(one for terms in found.values() for one in terms)}
 
     def layers(self) -> Sequence[str]:
         """Return the names of the layers of all terms."""

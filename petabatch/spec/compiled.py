@@ -1,10 +1,10 @@
-"""What parts tell the compiled steppers about themselves: a layer its rule, a probe its sums."""
+"""What parts tell the compiled steppers about themselves: a layer its rule, a probe its norms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,51 +15,66 @@ class NotSuitable(Exception):
 
 @dataclass(frozen=True)
 class CompiledRule:
-    """The membrane update of a code layer as compiled code makes it, on rows of units, in float32.
+    """The update of a layer from its input as compiled code makes it, unit by unit, in float32.
 
     A subclass does not inherit the rule of its base class, since the `update` that it overrides may differ.
     One to which the rule applies returns `super().compiled_rule()`.
     """
 
     name: str
-    """Of a function in `kernels/cpu/rules.py`."""
-    decay: Callable[[float, np.dtype], tuple[float, float]]
+    """Of a function in `kernels/cpu/rules.py` (code layers) or `kernels/cpu/program/units.py` (others)."""
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    """Constants of rules without membrane, by name."""
+    gates: tuple[float, ...] = ()
+    """By feature, what the second buffer holds, which then has no other source."""
+    memory: bool = False
+    """The rule depends on the step before otherwise than by its input."""
+
+    # Of code layers: the membrane equation and the transfer function.
+    potential: str = ""
+    """The variable that the rule integrates; empty for layers that are no code."""
+    previous: str = ""
+    """A further variable of the step before."""
+    rests: bool = False
+    """A reset sets `previous` to the potential, so that the layer restarts at rest."""
+    decay: Callable[[float, np.dtype], tuple[float, float]] | None = None
     """dt to (e, gain): V = e V + gain drive."""
-    threshold: float
-    shift: float
+    self_interaction: float = 0.0
+    """Factor on a unit's own activity, or on its sign, in its drive."""
+    inertia: float = 0.0
+    """Factor on the inertia of the rule: on the last change of the potential, or on the last pull."""
+    threshold: float = 0.0
+    shift: float = 0.0
     """A = V - shift above the threshold; see `layers/transfer.py`, also for the next four."""
     width: float = 0.0
     minimum: float = 0.0
     maximum: float = np.inf
     signed: bool = False
-    self_interaction: float = 0.0
-    """Factor on a unit's own activity, or on its sign, in its drive."""
-    inertia: float = 0.0
-    """Factor on the inertia of the rule: on the last change of the potential, or on the last pull."""
-    potential: str = "V"
-    """The variable that the rule integrates."""
-    previous: str | None = None
-    """A further variable of the step before."""
     adaptive: tuple[str, str] | None = None
     """Variables of a slice that the rule itself adapts: its step size and the age of its momentum."""
     tau: float = 1.0
     scale: Any = None
     """Numbers of the time-scale controller (`kernels.timescale.Growth`), None without one."""
-    energy: str | None = None
+    energy: str = ""
     """The energy probe that the controller follows."""
+
+    def decays(self, dt: float) -> tuple[np.float32, np.float32]:
+        """Return (e, gain) of a step of `dt`, (0, 0) for rules that have none."""
+        if self.decay is None:
+            return np.float32(0), np.float32(0)
+        e, gain = self.decay(dt, np.dtype(np.float32))
+        return np.float32(e), np.float32(gain)
 
 
 @dataclass(frozen=True)
-class SumWeights:
-    """A number of a slice as a weighted sum of what compiled loops sum up in each step."""
+class Term:
+    """A coefficient times a norm of a layer's activity, summed in float64."""
 
-    squares: float = 0.0
-    """Weight of the sum of error^2."""
-    sizes: float = 0.0
-    """Weight of the sum of |A|."""
-    active: float = 0.0
-    """Weight of the number of active units."""
+    layer: str
+    norm: Literal["squares", "sizes", "count"]
+    """Sum of squares, of absolute values, or the number of units that are not 0."""
+    coefficient: float = 1.0
 
-    def __add__(self, other: SumWeights) -> SumWeights:
-        """Return the sum of two numbers."""
-        return SumWeights(self.squares + other.squares, self.sizes + other.sizes, self.active + other.active)
+    def __str__(self) -> str:
+        """Return the term as it is printed."""
+        return f"{self.coefficient:g} {self.norm} of {self.layer}"

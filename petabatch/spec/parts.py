@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from petabatch.spec.compiled import CompiledRule, NotSuitable, SumWeights
+from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.model import Count, Finite, Flag, Index, Part
 from petabatch.spec.schedule import DISPLAY as DISPLAY
 from petabatch.spec.schedule import NEVER as NEVER
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from petabatch.geometry import Link
     from petabatch.kernels.array import ArrayKernels
 
-Operation = Literal["copy", "forward", "transposed", "other"]
-"""Of a connection: the activity as it is, through patches of weights, through them the other way, or else."""
+Operation = Literal["copy", "forward", "transposed", "pool_max", "pool_sum", "pool_average", "other"]
+"""Of a connection: the activity as it is, through patches of weights, through them the other way, pooled over
+windows, or else."""
 
 Shape = tuple[Count, Count, Count]
 """`[ny, nx, nf]`: rows, columns, features."""
@@ -72,7 +73,15 @@ class Layer(Part):
     """A layer of units `[batch, ny, nx, nf]`: state variables, input channels, and an update rule."""
 
     kind: ClassVar[str] = "layer"
-    answers = ("compiled_rule", "graph_safe", "splittable", "linear_gain", "stability")
+    answers = (
+        "static",
+        "host_numbers",
+        "compiled_rule",
+        "graph_safe",
+        "splittable",
+        "linear_gain",
+        "stability",
+    )
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
     """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
 
@@ -386,7 +395,7 @@ class Probe(Part):
     """A measurement of one or more numbers per slice, recorded under `/probes/<name>/`."""
 
     kind: ClassVar[str] = "probe"
-    answers = ("from_step_sums", "splittable")
+    answers = ("norms", "splittable")
     type: str
     every: Schedule = STEP
     """Measurement schedule: at the end of these steps."""
@@ -402,12 +411,12 @@ class Probe(Part):
         """Return what one of `ranks` ranks contributes, from what it measured on its features."""
         return found
 
-    def from_step_sums(self, error: str, code: str, units: int) -> Mapping[str, SumWeights]:
-        """Return each quantity as sums that compiled loops of these two layers make; `units` of the code.
+    def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
+        """Return each quantity as a sum of norms, which compiled steps measure inside.
 
-        Raises NotSuitable where it needs more.
+        Raises NotSuitable where a quantity is more than that. `layers` are those of the network.
         """
-        raise NotSuitable(f"probes of type {self.type} measure the layers themselves")
+        raise NotSuitable(f"probes of type {self.type} measure more than norms")
 
     @abstractmethod
     def layers(self) -> Sequence[str]:

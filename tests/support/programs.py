@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,6 @@ import numpy as np
 
 from petabatch.connections import Clone, Conv, Identity, Pool, Transpose
 from petabatch.engine.engine import Engine
-from petabatch.engine.lane import Lane
-from petabatch.engine.steppers.program import ProgramStepper
-from petabatch.engine.steppers.program_tables import Tables
 from petabatch.geometry import GeometryError
 from petabatch.layers import (
     FISTA,
@@ -35,10 +32,10 @@ from petabatch.layers import (
     Sigmoid,
     Squared,
 )
-from petabatch.network.graph import build
-from petabatch.network.measures import Term
+from petabatch.network.build import build
+from petabatch.network.method import Method
 from petabatch.network.plan import schedule
-from petabatch.network.program import Call, find_program
+from petabatch.network.program import find_program, measured_layers
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import NEVER, STEP, Connection, Layer
@@ -178,27 +175,19 @@ def _connect(
 class Runs:
     """A network's slices: the reference, layer by layer, and the same by its program."""
 
-    def __init__(self, network: Network, measured: Sequence[Term] = ()) -> None:
-        self.reference, self.mine = (Engine(schedule(build(network)), Serial(), 1) for _ in range(2))
+    def __init__(self, network: Network) -> None:
+        graph = build(network)
+        program = find_program(graph, measured_layers(graph))
+        moving = tuple(name for name, layer in network.layers.items() if not layer.static)
+        by_program = Method("program", moving, "it is tested", found=program)
+        self.program, plan = program, schedule(graph)
+        by_layers = Method("layers", moving, "it is the reference", compiled_operators=False)
+        self.reference = Engine(replace(plan, method=by_layers), Serial(), 1)
+        self.mine = Engine(replace(plan, method=by_program), Serial(), 1)
         self.reference.start()
         self.mine.start()
-        self.reference.recorder.open(0, self.reference.plan.length, False)
-        program, self.reason = find_program(self.reference.plan.graph)
-        self.slices: list[ProgramStepper] = []
-        if program is not None:
-            tables = Tables(self.reference.plan.graph, program, measured)
-            state = self.mine.state
-            for number, lane in enumerate(self.mine.lanes):
-                calls = {one.out: self._called(lane, one) for _, one in tables.calls}
-                self.slices.append(ProgramStepper(tables, state.lane(slice(number, number + 1)), calls))
-        self.program = program
-
-    @staticmethod
-    def _called(lane: Lane, call: Call) -> Callable[[int], None]:
-        if call.controls:
-            return lane._control
-        operate = lane._layer(call.layer)
-        return lambda step: operate(replace(lane.ctx, step=step))
+        for engine in (self.reference, self.mine):
+            engine.recorder.open(0, plan.length, False)
 
     def expected(self, step: int) -> State:
         """Make the next step of the reference, and return its state."""
@@ -208,26 +197,19 @@ class Runs:
 
     def start_from(self, state: State) -> None:
         """Put the program's slices in this state."""
-        for key, array in self.mine.state.arrays.items():
-            array[...] = state[key]
+        for key in self.mine.state.arrays:
+            self.mine.state.arrays[key] = state[key]
 
     def run(self, first: int, last: int) -> None:
         """Run the program's slices in turns, each up to new images and on."""
-        plan, step = self.mine.plan, first
+        step = first
         while step < last:
-            stop, fresh = plan.next_event(step, last), False
-            for name, layer in plan.inputs.items():
-                item = layer.item(step + 1, plan.graph.network.run.display)
-                if item is not None:
-                    activity, fresh = self.mine.state.arrays[f"layers/{name}/A"], True
-                    for number in range(len(activity)):
-                        activity[number, (step + 1) % activity.shape[1]] = self.mine.readers[name](
-                            number, item
-                        )
-            for one in self.slices:
-                one.load_weights()
+            stop = self.mine.plan.next_event(step, last)
+            for lane in self.mine.lanes:
+                lane.stepper.load_weights()
+                lane.images.show(step + 1)
                 with np.errstate(over="ignore", invalid="ignore"):  # as a lane does
-                    one.run(step, stop, fresh)
+                    lane.stepper.run(step, stop, lane.images.new_at(step + 1))
             step = stop
 
     @property

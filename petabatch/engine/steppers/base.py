@@ -11,7 +11,7 @@ import numpy as np
 
 from petabatch.engine.backend import Backend
 from petabatch.engine.signals import Signals
-from petabatch.engine.steppers.probe_sums import LoopProbes
+from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
 from petabatch.spec.weights import Learning
@@ -55,7 +55,7 @@ class Stepper(ABC):
     connection that learns, then `before_weight_change`, then `load_weights`. `materialise` at any time.
     """
 
-    def __init__(self, bound: Binding, probes: LoopProbes, follows: frozenset[str] = frozenset()) -> None:
+    def __init__(self, bound: Binding, probes: StepProbes, follows: frozenset[str] = frozenset()) -> None:
         self.bound = bound
         self.probes = probes
         """The recordings that `run` makes."""
@@ -68,8 +68,8 @@ class Stepper(ABC):
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; `new_image` says that an image is new in the first of them.
 
-        Returns sum error^2, sum |A| and the number of active units after each step that `probes` records,
-        float64 `[steps, lanes, 3]`.
+        Returns the norms of `probes.columns` after each step that `probes` records, float64 `[steps, lanes,
+        columns]`.
         """
 
     def warm_up(self) -> None:
@@ -92,6 +92,7 @@ class Stepper(ABC):
 
     def products(
         self,
+        step: int,
         connection: str,
         pre: str,
         against: str,
@@ -99,13 +100,16 @@ class Stepper(ABC):
         product: Array,
         counts: Array | None,
     ) -> bool:
-        """Write the Hebbian product of two layers and its counts, where the stepper can; say whether."""
+        """Write the Hebbian product of two layers at the end of `step` and its counts; return whether it did.
+
+        A stepper does this where it is faster than the array kernels.
+        """
         return False
 
     def time_parts(self) -> StepTimes:
         """Time the parts of a step from the present state, which is void after."""
         return StepTimes({}, "steps")
 
-    def sums(self) -> Array:
-        """Return the sums of the step before, `[3]`, as `run` would have."""
-        return np.zeros(3)
+    def sums(self, step: int) -> Array:
+        """Return the norms after `step`, which was the last to be made, `[columns]`, as `run` would have."""
+        return np.zeros(len(self.probes.columns))

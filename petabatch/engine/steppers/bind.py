@@ -13,8 +13,9 @@ from petabatch.kernels.cpu.controllers import StepControl
 from petabatch.kernels.cpu.rules import RULES
 from petabatch.kernels.rules import Cell, Units, cell
 from petabatch.kernels.timescale import BASE, Growth
+from petabatch.network.loop import Loop
 from petabatch.network.plan import Plan
-from petabatch.spec.compiled import CompiledRule, SumWeights
+from petabatch.spec.compiled import CompiledRule, Term
 from petabatch.variable import Array
 
 
@@ -56,6 +57,11 @@ def bind_loop(plan: Plan, arrays: Mapping[str, Array]) -> BoundLoop:
     )
 
 
+def loop_norms(loop: Loop) -> tuple[Term, ...]:
+    """Return what compiled loops sum up in each step."""
+    return Term(loop.error, "squares"), Term(loop.code, "sizes"), Term(loop.code, "count")
+
+
 def cell_constants(rule: CompiledRule) -> Cell:
     """Return the constants of a rule as compiled code reads them."""
     return cell(
@@ -66,13 +72,12 @@ def cell_constants(rule: CompiledRule) -> Cell:
 
 def cell_arrays(rule: CompiledRule, state: Mapping[str, Array]) -> Units:
     """Return the arrays of one slice that a rule reads and writes, from the code's variables by name."""
-    none = np.zeros(0, np.float32)
-    previous = none if rule.previous is None else state[rule.previous].reshape(-1)
+    previous = state[rule.previous].reshape(-1) if rule.previous else np.zeros(0, np.float32)
     return Units(state["A"].reshape(-1), state[rule.potential].reshape(-1), previous)
 
 
 def step_control(
-    rule: CompiledRule, dt: float, state: Mapping[str, Array], followed: SumWeights | None
+    rule: CompiledRule, dt: float, state: Mapping[str, Array], followed: tuple[float, ...] | None
 ) -> StepControl:
     """Return how fast a slice moves; `followed` is the energy that its time scale follows in the loop.
 
@@ -85,8 +90,10 @@ def step_control(
         return StepControl(zero, zero, False, dt, 1.0, free, growth, step, age, none)
     if rule.scale is not None and followed is not None:
         scale, ceiling, seen = (state[name] for name in ("time_scale", "time_scale_max", "energy_before"))
-        weights = (followed.squares, followed.sizes, followed.active)
-        return StepControl(zero, zero, True, dt, rule.tau, weights, rule.scale, scale, ceiling, seen)
+        squares, sizes, active = followed
+        return StepControl(
+            zero, zero, True, dt, rule.tau, (squares, sizes, active), rule.scale, scale, ceiling, seen
+        )
     scaled = dt * float(state["time_scale"][0]) if rule.scale is not None else dt
-    e, gain = rule.decay(scaled, np.dtype(np.float32))
+    e, gain = rule.decays(scaled)
     return StepControl(np.float32(e), np.float32(gain), False, dt, rule.tau, free, growth, none, none, none)

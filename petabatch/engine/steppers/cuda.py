@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from petabatch.engine.steppers.base import Binding, Stepper
-from petabatch.engine.steppers.bind import bind_loop, cell_arrays
-from petabatch.engine.steppers.probe_sums import LoopProbes
+from petabatch.engine.steppers.bind import bind_loop, cell_arrays, loop_norms
+from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.kernels.cuda.loop import LoopKernels
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array, host
@@ -19,7 +19,7 @@ class CudaStepper(Stepper):
         plan, device = bound.plan, bound.backend.device
         self.loop = loop = bind_loop(plan, bound.arrays)
         patches, names, method = loop.patches, plan.method.loop, plan.method
-        probes = LoopProbes.of(plan, names, patches.positions * patches.features)
+        probes = StepProbes.of(plan, loop_norms(names))
         if method.kernel == "step":
             probes.recordings.clear()  # the display kernel alone sums up its steps
         super().__init__(bound, probes)
@@ -53,6 +53,7 @@ class CudaStepper(Stepper):
 
     def products(
         self,
+        step: int,
         connection: str,
         pre: str,
         against: str,
@@ -74,6 +75,6 @@ class CudaStepper(Stepper):
         if rule.adaptive is not None:
             return
         scales = host(state["time_scale"]) if rule.scale is not None else np.ones(1)
-        both = [rule.decay(self.loop.dt * float(scale), np.dtype(np.float32)) for scale in scales]
+        both = [rule.decays(self.loop.dt * float(scale)) for scale in scales]
         for target, column in zip(self._rates, zip(*both, strict=True), strict=True):
             target[...] = self.kernels.device.xp.asarray(column, np.float32)

@@ -8,12 +8,13 @@ from functools import partial
 import numpy as np
 
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
-from petabatch.engine.steppers.bind import bind_loop, cell_arrays, step_control
-from petabatch.engine.steppers.probe_sums import LoopProbes
+from petabatch.engine.steppers.bind import bind_loop, cell_arrays, loop_norms, step_control
+from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.timing import time_dense_step
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu import layout, step
+from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
+from petabatch.kernels.cpu.step import advance, sums_of_state
 from petabatch.kernels.cpu.threads import advance_rows
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
@@ -56,8 +57,8 @@ class DenseStepper(Stepper):
         self.loop = loop = bind_loop(bound.plan, bound.arrays)
         self.patches = p = loop.patches
         self.units = cell_arrays(loop.rule, loop.state)
-        probes = LoopProbes.of(bound.plan, bound.plan.method.loop, self.units.A.size)
-        self.followed = probes.energies.get(loop.rule.energy or "")
+        probes = StepProbes.of(bound.plan, loop_norms(bound.plan.method.loop))
+        self.followed = probes.energies.get(loop.rule.energy)
         """The energy that the time scale follows inside the loop."""
         code = bound.plan.method.loop.code
         super().__init__(bound, probes, frozenset([code] if self.followed else []))
@@ -102,22 +103,21 @@ class DenseStepper(Stepper):
         control = step_control(loop.rule, loop.dt, loop.state, self.followed)
         state, record = (self.images, self.units, model), layout.StepSums(watched, found)
         if self.rows is None:
-            step.advance(*state, control, new_image, workspace.scratch, record)
+            advance(*state, control, new_image, workspace.scratch, record)
         else:
             works = workspace.scratches(self.rows.threads)
             advance_rows(self.rows.pool, *state, control, new_image, works, record)
         self.reached = last
         return found[:, None]
 
-    def sums(self) -> Array:
+    def sums(self, step: int) -> Array:
         """Return the sums of the step before, `[3]`, as `run` would have."""
         workspace = self.workspace()
-        return np.array(
-            step.sums_of_state(self.images.error, self.units.A, workspace.shape, workspace.scratch)
-        )
+        return np.array(sums_of_state(self.images.error, self.units.A, workspace.shape, workspace.scratch))
 
     def products(
         self,
+        step: int,
         connection: str,
         pre: str,
         against: str,

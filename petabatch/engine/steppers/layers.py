@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
-from petabatch.engine.steppers.probe_sums import LoopProbes
+from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
@@ -18,8 +18,8 @@ class LayerStepper(Stepper):
     """Makes each step of each layer by its own `update`, which is the reference of all other steppers."""
 
     def __init__(self, bound: Binding) -> None:
-        super().__init__(bound, LoopProbes.none())
-        levels = [[self._operation(name) for name in level] for level in bound.plan.graph.order]
+        super().__init__(bound, StepProbes.none())
+        levels = [[layer_operation(bound, name) for name in level] for level in bound.plan.graph.order]
         self._operations = bound.backend.operations(bound.plan.graph, levels)
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
@@ -29,23 +29,23 @@ class LayerStepper(Stepper):
             for operate in self._operations:
                 operate(ctx)
             self.reached = step
-        return np.zeros((last - first, len(self.bound.ctx.slices), 3))
+        return np.zeros((last - first, len(self.bound.ctx.slices), 0))
 
-    def _operation(self, name: str) -> Callable[[StepContext], None]:
-        """Return what gathers a layer's input and updates it."""
-        signals = self.bound.signals
-        layer = self.bound.plan.graph.network.layers[name]
-        state = owned(self.bound.arrays, f"layers/{name}")
-        history, drive = signals.histories[name], signals.drive(name)
 
-        def operate(ctx: StepContext) -> None:
-            if not layer.due(ctx.step, ctx.display):
-                history.stand(ctx.step)
-                return
-            arrived = drive(ctx.step)
-            if layer.resets(ctx.step, ctx.display):
-                layer.restart(state, signals.reset_potential(layer.reset_to, name, ctx.step))
-            previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
-            layer.update(replace(ctx, layer=name), state, arrived, previous, activity)
+def layer_operation(bound: Binding, name: str) -> Callable[[StepContext], None]:
+    """Return what gathers a layer's input and updates it, in the interpreter."""
+    signals, layer = bound.signals, bound.plan.graph.network.layers[name]
+    state = owned(bound.arrays, f"layers/{name}")
+    history, drive = signals.histories[name], signals.drive(name)
 
-        return operate
+    def operate(ctx: StepContext) -> None:
+        if not layer.due(ctx.step, ctx.display):
+            history.stand(ctx.step)
+            return
+        arrived = drive(ctx.step)
+        if layer.resets(ctx.step, ctx.display):
+            layer.restart(state, signals.reset_potential(layer.reset_to, name, ctx.step))
+        previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
+        layer.update(replace(ctx, layer=name), state, arrived, previous, activity)
+
+    return operate

@@ -77,12 +77,13 @@ class LazyStepper(Stepper):
         """Work on one thread again."""
         self.dense.unshare()
 
-    def sums(self) -> Array:
+    def sums(self, step: int) -> Array:
         """Return the sums of the step before; see `Stepper`."""
-        return self.dense.sums()
+        return self.dense.sums(step)
 
     def products(
         self,
+        step: int,
         connection: str,
         pre: str,
         against: str,
@@ -91,7 +92,7 @@ class LazyStepper(Stepper):
         counts: Array | None,
     ) -> bool:
         """Write the product of the code with the error; see `DenseStepper`."""
-        return self.dense.products(connection, pre, against, rule, product, counts)
+        return self.dense.products(step, connection, pre, against, rule, product, counts)
 
     def time_parts(self) -> StepTimes:
         """Time a step as far as each of its parts; see `Stepper`."""

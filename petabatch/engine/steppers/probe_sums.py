@@ -1,81 +1,94 @@
-"""Probes that compiled loops measure, from three sums of each step.
+"""Probes that compiled steps measure inside, as sums of norms of layers.
 
-The sums of error^2, |A| and active units of one slice; quantities are weighted sums of them. They are those
-of the probe's own `measure` to rounding (a relative 1e-12), the same bits whatever else is observed.
+They are those of the probe's own `measure` to rounding (a relative 1e-12), the same bits whatever else is
+observed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from petabatch.engine.recorder import Recorder
-from petabatch.network.loop import Loop
 from petabatch.network.plan import Plan, Recording
-from petabatch.spec.compiled import NotSuitable, SumWeights
-from petabatch.spec.parts import Probe
+from petabatch.spec.compiled import NotSuitable, Term
+from petabatch.variable import Array
 
 
-class LoopProbes:
-    """The recordings that a stepper makes."""
+@dataclass(frozen=True)
+class StepProbes:
+    """The recordings that a stepper makes, from norms that it sums up in each step."""
 
-    def __init__(
-        self, recordings: Sequence[Recording], found: Mapping[str, Mapping[str, SumWeights]]
-    ) -> None:
-        """Take all recordings of a plan, and what the probes among them are sums of, by name."""
-        self._all = recordings
-        self.recordings: dict[int, SumWeights] = {}
-        """Number of the recording to its quantity."""
-        self.energies = {name: sums["total"] for name, sums in found.items() if "total" in sums}
-        """What an adaptive time scale can follow in the loop, by the name of the probe."""
-        for index, recording in enumerate(recordings):
-            kind, name, quantity = recording.stream.path.split("/")
-            if kind == "probes" and name in found:
-                self.recordings[index] = found[name][quantity]
+    all: Sequence[Recording]
+    columns: tuple[Term, ...]
+    """The norms, each with coefficient 1."""
+    recordings: dict[int, tuple[float, ...]]
+    """Number of the recording to its weight of each norm."""
+    energies: Mapping[str, tuple[float, ...]]
+    """The same of what an adaptive time scale can follow, by the name of the probe."""
 
     @classmethod
-    def none(cls) -> LoopProbes:
-        """Return those of a stepper that makes none."""
-        return cls((), {})
+    def none(cls) -> StepProbes:
+        """Return those of a stepper that makes no recordings."""
+        return cls((), (), {}, {})
 
     @classmethod
-    def of(cls, plan: Plan, loop: Loop, units: int) -> LoopProbes:
-        """Return those of a loop whose code has so many units in a slice."""
+    def of(cls, plan: Plan, columns: Sequence[Term] | None = None) -> StepProbes:
+        """Return the probes that are sums of these norms, by default of any norms of layers."""
         found = {}
         for name, probe in plan.graph.network.probes.items():
-            sums = _sums(probe, loop, units)
-            if sums:
-                found[name] = sums
-        return cls(plan.recordings, found)
+            try:
+                norms = probe.norms(plan.graph.network.layers)
+            except NotSuitable:
+                continue
+            named = {(term.layer, term.norm) for terms in norms.values() for term in terms}
+            if columns is None or named <= {(term.layer, term.norm) for term in columns}:
+                found[name] = norms
+        if columns is None:
+            terms = [term for norms in found.values() for parts in norms.values() for term in parts]
+            columns = [Term(layer, norm) for layer, norm in dict.fromkeys((t.layer, t.norm) for t in terms)]
+        weights = {
+            name: {quantity: _weights(terms, columns) for quantity, terms in norms.items()}
+            for name, norms in found.items()
+        }
+        recordings = {}
+        for index, recording in enumerate(plan.recordings):
+            kind, name, quantity = recording.stream.path.split("/")
+            if kind == "probes" and name in weights:
+                recordings[index] = weights[name][quantity]
+        energies = {name: one["total"] for name, one in weights.items() if "total" in one}
+        return cls(plan.recordings, tuple(columns), recordings, energies)
 
     def due(self, first: int, last: int) -> np.ndarray:
-        """Say which of the steps first+1 .. last are recorded, `[steps]`."""
+        """Return which of the steps first+1 .. last are recorded, `[steps]`."""
         found = np.zeros(last - first, bool)
         for index in self.recordings:
             found[self._steps(index, first, last)] = True
         return found
 
-    def write(self, recorder: Recorder, lanes: slice, first: int, last: int, sums: np.ndarray) -> None:
-        """Record what is due in steps first+1 .. last, from `sums` `[steps, lanes, 3]`."""
+    def write(self, recorder: Recorder, lanes: slice, first: int, last: int, sums: Array) -> None:
+        """Record what is due in steps first+1 .. last, from the norms `[steps, lanes, columns]`."""
         for index, weights in self.recordings.items():
             steps = self._steps(index, first, last)
             if steps.size:
-                s = sums[steps]
-                values = weights.squares * s[..., 0] + weights.sizes * s[..., 1] + weights.active * s[..., 2]
+                found, values = sums[steps], 0.0
+                for column, weight in enumerate(weights):
+                    values = values + weight * found[..., column]
                 recorder.rows(index, first + 1, last)[:, lanes] = values
 
     def _steps(self, index: int, first: int, last: int) -> np.ndarray:
         """Return the steps of a recording in first+1 .. last, counted from 0."""
-        one = self._all[index]
+        one = self.all[index]
         if not one.period:
             return np.zeros(0, int)
         return np.arange((one.offset - first - 1) % one.period, last - first, one.period)
 
 
-def _sums(probe: Probe, loop: Loop, units: int) -> Mapping[str, SumWeights]:
-    """Return what the quantities of a probe are sums of, nothing where it needs more than sums."""
-    try:
-        return probe.from_step_sums(loop.error, loop.code, units)
-    except NotSuitable:
-        return {}
+def _weights(terms: Sequence[Term], columns: Sequence[Term]) -> tuple[float, ...]:
+    """Return the weight of each column in a sum of terms."""
+    return tuple(
+        sum(term.coefficient for term in terms if (term.layer, term.norm) == (column.layer, column.norm))
+        for column in columns
+    )

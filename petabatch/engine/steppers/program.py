@@ -1,101 +1,143 @@
-"""Runs the program of a step on the arrays of one slice."""
+"""The stepper of any network by its program: compiled, on the arrays of one slice."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from petabatch.engine.steppers.program_tables import Tables, Workspace
+from petabatch.engine.steppers.base import Binding, Stepper
+from petabatch.engine.steppers.layers import layer_operation
+from petabatch.engine.steppers.probe_sums import StepProbes
+from petabatch.engine.steppers.program_tables import NORMS, Tables, Workspace
 from petabatch.kernels.cpu import layout
-from petabatch.kernels.cpu.gradient import dictionary_gradient, sums
+from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.loop import advance
+from petabatch.kernels.cpu.program.whole import norm
+from petabatch.network.plan import Plan
+from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
 _workspaces = threading.local()
 
 
-class ProgramStepper:
-    """The steps of one slice by a program: the arrays of `Variable`s, each `[1, ...]`, updated in place."""
+def make_tables(plan: Plan) -> tuple[Tables, StepProbes]:
+    """Return the program of a plan in tables, and the probes that it measures inside; for all slices."""
+    probes = StepProbes.of(plan)
+    return Tables(plan.graph, plan.method.program, probes.columns), probes
 
-    def __init__(
-        self,
-        tables: Tables,
-        arrays: Mapping[str, Array],
-        calls: Mapping[str, Callable[[int], None]] | None = None,
-    ) -> None:
-        """Bind `tables` to a slice; `calls` makes a step of what is interpreted, by the key it writes to."""
-        self.tables, self.state = tables, arrays
-        self.calls = [(row, (calls or {})[call.out]) for row, call in tables.calls]
-        self.rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
-        self.numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
-        self.sources = np.array(tables.sources, np.int64).reshape(-1, 3)
-        self.factors = np.array(tables.factors, np.float32)
-        self.bound = np.zeros((len(tables.numbers_of), 3), np.int64)
+
+class ProgramStepper(Stepper):
+    """The steps of one slice by a program; arrays are updated in place."""
+
+    def __init__(self, bound: Binding, tables: Tables, probes: StepProbes) -> None:
+        super().__init__(bound, probes, tables.controlled)
+        self.tables, self.arrays = tables, bound.arrays
+        self._calls = [(row, layer_operation(bound, call.layer)) for row, call in tables.calls]
+        self._rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
+        self._numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
+        self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
+        self._factors = np.array(tables.factors, np.float32)
+        self._bound = np.zeros((len(tables.numbers_of), 3), np.int64)
         for key, number in tables.numbers_of.items():
-            if key in arrays:
-                array = arrays[key]
+            if key in self.arrays:
+                array = self.arrays[key]
                 assert array.flags.c_contiguous
                 depth = array.shape[1] if key.endswith("/A") else 1
-                self.bound[number] = array.ctypes.data, array.size // depth, depth
+                self._bound[number] = array.ctypes.data, array.size // depth, depth
+
+    def warm_up(self) -> None:
+        """Compile by making no steps."""
+        self._make(0, len(self._rows), 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((0, 0)))
 
     def load_weights(self) -> None:
-        """Put the weights in reading order; to be called by each thread when they may have changed."""
-        self._workspace.load(self.state)
+        """Put the weights in reading order; each thread calls this when they may have changed."""
+        self._workspace.load(self.arrays)
 
-    def run(self, first: int, last: int, fresh: bool, watched: np.ndarray | None = None) -> np.ndarray:
-        """Make steps first + 1 .. last; `fresh` says that an image is new in the first of them.
-
-        Returns the norms of the steps and quantities that are `watched`, `[steps, quantities]`.
-        """
-        space = self._workspace
-        arrays = np.where(self.bound != 0, self.bound, space.arrays)
-        if watched is None:
-            watched = np.zeros((last - first, 1), np.bool_)
-        found = np.zeros(watched.shape)
-
-        def make(begin: int, end: int, step: int, to: int) -> None:
-            these, new = slice(step - first, to - first), fresh and step == first
-            advance(
-                self.rows[begin:end], self.numbers[begin:end], self.sources, self.factors, arrays,
-                space.shapes, step, to, last, new, watched[these], found[these],
-            )  # fmt: skip
-
-        if not self.calls or first == last:
-            make(0, len(self.rows), first, last)
-            return found
-        for step in range(first, last):
-            begin = 0
-            for row, call in self.calls:
-                make(begin, row, step, step + 1)
-                call(step + 1)
+    def run(self, first: int, last: int, new_image: bool) -> Array:
+        """Make steps first+1 .. last; see `Stepper`."""
+        due, columns = self.probes.due(first, last), len(self.probes.columns)
+        watched = np.repeat(due[:, None], columns, axis=1)
+        found = np.zeros((last - first, columns))
+        if not self._calls:
+            self._make(0, len(self._rows), first, last, last, new_image, watched, found)
+            self.reached = last
+            return found[:, None]
+        for step in range(first + 1, last + 1):
+            begin, these = 0, slice(step - first - 1, step - first)
+            new = new_image and step == first + 1
+            ends = (step - 1, step, last, new, watched[these], found[these])
+            for row, operate in self._calls:
+                self._make(begin, row, *ends)
+                operate(replace(self.bound.ctx, step=step))
                 begin = row
-            make(begin, len(self.rows), step, step + 1)
-        return found
+            self._make(begin, len(self._rows), *ends)
+            self.reached = step
+        return found[:, None]
 
-    def product(self, connection: str, against: str, step: int, product: Array, counts: Array | None) -> None:
-        """Write the Hebbian product of a connection that scatters shared patches, and the counts."""
+    def _make(
+        self,
+        begin: int,
+        end: int,
+        first: int,
+        last: int,
+        final: int,
+        new_image: bool,
+        watched: np.ndarray,
+        found: np.ndarray,
+    ) -> None:
+        """Make operations begin .. end of steps first+1 .. last of a run to step `final`."""
+        space = self._workspace
+        arrays = np.where(self._bound != 0, self._bound, space.arrays)
+        advance(
+            self._rows[begin:end], self._numbers[begin:end], self._sources, self._factors, arrays,
+            space.shapes, first, last, final, new_image, watched, found,
+        )  # fmt: skip
+
+    def sums(self, step: int) -> Array:
+        """Return the norms after `step`; see `Stepper`."""
+        found = []
+        for term in self.probes.columns:
+            activity = self.bound.signals.histories[term.layer].at(step)
+            found.append(norm(activity.reshape(-1), NORMS[term.norm]))
+        return np.array(found)
+
+    def products(
+        self,
+        step: int,
+        connection: str,
+        pre: str,
+        against: str,
+        rule: Learning,
+        product: Array,
+        counts: Array | None,
+    ) -> bool:
+        """Write the product of a connection that scatters shared patches, from the active units alone."""
         graph = self.tables.graph
-        link, c = graph.wirings[connection].link, graph.network.connections[connection]
-        assert link is not None
+        link, delay = graph.wirings[connection].link, graph.network.connections[connection].delay
+        if link is None or not link.scatter or type(rule).tally is not Learning.tally:
+            return False
         p = link.patches
+        if not p.shared or p.y.margin or p.x.margin:
+            return False
         spaces = self._workspace.products
         if p not in spaces:
-            spaces[p] = layout.shape(p), layout.scratch(p), sums(p)
-        s, scratch, own = spaces[p]
-        A, error = self.state[f"layers/{c.pre}/A"][0], self.state[f"layers/{against}/A"][0]
-        code, residual = A[(step - c.delay) % len(A)].reshape(-1), error[step % len(error)]
+            spaces[p] = layout.shape(p), layout.scratch(p), gradient_scratch(p)
+        s, scratch, sums = spaces[p]
+        histories = self.bound.signals.histories
+        code = histories[pre].at(step - delay).reshape(-1)
+        error = histories[against].at(step).reshape(s.height, s.width)
         counts = None if counts is None else counts.reshape(p.features, -1)
-        dictionary_gradient(
-            code, residual.reshape(s.height, s.width), s, scratch, own, product.reshape(p.features, p.length),
-            counts,
-        )  # fmt: skip
+        product = product.reshape(p.features, p.length)
+        dictionary_gradient(code, error, s, scratch, sums, product, counts)
+        return True
 
     @property
     def _workspace(self) -> Workspace:
+        """This thread's own workspace for this program."""
         spaces: WeakKeyDictionary[Tables, Workspace] = _workspaces.__dict__.setdefault(
             "by_tables", WeakKeyDictionary()
         )

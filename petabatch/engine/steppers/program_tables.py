@@ -10,15 +10,13 @@ import numpy as np
 
 from petabatch.geometry import Axis, Patches
 from petabatch.kernels.cpu import layout
-from petabatch.kernels.cpu.layout import BLOCK, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Scratch, Shape
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
-from petabatch.kernels.cpu.rules import GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, cell
-from petabatch.layers import LCA
+from petabatch.kernels.cpu.rules import RULES
+from petabatch.kernels.rules import cell
 from petabatch.network.graph import Graph
-from petabatch.network.layer_rules import Rule
-from petabatch.network.measures import Term
 from petabatch.network.program import (
     Call,
     Carry,
@@ -31,24 +29,15 @@ from petabatch.network.program import (
     Source,
     Update,
 )
+from petabatch.spec.compiled import CompiledRule, Term
 
-_RULES = {
-    "lca": LEAKY,
-    "heavy_ball": HEAVY_BALL,
-    "momentum_lca": MOMENTUM,
-    "ista": GRADIENT,
-    "linear": u.LINEAR,
-    "transfer": u.TRANSFER,
-    "leaky": u.LEAKY_INTEGRATOR,
-    "logistic": u.LOGISTIC,
-    "line": u.LINE,
-    "mask": u.MASK,
-    "product": u.PRODUCT,
-    "quotient": u.QUOTIENT,
-    "squared": u.SQUARED,
+_RESCALE = {
+    "rescale_range": w.RANGE,
+    "rescale_standard": w.STANDARD,
+    "rescale_length": w.LENGTH,
+    "rescale_softmax": w.SOFTMAX,
 }
-_METHODS = {"range": w.RANGE, "standard": w.STANDARD, "length": w.LENGTH, "softmax": w.SOFTMAX}
-_NORMS = {"squares": w.SQUARES, "sizes": w.SIZES, "count": w.COUNT}
+NORMS = {"squares": w.SQUARES, "sizes": w.SIZES, "count": w.COUNT}
 _NOTHING = "scratch/"
 """The empty array, number 0."""
 _BUFFERS, _INPUT = "scratch/buffers", "scratch/input of "
@@ -105,13 +94,15 @@ class Tables:
         self.factors: list[float] = []
         self.row_of: dict[str, int] = {}
         """The row of each layer's update, for values of its numbers that differ from slice to slice."""
+        self.controlled = frozenset(one.layer for one in program.operations if isinstance(one, Control))
+        """The layers whose time scale the program adapts."""
         self.calls: list[tuple[int, Call]] = []
         """What the interpreter does, and before which row."""
         self.scratch[_BUFFERS] = 2 * u.CHUNK
         for operation in program.operations:
             getattr(self, f"_{type(operation).__name__.lower()}")(operation)
         for column, term in enumerate(measured):
-            row = {t.OUT: self._array(f"layers/{term.layer}/A"), t.A: column, t.B: _NORMS[term.norm]}
+            row = {t.OUT: self._array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
             self._row(t.Op.MEASURE, Operation(term.layer), row, ())
 
     def _array(self, key: str) -> int:
@@ -183,51 +174,44 @@ class Tables:
     def _update(self, one: Update) -> None:
         first, last = self._summed(one.sources)
         rule, key = one.rule, f"layers/{one.layer}"
-        V, before = (self._array(f"{key}/{n}" if n else _NOTHING) for n in (rule.potential, rule.before))
+        V, before = (self._array(f"{key}/{n}" if n else _NOTHING) for n in (rule.potential, rule.previous))
         row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: self._array(_BUFFERS)}
-        layer = self.graph.network.layers[one.layer]
-        if rule.name == "fista":
-            self._fista(one, row)
+        if rule.adaptive is not None:
+            self._accelerate(one, row)
             return
-        plain = "linear" if rule.name.startswith("rescale") else rule.name
-        dt, tau = self.graph.network.run.dt, getattr(layer, "tau", 1.0)
-        if isinstance(layer, LCA) and layer.time_scale is not None:
+        if rule.scale is not None:
             row |= {t.G: self._array(f"{key}/time_scale")}
         self.row_of[one.layer] = len(self.rows)
-        self._row(t.Op.UPDATE, one, row, _numbers(_RULES[plain], rule, dt, tau))
-        if plain != rule.name:
+        self._row(t.Op.UPDATE, one, row, _numbers(rule, self.graph.network.run.dt))
+        if rule.name in _RESCALE:
             n = rule.numbers
-            row = {t.A: _METHODS[rule.name.split()[-1]], t.B: int(n["together"])}
+            row = {t.A: _RESCALE[rule.name], t.B: int(n["together"])}
             self._row(t.Op.RESCALE, one, row, [n[name] for name in ("low", "high", "mean", "deviation")])
 
-    def _fista(self, one: Update, row: dict[int, int]) -> None:
+    def _accelerate(self, one: Update, row: dict[int, int]) -> None:
         drive, turned = _INPUT + one.layer, f"{_INPUT}{one.layer}, turned"
         size = int(np.prod(self.graph.network.layers[one.layer].shape))
         self.scratch |= {drive: size, turned: size}
-        gathered = Update(drive, Rule("linear"), one.sources, one.layer, when=one.when)
-        self._row(t.Op.UPDATE, gathered, {**row, t.D: 0, t.E: 0}, _numbers(u.LINEAR, gathered.rule, 1, 1))
-        key = f"layers/{one.layer}"
-        names = ("A_before", "drive_before", turned, "step", "age")
-        arrays = [self._array(n if n == turned else f"{key}/{n}") for n in names]
+        gathered = Update(drive, CompiledRule("linear"), one.sources, one.layer, when=one.when)
+        self._row(t.Op.UPDATE, gathered, {**row, t.D: 0, t.E: 0}, _numbers(gathered.rule, 1))
+        assert one.rule.adaptive is not None
+        names = (one.rule.potential, one.rule.previous, turned, *one.rule.adaptive)
+        arrays = [self._array(n if n == turned else f"layers/{one.layer}/{n}") for n in names]
         row = dict(zip((t.A, t.B, t.C, t.D, t.E), arrays, strict=True))
-        curve = _numbers(GRADIENT, one.rule, 1, 1)
-        self._row(t.Op.ACCELERATE, one, {**row, t.IN: self._array(drive)}, curve)
+        self._row(t.Op.ACCELERATE, one, {**row, t.IN: self._array(drive)}, _numbers(one.rule, 1))
 
     def _control(self, one: Control) -> None:
-        layer = self.graph.network.layers[one.layer]
-        assert isinstance(layer, LCA)
-        assert layer.time_scale is not None
         first = len(self.sources)
         for term in one.terms:
-            self.sources.append((self._array(f"layers/{term.layer}/A"), 1, _NORMS[term.norm]))
+            self.sources.append((self._array(f"layers/{term.layer}/A"), 1, NORMS[term.norm]))
             self.factors.append(term.coefficient)
         others = (self._array(f"layers/{one.layer}/{n}") for n in ("time_scale_max", "energy_before"))
-        kind, *growth = layer.time_scale.numbers
+        kind, *growth = one.scale
         row = dict(zip((t.A, t.B, t.C, t.D, t.E), (*others, first, len(self.sources), kind), strict=True))
         self._row(t.Op.CONTROL, one, row, growth)
 
 
-_SCRATCH = ("window", "drive", "active", "values", "ends", "places", "pieces")
+_SCRATCH = ("window", "drive", "active", "values", "ends", "places", "vectors")
 
 
 class Workspace:
@@ -265,7 +249,7 @@ class Workspace:
         row[: len(s)] = s
         row[t.TILES], row[t.STRIP] = scratch.strips.shape
         row[t.LEFT], row[t.STRIDE] = p.x.offset * p.channels, p.x.stride * p.channels
-        columns = (t.WINDOW_OF, t.DRIVE, t.ACTIVE, t.VALUES, t.ENDS, t.PLACES, t.PIECES, t.STRIPS)
+        columns = (t.WINDOW_OF, t.DRIVE, t.ACTIVE, t.VALUES, t.ENDS, t.PLACES, t.VECTORS, t.STRIPS)
         for column, name in zip(columns, own, strict=True):
             row[column] = names[f"scratch/{name} {number}"]
 
@@ -278,23 +262,24 @@ class Workspace:
                 self.packed[names][...] = mine
 
 
-def _numbers(code: int, rule: Rule, dt: float, tau: float) -> list[float]:
-    n, curve = rule.numbers, rule.transfer
-    values = [0.0] * t.NUMBERS
-    if curve is not None:
-        own, inertia = n.get("own", 0.0), n.get("inertia", 0.0)
-        form = (curve.threshold, curve.shift, curve.width, curve.minimum, curve.maximum, curve.signed)
-        values[: u.KEEP] = [float(value) for value in cell(code, own, inertia, *form)]
+def _numbers(rule: CompiledRule, dt: float) -> list[float]:
+    """Return the constants of an UPDATE; see `kernels/cpu/program/units.py`."""
+    code = RULES.get(rule.name, u.RULES.get(rule.name, u.LINEAR))
+    n, values = rule.numbers, [0.0] * t.NUMBERS
+    if rule.potential or rule.name == "transfer":
+        form = (rule.threshold, rule.shift, rule.width, rule.minimum, rule.maximum, rule.signed)
+        constants = cell(code, rule.self_interaction, rule.inertia, *form)
+        values[: u.FACTOR] = [float(value) for value in constants]
     else:
         values[u.SHIFT], values[u.TOP] = n.get("centre", 0.0), n.get("width", 1.0)
         values[u.SIGNED] = n.get("inverted", 0.0)
-    values[u.RULE] = code
-    e = np.float32(n.get("keep", 1.0))
-    values[u.KEEP], values[u.DT], values[u.TAU] = float(e), dt, tau
-    values[u.REST] = n.get("rest", 0.0) if code == GRADIENT else float(np.float32(1) - e)
+    e, gain = rule.decays(dt)
+    values[u.RULE], values[u.DT], values[u.TAU] = code, dt, rule.tau
+    values[u.FACTOR] = n.get("factor", 1.0) if rule.decay is None else float(e)
+    values[u.GAIN] = float(gain)
     return values
 
 
 def _slack(tables: Tables, key: str) -> int:
     drives = [o for o in tables.program.operations if isinstance(o, Carry) and o.out == key and not o.scatter]
-    return max((BLOCK * o.patches.features for o in drives), default=0)
+    return max((DRIVE_BLOCK * o.patches.features for o in drives), default=0)

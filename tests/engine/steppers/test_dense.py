@@ -135,7 +135,7 @@ def test_what_the_loop_measures_is_what_the_probes_do() -> None:
     assert len(lanes[0].stepper.probes.recordings) == 13
     engine = Engine(schedule(build(one)), Serial(), 1)
     for lane in engine.lanes:
-        lane.stepper.probes.recordings = {}
+        lane.stepper.probes.recordings.clear()
     engine.start()
     for path, values in collect(engine).items():
         np.testing.assert_allclose(found[path], values, rtol=1e-12, err_msg=path)

@@ -10,15 +10,12 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from petabatch.connections import Conv, Identity
-from petabatch.engine.signals import Signals
 from petabatch.errors import NonFiniteError, ParamsError
-from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import FISTA, Input, Linear, Quotient, Rectified, Rescale
 from petabatch.layers.timescale import TimeScale
-from petabatch.network.measures import Term
 from petabatch.probes import L0, L1, L2
 from petabatch.spec.network import Network, Run
-from petabatch.spec.parts import Layer
+from petabatch.spec.parts import Layer, Probe
 from petabatch.variable import Border
 from petabatch.weights import L2 as UnitLength
 from support.networks import GivenImages, GivenWeights, images, lca_network
@@ -40,7 +37,6 @@ def runs_of(seed: int) -> Runs:
         runs = Runs(random_network(seed))
     except ParamsError:
         assume(False)
-    assume(runs.program is not None)
     return runs
 
 
@@ -117,38 +113,37 @@ def test_time_scales_follow_their_energies(code: str, scale: TimeScale) -> None:
 
 
 def test_what_is_measured_is_what_probes_do_and_changes_no_bit() -> None:
-    one = in_reference(network(learn=False))
-    terms = [Term("error", "squares"), Term("V1", "sizes"), Term("V1", "count")]
-    seen, unseen = Runs(one, terms), Runs(one)
-    assert unseen.program is not None
-    watched = np.zeros((20, 3), bool)
-    watched[[3, 19], :] = True
-    for stepper in seen.slices:
-        stepper.load_weights()
-        found = stepper.run(0, 20, True, watched)
-        assert not found[4].any()
-        lane = {name: stepper.state[f"layers/{name}/A"][:, 0] for name in ("error", "V1")}
-        probes = {L2(layer="error"): "squares", L1(layer="V1"): "sum", L0(layer="V1"): "active"}
-        expected = [
-            probe.measure(lambda n, _, lane=lane: lane[n], np)[what][0] for probe, what in probes.items()
-        ]
-        np.testing.assert_allclose(found[19], expected, rtol=1e-12)
+    probes: dict[str, Probe] = {
+        "squares": L2(layer="error"),
+        "sizes": L1(layer="V1"),
+        "count": L0(layer="V1"),
+    }
+    seen, unseen = (Runs(in_reference(network(learn=False, probes=some))) for some in (probes, {}))
+    for lane in seen.mine.lanes:
+        lane.stepper.load_weights()
+        lane.images.show(1)
+        found = lane.stepper.run(0, 20, True)
+        columns = {(term.layer, term.norm): n for n, term in enumerate(lane.stepper.probes.columns)}
+        for name in probes:
+            key = ("error" if name == "squares" else "V1", name)
+            (value,) = list(lane.observer.measure(name, 20).values())[:1]
+            np.testing.assert_allclose(found[19, 0, columns[key]], value, rtol=1e-12)
     unseen.run(0, 20)
     for key, array in unseen.state.items():
         assert array.tobytes() == seen.state[key].tobytes(), key
 
 
 def test_products_are_those_of_the_array_kernels() -> None:
-    one = in_reference(lca_network(images(2), learn=True))
-    runs = Runs(one)
+    runs = Runs(in_reference(lca_network(images(2), learn=True)))
     runs.run(0, 12)
-    for stepper in runs.slices:
-        signals = Signals(runs.mine.plan.graph, ArrayKernels(np), stepper.state, {})
-        signals.product("dictionary", 12, None)
-        expected = signals.learning["dictionary"]["product"].copy()
-        found = np.zeros_like(expected)
-        stepper.product("dictionary", "error", 12, found, None)
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * abs(expected).max())
+    for lane in runs.mine.lanes:
+        found, expected = {}, {}
+        for into, known in ((found, lane.stepper.products), (expected, lambda *_: False)):
+            lane.signals.product("dictionary", 12, known)
+            into |= {key: array.copy() for key, array in lane.signals.learning["dictionary"].items()}
+        largest = abs(expected["product"]).max()
+        np.testing.assert_allclose(found["product"], expected["product"], rtol=0, atol=1e-5 * largest)
+        np.testing.assert_array_equal(found["counts"], expected["counts"])
 
 
 def pointwise(layer: Layer, delay: int = 1) -> Runs:
@@ -206,7 +201,6 @@ def test_layers_of_many_tiles_and_chunks_agree(
     )  # fmt: skip
     run = Run(batch=1, steps=9, display=4, kernel="array")
     runs = Runs(Network(run=run, layers=layers, connections={"down": down, "back": back}))
-    assert runs.program is not None
     assert not runs.program.interpreted
     for key, theirs in advance(runs, 2).items():
         if key.startswith("layers/"):

@@ -29,10 +29,10 @@ from petabatch.kernels.cpu.program.table import (
 from petabatch.kernels.cpu.program.transport import extend, pool, project_units, reconstruct, spread
 from petabatch.kernels.cpu.program.units import (
     CHUNK,
-    KEEP,
+    FACTOR,
+    GAIN,
     LEAKY_INTEGRATOR,
     LINEAR,
-    REST,
     RULE,
     apply,
     copy,
@@ -62,9 +62,9 @@ def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
     activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
     V, before = floats(arrays, row[D], 0), floats(arrays, row[E], 0)
     buffers = floats(arrays, row[F], 0)
-    keep, rest = np.float32(own[KEEP]), np.float32(own[REST])
+    factor, gain = np.float32(own[FACTOR]), np.float32(own[GAIN])
     if row[G] > 0:
-        keep, rest = rates(own, doubles(arrays, row[G])[0])
+        factor, gain = rates(own, doubles(arrays, row[G])[0])
     remembers = own[RULE] < LINEAR or own[RULE] == LEAKY_INTEGRATOR
     carried = remembers and arrays[row[OUT], DEPTH] > 1
     for begin in range(0, activity.size, CHUNK):
@@ -74,7 +74,7 @@ def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
         if carried:
             copy(previous[begin:end], activity[begin:end])
         apply(
-            own, keep, rest, drive, spare, other, activity[begin:end], V[begin:end], before[begin:end],
+            own, factor, gain, drive, spare, other, activity[begin:end], V[begin:end], before[begin:end],
         )  # fmt: skip
 
 

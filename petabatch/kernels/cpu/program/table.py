@@ -23,7 +23,7 @@ only in the last WINDOW steps of a run, if that is not 0; the array that is writ
 and of how many steps ago; what else an operation needs, see `Op`."""
 COLUMNS, NUMBERS = 16, 15
 _OWN = len(Shape._fields)
-TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, PIECES = range(
+TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, VECTORS = range(
     _OWN, _OWN + 12
 )
 SHAPES = _OWN + 12

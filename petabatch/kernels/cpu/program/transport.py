@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu.convolution import join_strips, project, synthesize
-from petabatch.kernels.cpu.layout import GROUP, PANEL, PIECE, Shape
-from petabatch.kernels.cpu.own_patches import project_own, synthesize_own
+from petabatch.kernels.cpu.layout import GROUP, LANES, PANEL, Scratch, Shape, chunk_places, tile_bounds
+from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.program.table import (
     ACTIVE,
     CONSTANT,
@@ -17,20 +17,20 @@ from petabatch.kernels.cpu.program.table import (
     ENDS,
     LEFT,
     MIRROR,
-    PIECES,
     PLACES,
     STRIDE,
     STRIP,
     STRIPS,
     TILES,
     VALUES,
+    VECTORS,
     WINDOW_OF,
 )
-from petabatch.kernels.cpu.program.views import floats, ints, longs
+from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 
 _ZERO = np.float32(0)
-_, _, _, _, _, nonzero = operations(PIECE)
+_, _, _, _, _, nonzero = operations(LANES)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -39,6 +39,18 @@ def shape_of(row: Any) -> Shape:
     return Shape(
         row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], row[9], row[10], row[11],
         row[12], row[13], row[14],
+    )  # fmt: skip
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def scratch_of(padded: Any, arrays: Any, row: Any) -> Scratch:
+    """Return the scratch of a geometry, with `padded` as its error image."""
+    f = floats(arrays, 0, 0)
+    return Scratch(
+        padded, floats(arrays, row[STRIPS], 0).reshape((row[TILES], row[STRIP])),
+        floats(arrays, row[WINDOW_OF], 0), floats(arrays, row[DRIVE], 0), ints(arrays, row[ACTIVE]),
+        floats(arrays, row[VALUES], 0), longs(arrays, row[ENDS]), longs(arrays, row[PLACES]),
+        longs(arrays, row[VECTORS]), doubles(arrays, 0).reshape((0, 5)), f,
     )  # fmt: skip
 
 
@@ -78,33 +90,30 @@ def project_units(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out
 
     `out` has room for a block of positions more. `own` holds patches of each unit, if it is not empty.
     """
-    s, tiles = shape_of(row), row[TILES]
-    all_places, chunk = longs(arrays, row[PLACES]), floats(arrays, row[DRIVE], 0)
-    window, nf, length = floats(arrays, row[WINDOW_OF], 0), s.features, s.rows * s.row
+    s, work = shape_of(row), scratch_of(padded, arrays, row)
+    nf, length = s.features, s.rows * s.row
     packed = panels.reshape((panels.size // (length * PANEL), length, PANEL))
-    for tile in range(tiles):
-        start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
-        begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+    for tile in range(row[TILES]):
+        start, begin, end = tile_bounds(tile, s)
         for base in range(begin, end, s.chunk):
-            count = min(s.chunk, end - base)
-            places = all_places[base - begin : base - begin + count]
+            places = chunk_places(base, begin, end, s, work)
             if own.size > 0:
-                patches = own[base * nf * length : (base + count) * nf * length].reshape((count, nf, length))
-                project_own(padded, start, places, patches, s, window, chunk)
+                part = own[base * nf * length : (base + places.size) * nf * length]
+                project_non_shared(start, places, part.reshape((places.size, nf, length)), s, work)
             elif s.wide == nf:
-                project(padded, start, places, count, packed, s, out[base * nf :])
+                project(padded, start, places, packed, s, out[base * nf :])
                 continue
             else:
-                project(padded, start, places, count, packed, s, chunk)
-            for m in range(count):
-                out[(base + m) * nf : (base + m + 1) * nf] = chunk[m * s.wide : m * s.wide + nf]
+                project(padded, start, places, packed, s, work.drive)
+            for m in range(places.size):
+                out[(base + m) * nf : (base + m + 1) * nf] = work.drive[m * s.wide : m * s.wide + nf]
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any) -> int:
     """List which of the `nf` units from `start` are active, from place `n` on; return the place after."""
-    whole = nf - nf % PIECE
-    for f in range(0, whole, PIECE):
+    whole = nf - nf % LANES
+    for f in range(0, whole, LANES):
         bits = nonzero(code, start + f)
         while bits != 0:
             active[n] = f + lowest_bit(bits)
@@ -121,36 +130,30 @@ def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any)
 @njit(nogil=True, error_model="numpy", cache=True)
 def reconstruct(code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
     """Write the sum of the patches of active units, `[height * width]`; tiles are joined in order."""
-    s, tiles = shape_of(row), row[TILES]
-    all_places, pieces = longs(arrays, row[PLACES]), longs(arrays, row[PIECES])
-    active, ends = ints(arrays, row[ACTIVE]), longs(arrays, row[ENDS])
-    values, window = floats(arrays, row[VALUES], 0), floats(arrays, row[WINDOW_OF], 0)
+    s, work = shape_of(row), scratch_of(out, arrays, row)
     nf, length = s.features, s.rows * s.row
-    strips = floats(arrays, row[STRIPS], 0).reshape((tiles, row[STRIP]))
-    each = nf * GROUP * PIECE
+    each = nf * GROUP * LANES
     packed = (
-        groups.reshape((groups.size // each, nf, GROUP * PIECE))
+        groups.reshape((groups.size // each, nf, GROUP * LANES))
         if own.size == 0
         else groups.reshape((0, 0, 0))
     )
-    for tile in range(tiles):
-        strip = strips[tile]
+    for tile in range(row[TILES]):
+        strip = work.strips[tile]
         strip[:] = _ZERO
-        begin, end = tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
+        _, begin, end = tile_bounds(tile, s)
         for base in range(begin, end, s.chunk):
-            count, n = min(s.chunk, end - base), 0
-            places = all_places[base - begin : base - begin + count]
-            ends[0] = 0
-            for m in range(count):
-                n = list_units(code, (base + m) * nf, nf, n, active, values)
-                ends[m + 1] = n
+            places, n = chunk_places(base, begin, end, s, work), 0
+            work.ends[0] = 0
+            for m in range(places.size):
+                n = list_units(code, (base + m) * nf, nf, n, work.active, work.values)
+                work.ends[m + 1] = n
             if own.size > 0:
-                weights = slice(base * nf * length, (base + count) * nf * length)
-                patches = own[weights].reshape((count, nf, length))
-                synthesize_own(active, values, ends, patches, places, s, window, strip)
+                part = own[base * nf * length : (base + places.size) * nf * length]
+                synthesize_non_shared(part.reshape((places.size, nf, length)), places, s, work, strip)
             else:
-                synthesize(count, active, values, ends, packed, pieces, places, strip)
-    join_strips(strips, 0, s.height, s, out.reshape((s.height, s.width)))
+                synthesize(packed, places, work, strip)
+    join_strips(work.strips, 0, s.height, s, out.reshape((s.height, s.width)))
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

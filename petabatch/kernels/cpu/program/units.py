@@ -9,7 +9,8 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu.program.views import floats
-from petabatch.kernels.cpu.rules import ACCELERATED, FAST, GRADIENT, LEAKY, Cell, transfer, update
+from petabatch.kernels.cpu.rules import FAST, transfer, update
+from petabatch.kernels.rules import ACCELERATED, GRADIENT, LEAKY, Cell
 
 CHUNK = 1024
 """Units that are worked through together, in the first cache."""
@@ -17,11 +18,37 @@ CHUNK = 1024
     LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED,
 ) = range(ACCELERATED + 1, ACCELERATED + 10)  # fmt: skip
 """Rules of layers without a membrane, after those of `rules.py`."""
-RULE, OWN, INERTIA, THRESHOLD, TOP, SHIFT, SLOPE, MINIMUM, MAXIMUM, SIGNED, IS_LINE, KEEP, REST, DT, TAU = (
-    range(15)
-)
+RULES = {
+    "linear": LINEAR,
+    "transfer": TRANSFER,
+    "leaky_integrator": LEAKY_INTEGRATOR,
+    "logistic": LOGISTIC,
+    "line": LINE,
+    "mask": MASK,
+    "product": PRODUCT,
+    "quotient": QUOTIENT,
+    "squared": SQUARED,
+}
+"""These rules by name, as a layer's `compiled_rule` gives it."""
+(
+    RULE,
+    SELF_INTERACTION,
+    INERTIA,
+    THRESHOLD,
+    TOP,
+    SHIFT,
+    SLOPE,
+    MINIMUM,
+    MAXIMUM,
+    SIGNED,
+    IS_LINE,
+    FACTOR,
+    GAIN,
+    DT,
+    TAU,
+) = range(15)
 """Numbers of an UPDATE: those of a `Cell`; e and 1 - e; what these follow from under a time scale. Rules
-without a transfer function use KEEP (factor on what was before, or on the input), SHIFT (centre), TOP
+without a transfer function use FACTOR (factor on what was before, or on the input), SHIFT (centre), TOP
 (width) and SIGNED (inverted)."""
 _ONE = np.float32(1)
 
@@ -31,7 +58,8 @@ def cell_of(numbers: Any) -> Cell:
     """Return the numbers of a rule and its transfer function."""
     f = np.float32
     return Cell(
-        int(numbers[RULE]), f(numbers[OWN]), f(numbers[INERTIA]), f(numbers[THRESHOLD]), f(numbers[TOP]),
+        int(numbers[RULE]), f(numbers[SELF_INTERACTION]), f(numbers[INERTIA]), f(numbers[THRESHOLD]),
+        f(numbers[TOP]),
         f(numbers[SHIFT]), f(numbers[SLOPE]), f(numbers[MINIMUM]), f(numbers[MAXIMUM]),
         numbers[SIGNED] != 0, numbers[IS_LINE] != 0,
     )  # fmt: skip
@@ -73,10 +101,10 @@ def _add_to(a: Any, b: Any, factor: Any, out: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
-def _leak(drive: Any, A: Any, V: Any, e: Any, rest: Any, c: Cell) -> None:
+def _leak(drive: Any, A: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
     """LEAKY as in `rules.py`, in one pass."""
     for i in range(V.size):
-        u = e * V[i] + rest * (drive[i] + c.own * A[i])
+        u = e * V[i] + gain * (drive[i] + c.self_interaction * A[i])
         V[i] = u
         A[i] = transfer(u, c)
 
@@ -125,9 +153,9 @@ def _transfer(drive: Any, c: Cell, out: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
-def _integrate(drive: Any, keep: Any, A: Any) -> None:
+def _integrate(drive: Any, factor: Any, A: Any) -> None:
     for i in range(A.size):
-        A[i] = keep * A[i] + drive[i]
+        A[i] = factor * A[i] + drive[i]
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
@@ -164,7 +192,7 @@ def _quotient(a: Any, b: Any, out: Any) -> None:
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def apply(
-    numbers: Any, keep: Any, rest: Any, drive: Any, spare: Any, other: Any, activity: Any, V: Any,
+    numbers: Any, factor: Any, gain: Any, drive: Any, spare: Any, other: Any, activity: Any, V: Any,
     before: Any,
 ) -> None:  # fmt: skip
     """Make the update of some units from their input; `spare` is for its own use.
@@ -173,17 +201,17 @@ def apply(
     """
     rule = int(numbers[RULE])
     if rule == LEAKY:
-        _leak(drive, activity, V, keep, rest, cell_of(numbers))
+        _leak(drive, activity, V, factor, gain, cell_of(numbers))
     elif rule < ACCELERATED:
         copy(drive, spare)
-        update(spare, activity, V, before, True, keep, rest, cell_of(numbers))
+        update(spare, activity, V, before, True, factor, gain, cell_of(numbers))
         copy(spare, activity)
     elif rule == LINEAR:
-        _put(drive, keep, activity)
+        _put(drive, factor, activity)
     elif rule == TRANSFER:
         _transfer(drive, cell_of(numbers), activity)
     elif rule == LEAKY_INTEGRATOR:
-        _integrate(drive, keep, activity)
+        _integrate(drive, factor, activity)
     elif rule in (LOGISTIC, LINE):
         centre, width = np.float32(numbers[SHIFT]), np.float32(numbers[TOP])
         _sigmoid(drive, centre, width, rule == LOGISTIC, numbers[SIGNED] != 0, activity)

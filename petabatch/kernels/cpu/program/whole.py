@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu.controllers import BREAK, GREW, follow, sum_squares
+from petabatch.kernels.cpu.controllers import follow, step_size, sum_squares
 from petabatch.kernels.cpu.program.units import cell_of, copy
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.timescale import Growth
@@ -65,13 +65,9 @@ def fista(
     """Make one accelerated proximal step; see `layers/fista.py`."""
     copy(previous, A)
     moves, turns = compare(drive, A, A_before, drive_before, turned)
-    before, old, change = step[0], age[0], step[0] ** 2 * turns
-    step[0] = before * (0.5 if change > moves else GREW)
-    if change > BREAK**2 * moves:
-        old = 1.0
-    older = (1 + math.sqrt(1 + 4 * before / step[0] * old**2)) / 2
-    momentum, k = np.float32((old - 1) / older), np.float32(step[0])
-    uphill = accelerate(drive, A, A_before, drive_before, turned, momentum, k, cell_of(numbers))
+    step[0], momentum, older = step_size(step[0], age[0], moves, turns)
+    k = np.float32(step[0])
+    uphill = accelerate(drive, A, A_before, drive_before, turned, np.float32(momentum), k, cell_of(numbers))
     age[0] = 1.0 if uphill > 0 else older
 
 
