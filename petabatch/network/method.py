@@ -64,7 +64,7 @@ class Method:
     def __str__(self) -> str:
         """Return a sentence for `petabatch check`."""
         if self.by_layers:
-            expect = f"; expect about {SLOWER}x slower than a compiled loop" if self.slow else ""
+            expect = f"; expect about {SLOWER}x slower than compiled steps" if self.slow else ""
             return f"layer by layer, because {self.reason}{expect}"
         names: dict[str, str] = {
             "program": "compiled program",

@@ -9,11 +9,11 @@ import pytest
 
 from petabatch import in_memory
 from petabatch.connections import Identity
-from petabatch.layers import LCA, Linear
+from petabatch.layers import LCA, GaussianNoise, Linear
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.spec.compiled import CompiledRule
-from petabatch.spec.network import Network
+from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer
 from petabatch.spec.schedule import Every
 from support.networks import images, lca_network
@@ -49,11 +49,11 @@ def with_readout() -> Network:
         (lca_network(DATA, mode="non_shared", **LARGE), "dense", "weights of its own"),
         (lca_network(DATA, kernel="array", **LARGE), "layers", 'run.kernel is "array"'),
         (lca_network(DATA, precision="float64", **LARGE), "layers", "run.precision is float64"),
-        (with_code(reset=Every(1, "displays")), "layers", "V1.reset is set"),
-        (with_code(every=Every(2)), "layers", "V1.every is set"),
-        (with_code(border="mirror"), "layers", "V1.border is set"),
-        (with_code(vertices=((0.0, 0.0),)), "layers", "V1: its transfer function has vertices"),
-        (with_readout(), "layers", "the network has further layers: readout"),
+        (with_code(reset=Every(1, "displays")), "program", "V1.reset is set"),
+        (with_code(every=Every(2)), "program", "V1.every is set"),
+        (with_code(border="mirror"), "program", "V1.border is set"),
+        (with_code(vertices=((0.0, 0.0),)), "program", "V1: its transfer function has vertices"),
+        (with_readout(), "program", "the network has further layers: readout"),
     ],
 )
 def test_the_stepper_and_its_reason(network: Network, stepper: str, reason: str) -> None:
@@ -63,8 +63,14 @@ def test_the_stepper_and_its_reason(network: Network, stepper: str, reason: str)
     assert set(method.layers) == {name for name, layer in network.layers.items() if not layer.static}
 
 
-def test_check_says_how_much_slower_layers_are_only_where_nobody_asked_for_them() -> None:
-    assert str(choose(build(with_readout()))).endswith("expect about 20x slower than a compiled loop")
+def test_check_names_layers_that_are_interpreted_and_the_price() -> None:
+    polyline = str(choose(build(with_code(vertices=((0.0, 0.0),)))))
+    assert polyline.startswith("compiled program: error, V1, recon, because V1: ")
+    assert "V1 is interpreted step by step, because its transfer function has vertices" in polyline
+    alone = Network(run=Run(steps=2), layers={"noise": GaussianNoise(shape=(4, 4, 1))})
+    method = choose(build(alone))
+    assert method.stepper == "layers"
+    assert str(method).endswith("expect about 20x slower than compiled steps")
     assert "slower" not in str(choose(build(lca_network(DATA, kernel="array", **LARGE))))
 
 

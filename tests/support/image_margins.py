@@ -38,7 +38,7 @@ def network(border: Any, data: np.ndarray, every: str = "display", **view: Any) 
     mean = Hebbian(rate=0.1, average="active")
     conv = {"pre": "image", "init": Gaussian(deviation=0.1)}
     return Network(
-        run=Run(batch=2, display=3, displays=4),
+        run=Run(batch=2, display=3, displays=4, kernel="array"),  # compiled borders round otherwise
         layers={"image": image, **{name: Linear(shape=shape) for name, shape in shapes.items()}},
         connections={
             "to_small": Conv(post="small", patch=(3, 3), learn=mean, **conv),
