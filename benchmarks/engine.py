@@ -27,7 +27,7 @@ def measure(name: str, threads: list[int], rounds: int, kernel: str) -> dict[str
     workload = WORKLOADS[name]
     trial = whole(workload.network(kernel))
     assert trial.patches is not None
-    floor = Floor(trial.patches, workload.slices)
+    floor = Floor.of_loop(trial.patches, workload.slices)
     jobs = {}
     for n in threads:
         jobs[f"floor {n}"] = lambda n=n: floor.seconds(n)

@@ -45,7 +45,7 @@ def measure(axis: Axis, threads: int, rounds: int, kernels: tuple[str, ...]) -> 
         patches = stream.trial.patches
         assert patches is not None
         # The same for all numbers of slices: the floor of many.
-        floors.setdefault(patches, Floor(patches, max(threads, len(stream.point.pool))))
+        floors.setdefault(patches, Floor.of_loop(patches, max(threads, len(stream.point.pool))))
     found: dict[Any, list[list[float]]] = {key: [] for key in streams}
     start = next(index for index, point in enumerate(axis.points) if point.x == axis.base)
     for turn in range(rounds):

@@ -58,7 +58,7 @@ def measure(name: str, threads: int, rounds: int, kernel: str) -> dict[str, Any]
     trial = whole(workload.network(kernel))
     assert trial.patches is not None
     torch.set_num_threads(threads)
-    floor = Floor(trial.patches, workload.slices)
+    floor = Floor.of_loop(trial.patches, workload.slices)
     engine = trial.engine(threads)  # its first images and weights are used by all
     images = engine.state.arrays["layers/image/A"][:, 0]
     weights = engine.state.arrays["connections/dictionary/weights"].reshape(

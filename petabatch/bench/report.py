@@ -63,8 +63,8 @@ def bench(network: Network, title: str, threads: Sequence[int], steps: int | Non
     Raises ParamsError when the network is invalid, ResourceError when it asks for a GPU and there is none.
     """
     trial = Trial.of(network, steps)
-    p = trial.patches
-    floor = Floor(p, network.run.batch) if p is not None and p.shared else None
+    products = trial.products
+    floor = Floor(products, network.run.batch) if products else None
     first = sum(trial.seconds(n) for n in threads)  # warm-up, which also gives the time of a round
     rounds = max(1, min(9, int(_BUDGET / first)))
     jobs = {}
@@ -113,12 +113,9 @@ def show(report: Report, console: Console) -> None:
         )  # fmt: skip
     console.print(table)
     if report.floor_gflops is None:
-        console.print(
-            "no floor: it is defined only for a loop of image, error, code and reconstruction "
-            "with shared weights"
-        )
+        console.print("no floor: it is defined only for networks whose patches are shared by all positions")
     else:
-        console.print(f"floor: two dense sgemm per step, {report.floor_gflops:.0f} GFLOP/s on one thread")
+        console.print(f"floor: the dense sgemm of a step, {report.floor_gflops:.0f} GFLOP/s on one thread")
     console.print(f"method: {report.method}")
     parts = sorted(report.shares.items(), key=lambda item: -item[1])
     console.print(

@@ -64,6 +64,18 @@ class Trial:
         """The geometry of the sparse-coding loop that is the whole network, None where it is not one."""
         return None if self._loop is None else self._loop.patches
 
+    @property
+    def products(self) -> list[tuple[Patches, bool]]:
+        """Patches of each connection that delivers through shared ones, and whether it scatters them.
+
+        Nothing if a connection has others, whose products are not dense matrices.
+        """
+        edges = [edge for edges in self.plan.graph.edges.values() for edge in edges]
+        links = [edge.wiring.link for edge in edges if edge.wiring.link is not None and edge.wiring.weights]
+        if not all(link.patches.shared for link in links):
+            return []
+        return [(link.patches, link.scatter) for link in links]
+
     @cached_property
     def _loop(self) -> Loop | None:
         try:

@@ -12,12 +12,13 @@ from petabatch.bench import EXAMPLE
 from petabatch.bench.floor import Floor
 from petabatch.bench.trial import Trial, run
 from support.commands import Command
+from support.gpu_runs import MISSING
 
 
 def test_bench_reports_speed_floor_and_shares(small: Path, petabatch: Command) -> None:
     done = petabatch("bench", small, "-s", "run.kernel=dense", "--threads", 2, "--json", "found.json")
     assert done.returncode == 0, done.stderr
-    assert "two dense sgemm per step" in done.stdout
+    assert "the dense sgemm of a step" in done.stdout
     found = json.loads((small.parent / "found.json").read_text())
     assert [speed["threads"] for speed in found["speeds"]] == [1, 2]
     for speed in found["speeds"]:
@@ -39,10 +40,29 @@ def test_bench_divides_the_time_of_lazy_steps(small: Path, petabatch: Command) -
 
 
 def test_bench_says_where_there_is_no_floor(small: Path, petabatch: Command) -> None:
-    done = petabatch("bench", small, "-s", "layers.V1.border=mirror", "--threads", 1, "--steps", 5)
+    done = petabatch(
+        "bench", small, "-s", "connections.dictionary.mode=non_shared", "--threads", 1, "--steps", 5
+    )
     assert done.returncode == 0, done.stderr
     assert "no floor" in done.stdout
-    assert "steps" in done.stdout.splitlines()[-1]
+    assert "membrane update" in done.stdout.splitlines()[-1]
+
+
+def test_bench_measures_the_method_that_check_prints(small: Path, petabatch: Command) -> None:
+    flags = ("-s", "layers.V1.border=mirror")
+    done = petabatch("bench", small, *flags, "--threads", 1, "--steps", 5)
+    assert done.returncode == 0, done.stderr
+    assert "method: compiled program: error, V1, recon" in done.stdout
+    assert "floor: the dense sgemm of a step" in done.stdout
+    assert "compiled program: error, V1, recon" in petabatch("check", small, *flags).stdout
+
+
+def test_bench_of_a_gpu_that_is_not_there_is_an_error(small: Path, petabatch: Command) -> None:
+    if MISSING is None:
+        pytest.skip("there is a GPU here")
+    refused = petabatch("bench", small, "-s", "run.device=gpu", "--steps", 5)
+    assert refused.returncode == 1
+    assert "run.device" in refused.stderr
 
 
 def test_the_built_in_network_is_the_workload_it_claims_to_be() -> None:
@@ -67,7 +87,7 @@ def test_a_long_display_of_a_large_network_is_measured_in_part() -> None:
 def test_the_floor_does_the_arithmetic_of_a_step() -> None:
     patches = Trial.of(simulation.read(EXAMPLE).network).patches
     assert patches is not None
-    floor = Floor(patches, 16)
+    floor = Floor.of_loop(patches, 16)
     seconds = floor.seconds(2)
     assert floor.rate(seconds) == pytest.approx(4 * patches.multiply_adds / seconds)
     # Faster than one multiply-add of a scalar at a time, slower than any processor there is.
