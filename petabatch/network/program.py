@@ -51,6 +51,11 @@ class Operation:
         return f"{_short(self.out)} = {self._text}{self.when}"
 
     @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"{type(self).__name__.lower()} {_short(self.out)}"
+
+    @property
     def _text(self) -> str:
         """The right-hand side."""
         raise NotImplementedError
@@ -106,6 +111,11 @@ class Extend(Operation):
     border: Border
 
     @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"pad {self.source}"
+
+    @property
     def _text(self) -> str:
         return f"{self.source} with {self.rows} rows, {self.columns} columns around, border {self.border}"
 
@@ -124,8 +134,19 @@ class Carry(Operation):
     factor: float = 1.0
 
     @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"{self._verb} {self.out.removeprefix('scratch/')}"
+
+    @property
+    def _verb(self) -> str:
+        if not self.weights:
+            return "spread" if self.scatter else "pool"
+        return "synthesize" if self.scatter else "project"
+
+    @property
     def _text(self) -> str:
-        p, what = self.patches, ("synthesize" if self.scatter else "project") if self.weights else "pool"
+        p, what = self.patches, self._verb
         patch = f"{p.y.size} x {p.x.size} x {p.channels}"
         weights = f" by {self.weights.split('/')[1]}" if self.weights else f" {self.method}"
         return f"{what} {self.source}{weights}: {p.positions} positions, {p.features} patches {patch}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from petabatch.engine.steppers.base import Binding, Stepper
+from petabatch.engine.steppers.base import Binding, Stepper, StepTimes
 from petabatch.engine.steppers.layers import layer_operation
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program_tables import NORMS, Tables, Workspace
@@ -18,10 +21,13 @@ from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.network.plan import Plan
+from petabatch.spec.parts import StepContext
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
 _workspaces = threading.local()
+_TIMED_STEPS, _TURNS = 20, 7
+"""Steps in which an operation is timed alone, and repetitions, of which the fastest counts."""
 
 
 def make_tables(plan: Plan) -> tuple[Tables, StepProbes]:
@@ -135,6 +141,31 @@ class ProgramStepper(Stepper):
         dictionary_gradient(code, error, s, scratch, sums, product, counts)
         return True
 
+    def time_parts(self) -> StepTimes:
+        """Time the operations of a step one by one, each from the present state; see `Stepper`."""
+        now, last = self.reached, self.reached + _TIMED_STEPS
+        kept = {key: self.arrays[key].copy() for key in self.tables.numbers_of.keys() & self.arrays.keys()}
+        watched = np.ones((_TIMED_STEPS, len(self.probes.columns)), bool)
+        sums = np.zeros(watched.shape)
+
+        def seconds(job: Callable[[], object]) -> float:
+            for key, array in kept.items():
+                self.arrays[key][...] = array
+            begin = time.thread_time()
+            job()
+            return (time.thread_time() - begin) / _TIMED_STEPS
+
+        jobs: list[tuple[str, Callable[[], object]]] = []
+        for row, label in enumerate(self.tables.labels):
+            jobs.append((label, partial(self._make, row, row + 1, now, last, last, False, watched, sums)))
+        contexts = [replace(self.bound.ctx, step=step) for step in range(now + 1, last + 1)]
+        for (_, call), (_, operate) in zip(self.tables.calls, self._calls, strict=True):
+            jobs.append((call.label, partial(_each, operate, contexts)))
+        times: dict[str, float] = {}
+        for label, job in jobs:
+            times[label] = times.get(label, 0.0) + min(seconds(job) for _ in range(_TURNS))
+        return StepTimes(times)
+
     @property
     def _workspace(self) -> Workspace:
         """This thread's own workspace for this program."""
@@ -144,3 +175,8 @@ class ProgramStepper(Stepper):
         if self.tables not in spaces:
             spaces[self.tables] = Workspace(self.tables)
         return spaces[self.tables]
+
+
+def _each(operate: Callable[[StepContext], object], contexts: Sequence[StepContext]) -> None:
+    for ctx in contexts:
+        operate(ctx)

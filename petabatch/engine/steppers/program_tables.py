@@ -79,6 +79,11 @@ class Weights:
         return (self.patches.features, self.patches.y.size, self.patches.x.size, self.patches.channels)
 
 
+@dataclass(frozen=True)
+class Measure(Operation):
+    """A norm of a layer's activity, for a probe."""
+
+
 class Tables:
     """A program in tables, for any slice of any network with this graph; arrays by number."""
 
@@ -89,6 +94,8 @@ class Tables:
         self.geometries: list[Patches] = []
         self.weights: dict[tuple[str, str], Weights] = {}
         self.rows: list[list[int]] = []
+        self.labels: list[str] = []
+        """What each row is called in a profile."""
         self.numbers: list[list[float]] = []
         self.sources: list[tuple[int, int, int]] = []
         self.factors: list[float] = []
@@ -103,7 +110,7 @@ class Tables:
             getattr(self, f"_{type(operation).__name__.lower()}")(operation)
         for column, term in enumerate(measured):
             row = {t.OUT: self._array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
-            self._row(t.Op.MEASURE, Operation(term.layer), row, ())
+            self._row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
 
     def _array(self, key: str) -> int:
         return self.numbers_of.setdefault(key, len(self.numbers_of))
@@ -116,6 +123,7 @@ class Tables:
         for column, value in row.items():
             columns[column] = value
         self.rows.append(columns)
+        self.labels.append(operation.label)
         self.numbers.append([*numbers, *[0.0] * (t.NUMBERS - len(numbers))])
 
     def _read(self, source: Source) -> dict[int, int]:
