@@ -91,9 +91,14 @@ def list_active(code: Any, count: int, nf: int, wide: int, active: Any, values: 
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
-def synthesize(groups: Any, places: Any, work: Scratch, strip: Any) -> None:
-    """Add the patches of the active units of some positions to a strip, at `places`."""
-    active, values, ends, vectors = work.active, work.values, work.ends, work.vectors
+def synthesize(
+    groups: Any, places: Any, active: Any, values: Any, ends: Any, vectors: Any, strip: Any
+) -> None:
+    """Add the patches of the active units of some positions to a strip, at `places`.
+
+    It takes arrays and not the scratch that holds them: then it stays a function of its own in machine code,
+    whose sums are in registers.
+    """
     count, nf = places.size, groups.shape[1]
     for group in range(groups.shape[0]):
         p = group * GROUP
@@ -143,7 +148,7 @@ def add_patches(
         patches = weights.non_shared[base : base + places.size]
         synthesize_non_shared(patches, places, s, work, strip)
     else:
-        synthesize(weights.groups, places, work, strip)
+        synthesize(weights.groups, places, work.active, work.values, work.ends, work.vectors, strip)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

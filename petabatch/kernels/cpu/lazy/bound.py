@@ -38,7 +38,7 @@ def filter_rows(
     images: Images, begin: int, end: int, ahead: Any, model: LazyModel, state: LazyState, squares: Any
 ) -> None:
     """Write rows begin .. end of the error image and update F from them; c grows by `ahead`."""
-    factor, e, gain, s = images.factor, model.decay.e, model.decay.gain, model.shape
+    factor, e, gain, s = images.factor, model.decay.powers[1], model.decay.scaled_gain[0], model.shape
     for y in range(begin, end):
         source, minus, to = images.image[y], images.recon[y], images.error[y]
         start = (y + s.top) * s.pitch + s.left

@@ -92,11 +92,12 @@ class LazyScratch(NamedTuple):
 
 
 class DecayTable(NamedTuple):
-    """The decay of a step and its powers by age."""
+    """The constants of a step, V = e V + gain drive, by age: e is `powers[1]`, the gain `scaled_gain[0]`.
 
-    e: np.float32
-    """V = e V + gain drive."""
-    gain: np.float32
+    They are no fields of their own because with those of `Cell` the floats would exceed the registers for
+    arguments, and to pass a model would take 2 % of a step.
+    """
+
     powers: Array
     """e^age, float32 `[ages]`."""
     scaled_gain: Array
@@ -116,7 +117,7 @@ def decay_table(e: np.float32, gain: np.float32) -> DecayTable:
     """Return the powers of e down to about e^-10, where G is rescaled."""
     ages = max(1, int(-10 / np.log(float(e))))
     powers = float(e) ** np.arange(ages + 1)
-    return DecayTable(e, gain, powers.astype(np.float32), (float(gain) / powers).astype(np.float32))
+    return DecayTable(powers.astype(np.float32), (float(gain) / powers).astype(np.float32))
 
 
 def features(p: Patches, groups: Array) -> Features:

@@ -56,7 +56,7 @@ def update_tile_lazily(
                 update_due(n, base, age, state, model, lazy)
                 computed, n = computed + n, 0
         n = list_active_units(count, row, active_bits, state.code, s, work)
-        synthesize(weights.groups, places, work, strip)
+        synthesize(weights.groups, places, work.active, work.values, work.ends, work.vectors, strip)
         active += n
         if wanted:
             for a in work.values[:n]:
@@ -89,7 +89,7 @@ def advance_lazily(
     for step in range(steps):
         rescale = age == decay.powers.size - 1
         age = 1 if rescale else age + 1
-        progress = decay.e * state.progress[0] + decay.gain
+        progress = decay.powers[1] * state.progress[0] + decay.scaled_gain[0]
         filter_rows(images, 0, s.height, progress - state.progress[0], model, state, lazy.squares)
         state.progress[0] = progress
         due, silent = 0, 0

@@ -89,7 +89,7 @@ def advance_lazily_in_rows(
 
     def advance_progress() -> Any:
         before = state.progress[0]
-        state.progress[0] = decay.e * before + decay.gain
+        state.progress[0] = decay.powers[1] * before + decay.scaled_gain[0]
         return state.progress[0] - before
 
     for step in range(steps):

@@ -22,7 +22,7 @@ def part_of_step(
     if last < ERROR:
         return
     weights, _, decay, s = model
-    progress = decay.e * state.progress[0] + decay.gain
+    progress = decay.powers[1] * state.progress[0] + decay.scaled_gain[0]
     filter_rows(images, 0, s.height, progress - state.progress[0], model, state, lazy.squares)
     state.progress[0] = progress
     for tile in range(work.strips.shape[0]):
@@ -45,6 +45,7 @@ def part_of_step(
                     n = 0
             if last == RECONSTRUCTION:
                 list_active_units(count, row, lazy.active_bits, state.code, s, work)
-                synthesize(weights.groups, places, work, work.strips[tile])
+                lists = (work.active, work.values, work.ends)
+                synthesize(weights.groups, places, *lists, work.vectors, work.strips[tile])
     if last == RECONSTRUCTION:
         join_strips(work.strips, 0, s.height, s, images.recon)
