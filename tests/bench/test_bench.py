@@ -50,10 +50,12 @@ def test_bench_says_where_there_is_no_floor(small: Path, petabatch: Command) -> 
 
 def test_bench_measures_the_method_that_check_prints(small: Path, petabatch: Command) -> None:
     flags = ("-s", "layers.V1.border=mirror")
-    done = petabatch("bench", small, *flags, "--threads", 1, "--steps", 5)
+    done = petabatch("bench", small, *flags, "--threads", 1, "--steps", 5, "--json", "found.json")
     assert done.returncode == 0, done.stderr
+    shares = json.loads((small.parent / "found.json").read_text())["shares"]
     assert "method: compiled program: error, V1, recon" in done.stdout
     assert "floor: the dense sgemm of a step" in done.stdout
+    assert {"project drive", "synthesize dictionary", "update V1"} <= set(shares)
     assert "compiled program: error, V1, recon" in petabatch("check", small, *flags).stdout
 
 

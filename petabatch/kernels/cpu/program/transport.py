@@ -152,7 +152,7 @@ def reconstruct(code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: An
                 part = own[base * nf * length : (base + places.size) * nf * length]
                 synthesize_non_shared(part.reshape((places.size, nf, length)), places, s, work, strip)
             else:
-                synthesize(packed, places, work, strip)
+                synthesize(packed, places, work.active, work.values, work.ends, work.vectors, strip)
     join_strips(work.strips, 0, s.height, s, out.reshape((s.height, s.width)))
 
 
