@@ -94,8 +94,6 @@ class Backend(Protocol):
 class Host:
     """The CPU: a lane for each slice, or one for all."""
 
-    device: Device
-
     def __init__(
         self, state: State, readers: Mapping[str, Reader], threads: int, together: bool = False
     ) -> None:
@@ -108,6 +106,11 @@ class Host:
     def name(self) -> str:
         """The CPU and its threads."""
         return f"cpu, {self._threads} threads"
+
+    @property
+    def device(self) -> Device:
+        """The CPU has no CUDA device: raises ValueError."""
+        raise ValueError("the CPU has no CUDA device")
 
     @property
     def workers(self) -> int:

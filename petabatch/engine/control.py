@@ -28,7 +28,7 @@ class TimeScaleControl:
 
     @property
     def needed(self) -> bool:
-        """Say whether steps must be made one by one."""
+        """Whether steps must be made one by one."""
         return bool(self._controlled)
 
     def control(self, step: int, new_image: bool) -> None:

@@ -1,4 +1,4 @@
-"""The only loop: lanes run to the next sync event, slices meet, and on.
+"""The engine of a rank: the only loop over sync events, to which lanes run and at which slices meet.
 
 for each block up to the next sync event:
     every lane, on a thread:
@@ -31,11 +31,10 @@ from petabatch.engine.state import State
 from petabatch.engine.steppers import Rows
 from petabatch.engine.updates import Updates
 from petabatch.kernels.cuda.device import Device
-from petabatch.logs import log
+from petabatch.logs import PATIENCE, log
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
-from petabatch.progress import PATIENCE
 
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
@@ -170,7 +169,7 @@ class Engine:
 
     def _warm_up(self, pool: Executor) -> None:
         """Have the kernels ready before the first step; say so when they are not yet cached on disk."""
-        text = "compiling kernels, about ten seconds; only the first run on a machine does"
+        text = "compiling kernels (about ten seconds, only in the first run on a machine)"
         notice = threading.Timer(PATIENCE, log.info, [text])
         notice.start()
         try:

@@ -98,7 +98,7 @@ class LaneImages:
         self._histories, self._slices, self._backend = histories, slices, backend
 
     def new_at(self, step: int) -> bool:
-        """Say whether an image is new at `step`."""
+        """Return whether an image is new at `step`."""
         return any(layer.item(step, self._display) is not None for layer in self._inputs.values())
 
     def show(self, step: int) -> None:

@@ -109,7 +109,7 @@ class Lane:
         """Raise NonFiniteError when a layer holds a NaN or an infinity."""
         for name, history in self.signals.histories.items():
             activity, xp = history.at(step), self.kernels.xp
-            # Squares that sum up to a number are quicker to find than numbers that all are.
+            # A finite sum of squares proves that all values are finite, and is faster than isfinite().all().
             if xp is np and np.isfinite(np.vdot(activity, activity)):
                 continue
             if not bool(xp.isfinite(activity).all()):

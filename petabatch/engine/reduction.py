@@ -44,7 +44,7 @@ class Reduction(ABC):
 
     @property
     def pending(self) -> bool:
-        """Say whether sums are under way."""
+        """Whether sums are under way."""
         return False
 
     def poll(self) -> None:
@@ -93,7 +93,7 @@ class Overlapped(Reduction):
 
     @property
     def pending(self) -> bool:
-        """Say whether sums are under way."""
+        """Whether sums are under way."""
         return bool(self._under_way)
 
     def poll(self) -> None:

@@ -32,7 +32,7 @@ class Signals:
         margins: Mapping[str, ImageMargin],
         features: Features,
     ) -> None:
-        """Wire `arrays`, a lane's views; `surrounds` are the images beyond the edges of its inputs."""
+        """Wire `arrays`, a lane's views; `margins` are the images beyond the edges of its inputs."""
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
         self.margins, self.features = margins, features
         self.histories = {name: History(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
@@ -73,7 +73,7 @@ class Signals:
         return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
 
     def product(self, weights: str, step: int, known: KnownProduct) -> None:
-        """Compute what a lesson of `weights` sums over slices, wherever these weights are used and learn.
+        """Compute what an update of `weights` sums over slices, wherever these weights are used and learn.
 
         They are written to the connection's arrays: its Hebbian product, what its rule counts, and how often
         features were active. `known` writes what the stepper knows already, and says whether it did.
@@ -125,7 +125,7 @@ class Signals:
         step: int,
         known: KnownProduct,
     ) -> dict[str, Array]:
-        """Return what connection `name` adds to a lesson, the weights' own one or a clone of it."""
+        """Return what connection `name` adds to an update of `weights`: their owner, or a clone of it."""
         graph, xp = self.graph, self.kernels.xp
         connection, rule, link = (
             graph.network.connections[name],

@@ -66,7 +66,7 @@ def drop_stale(cache: Path, state: str) -> None:
 
 
 def _writable(folder: Path, private: bool = False) -> bool:
-    """Say whether files can be made in a folder; it is made where it is missing."""
+    """Return whether files can be made in a folder; it is made where it is missing."""
     try:
         if private:
             folder.parent.mkdir(0o700, exist_ok=True)

@@ -76,7 +76,7 @@ def variables(graph: Graph, loop: Loop) -> dict[str, Variable]:
 
 
 def continues(here: Mapping[str, Array], there: Mapping[str, Array]) -> bool:
-    """Say whether slices can continue from what a checkpoint keeps; else they restart from V.
+    """Return whether slices can continue from what a checkpoint keeps; else they restart from V.
 
     They cannot where another kernel made it, or a version of petabatch that kept it in another order.
     """

@@ -8,7 +8,7 @@ from petabatch.spec.parts import Connection
 
 
 def delivers(connection: Connection) -> bool:
-    """Say whether a connection delivers anything, rather than only holding weights."""
+    """Return whether a connection delivers anything, rather than only holding weights."""
     return connection.channel != "none"
 
 

@@ -97,7 +97,7 @@ def _only(graph: Graph, post: str, operations: tuple[Operation, ...]) -> Edge:
     edges = graph.edges[post]
     if len(edges) != 1 or edges[0].connection.operation not in operations:
         names = ", ".join(edge.name for edge in edges) or "nothing"
-        raise NotSuitable(f"{post} gets its input from {names}, and not from one {operations[0]} connection")
+        raise NotSuitable(f"{post} gets its input from {names}, expected one {operations[0]} connection")
     return edges[0]
 
 

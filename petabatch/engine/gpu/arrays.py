@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
 
 from petabatch.engine.state import State
 from petabatch.errors import ResourceError
@@ -21,7 +24,8 @@ _LONGEST = 32768
 class DeviceArrays:
     """Copies of `host` on a device, seen by lanes as `State` is.
 
-    With one lane they stay; with several the lanes take turns, and come and go with each stretch of steps.
+    If all slices fit, the copies stay on the device; otherwise lanes are swapped in and out between sync
+    events.
     """
 
     def __init__(self, host: State, device: Device) -> None:
@@ -47,12 +51,14 @@ class DeviceArrays:
 
     @property
     def stays(self) -> bool:
-        """Say whether all slices are on the device at once."""
+        """Whether all slices are on the device at once."""
         return len(self.lanes) == 1
 
-    def lane(self, lanes: slice) -> dict[str, Array]:
+    def lane(self, lanes: slice) -> Mapping[str, Array]:
         """Return the arrays of the given local slices, which are these while the window lies on them."""
-        return {key: array[: lanes.stop - lanes.start] for key, array in self.arrays.items()}
+        return MappingProxyType(
+            {key: array[: lanes.stop - lanes.start] for key, array in self.arrays.items()}
+        )
 
     def enter(self, lanes: slice) -> None:
         """Bring slices to the device, if they are not there."""
@@ -102,14 +108,9 @@ class DeviceArrays:
 
 def slice_bytes(graph: Graph) -> int:
     """Return an estimate of the memory of a slice: its arrays, download buffers and temporary patches."""
-    size = 8 if graph.network.run.precision == "float64" else 4
-    arrays = 0
-    for variable in graph.variables.values():
-        if variable.per == "slice":
-            number = size if variable.dtype == "float" else 8
-            for length in variable.shape:
-                number *= length
-            arrays += number
+    precision = graph.network.run.precision
+    size = np.dtype(precision).itemsize
+    arrays = sum(v.nbytes(precision) for v in graph.variables.values() if v.per == "slice")
     for name, wanted in graph.network.output.layers.items():
         arrays += 2 * size * len(wanted.variables) * math.prod(graph.network.layers[name].shape)
     patches = [

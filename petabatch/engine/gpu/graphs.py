@@ -69,6 +69,6 @@ class CapturedSteps:
 
 
 def _alike(layer: Layer) -> bool:
-    """Say whether a layer's update is the same in each step, and no number comes from the host."""
+    """Return whether a layer's update is the same in each step, and no number comes from the host."""
     from_host = layer.host_numbers or layer.border == "image" or layer.controller is not None
     return layer.graph_safe and not from_host
