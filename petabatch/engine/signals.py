@@ -65,7 +65,7 @@ class Signals:
         return self.histories[source].at(step - lookback) if potential is None else potential
 
     def through(self, connection: str, activity: Array) -> Array:
-        """Return what a connection would deliver of this activity, with its weights of now."""
+        """Return what a connection would deliver of this activity, with its present weights."""
         via, wiring = self.graph.network.connections[connection], self.graph.wirings[connection]
         patches = self._patches(wiring.weights)
         # This activity need not be an image's, so nothing is known beyond its edge.
@@ -101,10 +101,10 @@ class Signals:
 
     def _border(self, layer: str, step: int) -> Border:
         """Return what connections see beyond the edge of a layer, at the activity of `step`."""
-        around = self.margins.get(layer)
-        if around is None:
+        margin = self.margins.get(layer)
+        if margin is None:
             return self.graph.border(layer)
-        return around.at(step) if step >= 0 else "zero"
+        return margin.at(step) if step >= 0 else "zero"
 
     def _patches(self, owner: str | None) -> Array | None:
         if owner is None:

@@ -1,4 +1,4 @@
-"""Levels: the depth of each layer in the graph, which is its place in a step."""
+"""The levels of a network: the depth of each layer in the graph, which orders the updates of a step."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from petabatch.network.graph import Graph
 from petabatch.variable import Array, host
 
 _SHARE = 0.85
-"""Of the free memory, what arrays may take."""
+"""Share of the free memory that arrays may take."""
 _LONGEST = 32768
-"""Slices in a lane: kernels number them along an axis of a grid of at most 65535 blocks."""
+"""Maximum number of slices in a lane: they are an axis of the grid, of at most 65535 blocks."""
 
 
 class DeviceArrays:
@@ -55,13 +55,13 @@ class DeviceArrays:
         return len(self.lanes) == 1
 
     def lane(self, lanes: slice) -> Mapping[str, Array]:
-        """Return the arrays of the given local slices, which are these while the window lies on them."""
+        """Return the arrays of the given local slices, valid while these slices are on the device."""
         return MappingProxyType(
             {key: array[: lanes.stop - lanes.start] for key, array in self.arrays.items()}
         )
 
     def enter(self, lanes: slice) -> None:
-        """Bring slices to the device, if they are not there."""
+        """Copy slices to the device, if they are not there."""
         if self._here == lanes:
             return
         for key, array in self.lane(lanes).items():
@@ -70,13 +70,13 @@ class DeviceArrays:
         self._here = lanes
 
     def leave(self) -> None:
-        """Bring slices back, if others need their place."""
+        """Copy slices back to the host, if lanes are swapped."""
         if not self.stays:
             self._bring(self.arrays)
             self._here = None
 
     def collect(self) -> None:
-        """Bring to the host what a checkpoint holds."""
+        """Copy to the host what a checkpoint holds."""
         self._bring(self.host.saved())
 
     def _bring(self, keys: Iterable[str]) -> None:
@@ -88,13 +88,13 @@ class DeviceArrays:
                 self.host.arrays[key][self._here] = host(here[key])
 
     def refresh(self) -> None:
-        """Take over what all slices share, as weights."""
+        """Copy what all slices share, such as weights, to the device."""
         for key, array in self.arrays.items():
             if not self._own(key):
                 array[...] = self.xp.asarray(self.host.arrays[key])
 
     def forget(self) -> None:
-        """Upload everything again before it is used."""
+        """Mark the device copies as stale: everything is uploaded again before it is used."""
         self._here = None
         self.refresh()
 

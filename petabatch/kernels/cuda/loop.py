@@ -110,7 +110,9 @@ class LoopKernels:
             for _ in range(steps):
                 self._one(image, recon, error, units, rates)
 
-        if steps not in self._stretches:  # once plainly, so that nothing is loaded while it is captured
+        if (
+            steps not in self._stretches
+        ):  # run once without capture, so that no module is loaded during capture
             self._stretches[steps] = None
             stretch()
             return

@@ -130,7 +130,7 @@ def test_the_reason_is_the_condition_that_decides(run: dict[str, Any], reason: s
 
 
 def test_a_kernel_that_is_too_large_for_this_gpu_is_an_error_only_if_it_is_pinned() -> None:
-    tiny = Limits(1, 2**15, 2**15)
+    tiny = Limits(1, 2**17, 2**13)
     method = choose(build(network("lca", device="gpu")), tiny)
     assert (method.kernel, method.reason) == ("step", "a slice does not fit the display kernel")
     assert choose(build(network("fista", device="gpu")), tiny).reason.startswith("layers of type fista")
