@@ -10,9 +10,8 @@ or the number of threads and ranks, takes part.
     lazy         CPU       lazy             compiled, lazy
     display      GPU       cuda             CUDA display kernel
     step         GPU       cuda             CUDA step kernel
-    auto         CPU       lazy, dense      the fastest that can run the network, else layer by layer
-    auto         GPU       cuda             the display kernel if a slice fits, the step kernel, else layer by
-                                            layer
+    auto         CPU       the first that can run the network: lazy, dense, program, layers
+    auto         GPU       the first that can run the network: the display kernel, the step kernel, layers
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ def check_kernel(graph: Graph) -> list[Problem]:
     if kernel in ("auto", "array"):
         return []
     method = choose(graph)
-    if kernel in (method.stepper, method.kernel) and not method.by_layers:
+    if kernel == (method.kernel if method.stepper == "cuda" else method.stepper):
         return []
     needed = "one sparse-coding loop in float32"
     if kernel == "lazy":
