@@ -126,7 +126,7 @@ class Engine:
 
     @property
     def progress(self) -> int:
-        """A number that grows whenever a lane has made steps, or all of them."""
+        """A number that grows with the progress of any lane."""
         return self.step + sum(lane.reached for lane in self.lanes)
 
     def _advance(self, pool: Executor, stop: int) -> None:
@@ -168,7 +168,7 @@ class Engine:
             self.backend.weights_changed()
 
     def _warm_up(self, pool: Executor) -> None:
-        """Have the kernels ready before the first step; say so when they are not yet cached on disk."""
+        """Load or compile the kernels before the first step; log a notice if that takes long."""
         text = "compiling kernels (about ten seconds, only in the first run on a machine)"
         notice = threading.Timer(PATIENCE, log.info, [text])
         notice.start()

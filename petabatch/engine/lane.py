@@ -54,7 +54,7 @@ class Lane:
 
     @property
     def reached(self) -> int:
-        """The last step that was made: what tells a slow lane from one that hangs."""
+        """The last completed step, by which the watchdog tells a slow lane from one that hangs."""
         return self.stepper.reached
 
     def run(self, first: int, last: int) -> None:

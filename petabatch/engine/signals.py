@@ -76,7 +76,7 @@ class Signals:
         """Compute what an update of `weights` sums over slices, wherever these weights are used and learn.
 
         They are written to the connection's arrays: its Hebbian product, what its rule counts, and how often
-        features were active. `known` writes what the stepper knows already, and says whether it did.
+        features were active. `known` writes what the stepper knows already, and returns whether it did.
         """
         mine = self.learning[weights]
         for number, (name, against) in enumerate(self.graph.learning_pairs[weights]):

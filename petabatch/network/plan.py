@@ -102,7 +102,7 @@ class Plan:
     checkpoint: int
     block: int
     stops: tuple[int, ...] = ()
-    """Further steps at whose end slices meet, because somebody wants to look at their state."""
+    """Further steps at whose end slices meet, for inspection of their state."""
 
     @cached_property
     def inputs(self) -> dict[str, ImageLayer]:
@@ -229,7 +229,7 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
         for kind in network.output.connections[name].variables:
             array = graph.variables[f"connections/{name}/{kind}"]
             batched = array.per == "slice"
-            # Kernel axes of length one say nothing: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
+            # Kernel axes of length one are dropped: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
             plain = array.shape[:2] == (1, 1)
             shape, dims = (array.shape[2:], array.dims[2:]) if plain else (array.shape, array.dims)
             yield Recording(

@@ -23,8 +23,7 @@ def choose(run: Run, comm: Comm) -> Gpu | None:
         return None
     if run.until is not None:  # a params file cannot say so; `resume --device gpu` can
         raise ResourceError(
-            "displays of this run end slice by slice (run.until), and a GPU makes the steps of all slices "
-            "together\n"
+            "early stopping (run.until) is not available on a GPU, which advances all slices together\n"
             "    hint:     --device cpu"
         )
     reason = missing()

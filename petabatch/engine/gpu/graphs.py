@@ -1,4 +1,4 @@
-"""CUDA graphs of steps made layer by layer: branches on parallel streams, captured once and replayed.
+"""CUDA graphs of layer-by-layer steps: branches on parallel streams, captured once and replayed.
 
 Layers of one level do not depend on each other: each is launched on a stream of its own, between a common
 start event and the join of all streams. Neither order nor timing changes what a layer reads, so no bit.

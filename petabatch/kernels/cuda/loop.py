@@ -22,7 +22,7 @@ the momentum, float64."""
 
 
 class LoopKernels:
-    """Makes steps of all slices of a lane; arrays are float32 of `device.xp`, C order.
+    """Advances all slices of a lane; arrays are float32 of `device.xp`, C order.
 
     `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon.
     `kernel` is the one that `network.method` has chosen; with `tf32`, the step kernel computes its drive on
@@ -122,7 +122,7 @@ class LoopKernels:
         graph()
 
     def sums(self, steps: int) -> Array:
-        """Return room for the sums of so many steps."""
+        """Return an array for the sums of `steps` steps, `[steps, lanes, 3]`."""
         return self._xp.empty((steps, self.lanes, 3), np.float64)
 
     def gradient(self, A: Array, error: Array, product: Array, counts: Array | None) -> None:
@@ -158,5 +158,5 @@ class LoopKernels:
         )
 
     def _jump(self, weights: Array) -> np.int32:
-        """Return how far apart the weights of two slices are: 0 where all share them."""
+        """Return the stride between the weights of two slices: 0 if all share them."""
         return np.int32(0 if len(weights) == 1 else weights[0].size)
