@@ -234,7 +234,7 @@ class Doubled(Linear):
 """
 
 
-def test_a_plug_in_beside_the_file_makes_its_types_known(tmp_path: Path) -> None:
+def test_a_plug_in_next_to_the_file_makes_its_types_known(tmp_path: Path) -> None:
     (tmp_path / "doubled.py").write_text(LAYER)
     text = 'plugins = ["doubled.py"]\n' + SMALL.replace('"linear"', '"test_params_doubled"', 1)
     (tmp_path / "net.toml").write_text(text)
