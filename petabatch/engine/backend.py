@@ -1,4 +1,4 @@
-"""The backend of an engine: where its arrays are, how its lanes run, how images arrive and records leave."""
+"""The backend of an engine: its arrays, the threads of its lanes, the transfer of images and records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Early stopping of one slice: it rests once its code is certified to be near its optimum."""
+"""Early stopping of one slice, once its code is certified to be near the optimum."""
 
 from __future__ import annotations
 

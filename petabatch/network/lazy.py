@@ -1,4 +1,4 @@
-"""Lazy evaluation: which loops it is for, and the variables that a slice keeps for it.
+"""Lazy evaluation: the loops that qualify, and the variables that it adds to a slice.
 
 The method is explained in `kernels/cpu/lazy/__init__.py`. It is for a leaky code that is silent below a
 positive threshold. The variables do not depend on what is observed, so that observing changes no bit. They

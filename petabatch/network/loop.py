@@ -1,6 +1,6 @@
 """The sparse-coding loop of a graph: image -> error -> code -> reconstruction -> error.
 
-Where the loop is all that moves in a network, one compiled kernel makes many steps of it in one call.
+Where nothing else in the network changes with time, one compiled kernel computes many steps in one call.
 Everything else runs layer by layer; both give the same trajectory to rounding.
 """
 

@@ -1,4 +1,4 @@
-"""The method of a network: which stepper advances its layers, and why. The one decision there is.
+"""The method of a network: the stepper that advances its layers, and the reason for the choice.
 
 `choose` is a pure function of the network and of the device it runs on. `petabatch check` prints what it
 returns, the engine executes it, `petabatch bench` measures it. Nothing that can change during a run, as load
