@@ -72,10 +72,10 @@ class Problem:
         return recon, error, V, A
 
 
-def ours(case: Problem, device: Gpu, choice: Any, tf32: bool = False) -> Callable[[int], tuple[Any, ...]]:
+def ours(case: Problem, device: Gpu, kernel: Any, tf32: bool = False) -> Callable[[int], tuple[Any, ...]]:
     """Return a function that makes steps with petabatch's kernels and returns the state."""
     xp, t = device.xp, case.threshold
-    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, choice, tf32)
+    kernels = LoopKernels(device, case.p, cell(LEAKY, 1, 0, t, t), 1.0, case.slices, kernel, tf32)
     kernels.load(xp.asarray(case.weights))
     image, (recon, error, V, A) = xp.asarray(case.image), case.start(xp)
     e = np.float32(DECAY)
@@ -225,8 +225,8 @@ def agreement(device: Gpu, name: str = "W1") -> dict[str, dict[str, object]]:
     case = Problem(name, 2)
     exact = by_layers(case, np, "f8")(case.steps)
     found: dict[str, dict[str, object]] = {}
-    for way, (choice, tf32) in WAYS.items():
-        one, two = ([array.get() for array in ours(case, device, choice, tf32)(case.steps)] for _ in range(2))
+    for way, (kernel, tf32) in WAYS.items():
+        one, two = ([array.get() for array in ours(case, device, kernel, tf32)(case.steps)] for _ in range(2))
         far = max(relative(mine, theirs) for mine, theirs in zip(one, exact, strict=True))
         same = all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True))
         found[way] = {"from float64": far, "at most": 2e-3 if tf32 else 1e-4, "same bits twice": same}
@@ -245,9 +245,9 @@ def compare(
     case = Problem(name, slices)
     works: dict[str, Callable[[], object]] = {}
     far: dict[str, float] = {}
-    for way, (choice, tf32) in WAYS.items():
+    for way, (kernel, tf32) in WAYS.items():
         try:
-            run = ours(case, device, choice, tf32)
+            run = ours(case, device, kernel, tf32)
         except ResourceError:
             continue
         works[way] = lambda run=run: run(case.steps)  # type: ignore[misc]

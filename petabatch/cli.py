@@ -145,7 +145,7 @@ def info(
         bool, typer.Option("--devices", help="List the GPUs, or explain why there are none.")
     ] = False,
 ) -> None:
-    """Show the progress and contents of a run, or, without a directory, of this installation."""
+    """Show the progress and contents of a run; without a directory, describe this installation."""
     from petabatch.engine.gpu.detect import report
     from petabatch.report import information
 

@@ -13,6 +13,9 @@ from petabatch.errors import PetabatchError
 
 log = logging.getLogger("petabatch")
 
+PATIENCE = 1.5
+"""Seconds after which a user is told what is taking so long."""
+
 
 def console(quiet: bool) -> None:
     """Log to standard error; with `quiet`, warnings and errors only."""

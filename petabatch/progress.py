@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from petabatch.logs import log
+from petabatch.logs import PATIENCE, log
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -77,10 +77,6 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-PATIENCE = 1.5
-"""Seconds after which a user is told what is taking so long."""
 
 
 def with_progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:

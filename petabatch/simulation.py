@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -36,10 +37,10 @@ from petabatch.storage.provenance import blas_libraries, library_versions, other
 from petabatch.version import __version__
 
 
-def read(file: Path, overrides: Sequence[str] = ()) -> Loaded:
+def read(file: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Loaded:
     """Load a params file; raises ParamsError with every problem in its tables and in their wiring."""
     try:
-        return load(file, overrides)
+        return load(Path(file), overrides)
     except PartlyWrong as error:
         try:
             if error.sound is not None:
@@ -62,7 +63,7 @@ def plan(loaded: Loaded, limits: Limits | None = None) -> Plan:
 
 def run(
     loaded: Loaded | Network,
-    out: Path,
+    out: str | os.PathLike[str],
     *,
     force: bool = False,
     threads: int | None = None,
@@ -84,7 +85,7 @@ def run(
     if comm.rank == 0:
         suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
         directory = RunDirectory.create(
-            out,
+            Path(out),
             loaded.text,
             suffix,
             force,
@@ -100,7 +101,7 @@ def run(
 
 
 def resume(
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     threads: int | None = None,
     mpi: bool | None = None,
@@ -118,7 +119,7 @@ def resume(
     done, and StoppedEarly when it is stopped again.
     """
     comm = _connect(mpi)
-    directory = RunDirectory.open(path)
+    directory = RunDirectory.open(Path(path))
     with lock(directory, comm.rank), to_file(directory.log, comm.rank):
         loaded = _reload(directory, device, features)
         _check_environment(comm, loaded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -54,6 +55,14 @@ class Variable:
     checkpoint: bool = True
     """False for arrays that are recomputed before they are read: scratch space and derived weights."""
 
+    def dtype_in(self, precision: str) -> str:
+        """Return the dtype in a run of the given precision."""
+        return precision if self.dtype == "float" else self.dtype
+
+    def nbytes(self, precision: str) -> int:
+        """Return the bytes of the array in a run of the given precision, without its leading axis."""
+        return math.prod(self.shape) * np.dtype(self.dtype_in(precision)).itemsize
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -74,3 +83,8 @@ class Stream:
     units: str = "1"
     sparse: bool = False
     """Mostly zeros: stored in compressed chunks of one slice at one time step."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one record."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize

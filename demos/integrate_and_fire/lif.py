@@ -26,6 +26,11 @@ class LeakyIntegrateAndFire(Layer):
     refractory: NonNegative = 2.0
     """Time after a spike in which input is ignored."""
 
+    @property
+    def sparse(self) -> bool:
+        """Whether most activities are zero: yes, spikes are rare."""
+        return True
+
     def variables(self) -> Sequence[Variable]:
         """Declare the membrane potential and the remaining refractory time."""
         dims = ("y", "x", "feature")

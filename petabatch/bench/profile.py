@@ -1,4 +1,4 @@
-"""Where the time of a run goes: the clocks of its lanes, and the parts of a step timed by the stepper."""
+"""Profile of a run: the clocks of its lanes, and the parts of a step as timed by the stepper."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from petabatch.bench.trial import Trial, run
 def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
     """Return the share of the time on one thread of each part, and the fraction of active units at the end.
 
-    The time of compiled steps is divided further, in the proportion of the parts of one step from the state
-    at the end. Where a kernel cannot be timed alone, as the membrane update of dense steps, it gets what the
-    others leave.
+    The time of compiled steps is divided in proportion to the parts of one step, timed on the state at the
+    end. A kernel that cannot be timed alone, such as the membrane update of dense steps, gets the remainder.
     """
     engine = trial.engine(1)
     run(engine)
@@ -32,5 +31,5 @@ def _divide(steps: float, parts: dict[str, float], rest: str, slice_steps: int) 
         return {name: steps * seconds / sum(parts.values()) for name, seconds in parts.items()}
     found = {name: seconds * slice_steps for name, seconds in parts.items()}
     left = steps - sum(found.values())
-    # On a busy machine kernels may take longer alone than in the steps; then they say nothing.
+    # On a busy machine kernels may take longer alone than within the steps; the division is then meaningless.
     return {**found, rest: left} if left > 0 else {"steps": steps}

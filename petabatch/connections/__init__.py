@@ -1,4 +1,4 @@
-"""Connection types. Importing this package registers them for params files."""
+"""Connection types; `petabatch.builtins` imports every file of this folder."""
 
 from petabatch.connections.conv import Conv
 from petabatch.connections.identity import Identity

@@ -48,7 +48,7 @@ class Conv(Connection):
 
     @property
     def owner(self) -> WeightOwner:
-        """Itself."""
+        """This connection."""
         return self
 
     def link(self, layers: Mapping[str, Layer]) -> Link:

@@ -1,4 +1,4 @@
-"""The backend of an engine: where its arrays are, how its lanes run, how images arrive and records leave."""
+"""The backend of an engine: its arrays, the threads of its lanes, the transfer of images and records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
 Operation = Callable[[StepContext], None]
-"""What makes a layer's step."""
+"""One step of a layer."""
 Reader = Callable[[int, int], np.ndarray]
 """Image number `item` of a global slice, `[ny, nx, nf]`."""
 
@@ -39,7 +39,7 @@ class Backend(Protocol):
 
     @property
     def name(self) -> str:
-        """What the steps of this rank are made on."""
+        """Description of the device of this rank, for the run file."""
 
     @property
     def device(self) -> Device:
@@ -64,42 +64,40 @@ class Backend(Protocol):
         """Return the patch operators, those of plain array code unless `compiled`."""
 
     def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
-        """Return what makes a step of all layers, from that of each layer, level by level."""
+        """Return the operations of one step of the network, from those of its layers, level by level."""
 
     def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        """Return memory of the host for what is recorded."""
+        """Return host memory for records."""
 
     def holding(self, lanes: slice) -> AbstractContextManager[None]:
-        """Have the arrays of these local slices at hand."""
+        """Keep the arrays of these local slices on the device within the block."""
 
     def show(self, name: str, slices: range, item: int, into: Array) -> None:
         """Put image `item` of each slice into `into` `[lanes, ny, nx, nf]`, the activity of layer `name`."""
 
     def record(self, number: int, values: Array, row: np.ndarray, pending: list[Callable[[], None]]) -> None:
-        """Copy `values` of recording `number` to `row`; if later, add to `pending` what waits for it."""
+        """Copy `values` of recording `number` to `row`; if asynchronously, append its wait to `pending`."""
 
     def sum_updates(self, updates: Updates) -> None:
-        """Have changes of weights summed where they lie; collective."""
+        """Choose where weight changes are summed: on the host or on the device; collective."""
 
     def start(self) -> None:
-        """Take over the state of the host, as at the beginning of a run."""
+        """Load the state of the host, at the beginning of a run."""
 
     def weights_changed(self) -> None:
-        """Take over what all slices share, as weights."""
+        """Load what all slices share, such as weights."""
 
     def collect(self) -> None:
-        """Bring to the host what a checkpoint holds."""
+        """Copy to the host what a checkpoint holds."""
 
 
 class Host:
     """The CPU: a lane for each slice, or one for all."""
 
-    device: Device
-
     def __init__(
         self, state: State, readers: Mapping[str, Reader], threads: int, together: bool = False
     ) -> None:
-        """Use `threads` threads; `together` makes one lane of all slices."""
+        """Use `threads` threads; with `together`, one lane has all slices."""
         self.arrays, self._readers, self._threads = state, readers, threads
         slices = state.hi - state.lo
         self.lanes = [slice(0, slices)] if together else [slice(n, n + 1) for n in range(slices)]
@@ -108,6 +106,11 @@ class Host:
     def name(self) -> str:
         """The CPU and its threads."""
         return f"cpu, {self._threads} threads"
+
+    @property
+    def device(self) -> Device:
+        """The CPU has no CUDA device: raises ValueError."""
+        raise ValueError("the CPU has no CUDA device")
 
     @property
     def workers(self) -> int:
@@ -144,7 +147,7 @@ class Host:
         row[...] = values.reshape(row.shape)
 
     def sum_updates(self, updates: Updates) -> None:
-        """They lie in the state."""
+        """They are summed in the state."""
 
     def start(self) -> None:
         """The state is the one that lanes advance."""

@@ -1,4 +1,4 @@
-"""A clock of processor time: how much of it a lane spends on what."""
+"""Clock of the processor time of a lane, by activity."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from petabatch.variable import Array, host
 
 
 class TimeScaleControl:
-    """Lets the time scales of a lane's layers follow their energies, step by step."""
+    """Adapts the time scales of a lane's layers to their energies, step by step."""
 
     def __init__(
         self, plan: Plan, observer: Observer, arrays: Mapping[str, Array], follows: frozenset[str]
@@ -28,7 +28,7 @@ class TimeScaleControl:
 
     @property
     def needed(self) -> bool:
-        """Say whether steps must be made one by one."""
+        """Whether steps must be made one by one."""
         return bool(self._controlled)
 
     def control(self, step: int, new_image: bool) -> None:

@@ -1,4 +1,4 @@
-"""Early stopping of one slice: it rests once its code is certified to be near its optimum."""
+"""Early stopping of one slice, once its code is certified to be near the optimum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Stopping(Protocol):
     """What a lane asks of its early stopping."""
 
     def rests(self, step: int) -> bool:
-        """Say whether the slice rests in `step`; in the first of a display it never does."""
+        """Return whether the slice rests in `step`; in the first of a display it never does."""
 
     def advanced(self, first: int, last: int, gap: Callable[[], Array]) -> None:
         """Count steps first+1 .. last, and measure the gap where that is due."""
@@ -34,7 +34,7 @@ class NeverStop:
 
 
 class EarlyStop:
-    """Early stopping of one slice; its state are the arrays of `network.until.variables`, each `[1]`."""
+    """Early stopping of one slice; its state is the arrays of `network.until.variables`, each `[1]`."""
 
     def __init__(self, until: Until, display: int, arrays: Mapping[str, Array]) -> None:
         self.until, self.display = until, display

@@ -1,4 +1,4 @@
-"""The only loop: lanes run to the next sync event, slices meet, and on.
+"""The engine of a rank: the only loop over sync events, to which lanes run and at which slices meet.
 
 for each block up to the next sync event:
     every lane, on a thread:
@@ -31,11 +31,10 @@ from petabatch.engine.state import State
 from petabatch.engine.steppers import Rows, stepper_maker
 from petabatch.engine.updates import Updates
 from petabatch.kernels.cuda.device import Device
-from petabatch.logs import log
+from petabatch.logs import PATIENCE, log
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
-from petabatch.progress import PATIENCE
 
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
@@ -128,7 +127,7 @@ class Engine:
 
     @property
     def progress(self) -> int:
-        """A number that grows whenever a lane has made steps, or all of them."""
+        """A number that grows with the progress of any lane."""
         return self.step + sum(lane.reached for lane in self.lanes)
 
     def _advance(self, pool: Executor, stop: int) -> None:
@@ -170,8 +169,8 @@ class Engine:
             self.backend.weights_changed()
 
     def _warm_up(self, pool: Executor) -> None:
-        """Have the kernels ready before the first step; say so when they are not yet cached on disk."""
-        text = "compiling kernels, about ten seconds; only the first run on a machine does"
+        """Load or compile the kernels before the first step; log a notice if that takes long."""
+        text = "compiling kernels (about ten seconds, only in the first run on a machine)"
         notice = threading.Timer(PATIENCE, log.info, [text])
         notice.start()
         try:

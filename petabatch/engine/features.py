@@ -26,7 +26,7 @@ class Features(Protocol):
     """This rank writes what is recorded of its slices."""
 
     def joins(self, pre: str, post: str) -> bool:
-        """Say whether what a connection delivers is a partial sum over features."""
+        """Return whether what a connection delivers is a partial sum over features."""
 
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""

@@ -1,4 +1,4 @@
-"""Images: their readers, what a lane shows of them, and the margins beyond a layer's edge."""
+"""The images of input layers: their readers, their margins, and their display in a lane."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class ImageReader:
             raise InputError(f"{error}{self._note}") from None if self._note else error
 
     def __call__(self, number: int, item: int) -> np.ndarray:
-        """Return what the layer shows."""
+        """Return the image that the layer shows, without its margin."""
         ny, nx, _ = self.layer.shape
         return self.around(number, item)[self.y : self.y + ny, self.x : self.x + nx]
 
     def around(self, number: int, item: int) -> np.ndarray:
-        """Return it with its margin; raises InputError when the source cannot give one."""
+        """Return the image with its margin; raises InputError when the source does not provide one."""
         with self._blocking_io:
             image = self._read(number, item)
         if (self.y or self.x) and image.shape != self.shape:
             raise InputError(
-                f"layers.{self.name}: the source does not give the image's margin\n"
+                f"layers.{self.name}: the source does not provide the margin of the image\n"
                 f"    found:    {list(image.shape)}\n    expected: {list(self.shape)}"
             )
         return image
@@ -63,20 +63,20 @@ class ImageReader:
 
 
 class ImageMargin:
-    """The margins of the images that the slices of a lane are shown, read again when they are not at hand."""
+    """The images of a lane with their margins, read again when they are not kept."""
 
     def __init__(self, images: ImageReader, ctx: StepContext, dtype: str) -> None:
-        self._images, self._now, self._dtype = images, ctx, dtype
+        self._images, self._ctx, self._dtype = images, ctx, dtype
         self._seen: dict[int, Array] = {}
 
     def at(self, step: int) -> Array:
         """Return the images with their margins as shown at the end of `step`, `[lanes, ...]`."""
-        item = self._images.layer.shown(step, self._now.display)
+        item = self._images.layer.shown(step, self._ctx.display)
         if item not in self._seen:
             for old in list(self._seen)[:-1]:  # a delay looks at the image before
                 del self._seen[old]
-            images = [self._images.around(number, item) for number in self._now.slices]
-            self._seen[item] = self._now.xp.asarray(np.stack(images), self._dtype)
+            images = [self._images.around(number, item) for number in self._ctx.slices]
+            self._seen[item] = self._ctx.xp.asarray(np.stack(images), self._dtype)
         return self._seen[item]
 
 
@@ -91,18 +91,18 @@ def image_margins(plan: Plan, readers: Mapping[str, ImageReader], ctx: StepConte
 
 
 class LaneImages:
-    """The images that the slices of a lane are shown."""
+    """The display of images in the slices of a lane."""
 
     def __init__(self, plan: Plan, histories: Mapping[str, History], slices: range, backend: Backend) -> None:
         self._inputs, self._display = plan.inputs, plan.graph.network.run.display
         self._histories, self._slices, self._backend = histories, slices, backend
 
     def new_at(self, step: int) -> bool:
-        """Say whether an image is new at `step`."""
+        """Return whether an image is new at `step`."""
         return any(layer.item(step, self._display) is not None for layer in self._inputs.values())
 
     def show(self, step: int) -> None:
-        """Have the images read that are new at `step`."""
+        """Show the images that are new at `step`."""
         for name, layer in self._inputs.items():
             item = layer.item(step, self._display)
             if item is not None:

@@ -55,7 +55,7 @@ class Lane:
 
     @property
     def reached(self) -> int:
-        """The last step that was made: what tells a slow lane from one that hangs."""
+        """The last completed step, by which the watchdog tells a slow lane from one that hangs."""
         return self.stepper.reached
 
     def run(self, first: int, last: int) -> None:
@@ -110,7 +110,7 @@ class Lane:
         """Raise NonFiniteError when a layer holds a NaN or an infinity."""
         for name, history in self.signals.histories.items():
             activity, xp = history.at(step), self.kernels.xp
-            # Squares that sum up to a number are quicker to find than numbers that all are.
+            # A finite sum of squares proves that all values are finite, and is faster than isfinite().all().
             if xp is np and np.isfinite(np.vdot(activity, activity)):
                 continue
             if not bool(xp.isfinite(activity).all()):

@@ -20,7 +20,10 @@ class LaneLearning:
         self._plan, self._signals, self._stepper, self._ctx = plan, signals, stepper, ctx
 
     def learn(self, step: int) -> None:
-        """Compute what the updates due at the end of `step` need of each slice; make a slice's own."""
+        """Compute what the updates due at the end of `step` need of each slice.
+
+        Apply the updates of weights that belong to one slice.
+        """
         graph, signals, changed = self._plan.graph, self._signals, set()
         due = [update for update in self._plan.weight_updates if update.due(step)]
         for update in due:

@@ -1,4 +1,4 @@
-"""The reduction of Hebbian products over all slices: at once, or while the next steps are made."""
+"""The reduction of Hebbian products over all slices: at once, or overlapped with the next steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Pending(Protocol):
     """A sum under way; see `ExactSum`."""
 
     def test(self) -> bool:
-        """Make progress without waiting, and say whether it is done."""
+        """Make progress without waiting; return whether it is done."""
 
     def wait(self) -> dict[str, np.ndarray]:
         """Return each sum."""
@@ -30,7 +30,7 @@ class Reduction(ABC):
     def __init__(self, state: State, sums: Sums) -> None:
         self.state, self.sums = state, sums
         self.start: Callable[[dict[str, Array], Sums, int, int], Pending] = ExactSum
-        """What starts a sum of named arrays over ranks, of so many slices from a first one on."""
+        """Starts a sum over ranks: of named arrays, with the number of slices and the first local one."""
 
     @abstractmethod
     def __call__(
@@ -44,7 +44,7 @@ class Reduction(ABC):
 
     @property
     def pending(self) -> bool:
-        """Say whether sums are under way."""
+        """Whether sums are under way."""
         return False
 
     def poll(self) -> None:
@@ -93,7 +93,7 @@ class Overlapped(Reduction):
 
     @property
     def pending(self) -> bool:
-        """Say whether sums are under way."""
+        """Whether sums are under way."""
         return bool(self._under_way)
 
     def poll(self) -> None:

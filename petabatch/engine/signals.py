@@ -32,7 +32,7 @@ class Signals:
         margins: Mapping[str, ImageMargin],
         features: Features,
     ) -> None:
-        """Wire `arrays`, a lane's views; `surrounds` are the images beyond the edges of its inputs."""
+        """Wire `arrays`, a lane's views; `margins` are the images beyond the edges of its inputs."""
         self.graph, self.kernels, self.arrays = graph, kernels, arrays
         self.margins, self.features = margins, features
         self.histories = {name: History(arrays[f"layers/{name}/A"]) for name in graph.network.layers}
@@ -65,7 +65,7 @@ class Signals:
         return self.histories[source].at(step - lookback) if potential is None else potential
 
     def through(self, connection: str, activity: Array) -> Array:
-        """Return what a connection would deliver of this activity, with its weights of now."""
+        """Return what a connection would deliver of this activity, with its present weights."""
         via, wiring = self.graph.network.connections[connection], self.graph.wirings[connection]
         patches = self._patches(wiring.weights)
         # This activity need not be an image's, so nothing is known beyond its edge.
@@ -73,10 +73,10 @@ class Signals:
         return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
 
     def product(self, weights: str, step: int, known: KnownProduct) -> None:
-        """Compute what a lesson of `weights` sums over slices, wherever these weights are used and learn.
+        """Compute what an update of `weights` sums over slices, wherever these weights are used and learn.
 
         They are written to the connection's arrays: its Hebbian product, what its rule counts, and how often
-        features were active. `known` writes what the stepper knows already, and says whether it did.
+        features were active. `known` writes what the stepper knows already, and returns whether it did.
         """
         mine = self.learning[weights]
         for number, (name, against) in enumerate(self.graph.learning_pairs[weights]):
@@ -101,10 +101,10 @@ class Signals:
 
     def _border(self, layer: str, step: int) -> Border:
         """Return what connections see beyond the edge of a layer, at the activity of `step`."""
-        around = self.margins.get(layer)
-        if around is None:
+        margin = self.margins.get(layer)
+        if margin is None:
             return self.graph.border(layer)
-        return around.at(step) if step >= 0 else "zero"
+        return margin.at(step) if step >= 0 else "zero"
 
     def _patches(self, owner: str | None) -> Array | None:
         if owner is None:
@@ -125,7 +125,7 @@ class Signals:
         step: int,
         known: KnownProduct,
     ) -> dict[str, Array]:
-        """Return what connection `name` adds to a lesson, the weights' own one or a clone of it."""
+        """Return what connection `name` adds to an update of `weights`: their owner, or a clone of it."""
         graph, xp = self.graph, self.kernels.xp
         connection, rule, link = (
             graph.network.connections[name],

@@ -44,7 +44,7 @@ class Split:
         self._axes = {key: _axis(before[key].shape, after[key].shape) for key in before}
 
     def joins(self, pre: str, post: str) -> bool:
-        """Say whether what a connection delivers is a partial sum over features."""
+        """Return whether what a connection delivers is a partial sum over features."""
         return pre in self.layers and post not in self.layers
 
     def add(self, part: Array) -> Array:

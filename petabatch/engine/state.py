@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -25,28 +26,29 @@ class State:
         arrays = {}
         for key, variable in variables.items():
             lead = hi - lo if variable.per == "slice" else 1
-            dtype = precision if variable.dtype == "float" else variable.dtype
-            arrays[key] = np.full((lead, *variable.shape), variable.initial, dtype)
+            arrays[key] = np.full((lead, *variable.shape), variable.initial, variable.dtype_in(precision))
         self.arrays = FixedArrays(arrays)
 
-    def lane(self, lanes: slice) -> dict[str, Array]:
-        """Return views on the given local slices; arrays of the whole network are seen whole."""
-        return {
-            key: array[lanes] if self.variables[key].per == "slice" else array
-            for key, array in self.arrays.items()
-        }
+    def lane(self, lanes: slice) -> Mapping[str, Array]:
+        """Return views on the given local slices, read-only; arrays of the whole network are seen whole."""
+        return MappingProxyType(
+            {
+                key: array[lanes] if self.variables[key].per == "slice" else array
+                for key, array in self.arrays.items()
+            }
+        )
 
-    def owned(self, prefix: str) -> dict[str, Array]:
-        """Return the arrays whose key is `prefix/<name>`, by that name."""
+    def owned(self, prefix: str) -> Mapping[str, Array]:
+        """Return the arrays whose key is `prefix/<name>`, by that name, as a read-only mapping."""
         return owned(self.arrays, prefix)
 
     def start(self, readers: Mapping[str, Callable[[int, int], np.ndarray]]) -> None:
         """Fill the state of step 0: weights, first images, membrane potentials and their activity."""
         network = self.graph.network
-        for name, conv in self.graph.weighted.items():
+        for name, owner in self.graph.weighted.items():
             weights = self.arrays[f"connections/{name}/weights"]
             # The same start in every slice, so that slices differ by what they see alone.
-            weights[...] = conv.init.weights(weights.shape[1:], stream(network.run.seed, f"weights/{name}"))
+            weights[...] = owner.init.weights(weights.shape[1:], stream(network.run.seed, f"weights/{name}"))
         normalise(self.graph, self.arrays, np)
         self.refresh()
         for name, layer in network.layers.items():
@@ -74,13 +76,15 @@ class State:
         self.refresh()
 
 
-def owned(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Return the arrays whose key is `prefix/<name>`, by that name."""
-    return {
-        key[len(prefix) + 1 :]: array
-        for key, array in arrays.items()
-        if key.startswith(prefix + "/") and "/" not in key[len(prefix) + 1 :]
-    }
+def owned(arrays: Mapping[str, Array], prefix: str) -> Mapping[str, Array]:
+    """Return the arrays whose key is `prefix/<name>`, by that name, as a read-only mapping."""
+    return MappingProxyType(
+        {
+            key[len(prefix) + 1 :]: array
+            for key, array in arrays.items()
+            if key.startswith(prefix + "/") and "/" not in key[len(prefix) + 1 :]
+        }
+    )
 
 
 def refresh(

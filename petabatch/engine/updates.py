@@ -35,7 +35,7 @@ class Updates:
         self.reduction: Reduction = kind(state, comm)
 
     def due(self, step: int) -> bool:
-        """Say whether weights are updated at the end of `step`."""
+        """Return whether weights are updated at the end of `step`."""
         return any(group[0].due(step) for group in self.groups)
 
     def make(self, step: int) -> None:

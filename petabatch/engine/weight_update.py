@@ -31,41 +31,41 @@ def change(
     `mine` holds the connection's arrays by their names, `sums` those of `SUMMED` that there are, over
     `slices` slices. `owners` are the slices the weights belong to, (0,) when they are one for all.
     """
-    conv = graph.plastic[name]
-    assert conv.learn is not None
+    owner = graph.plastic[name]
+    assert owner.learn is not None
     weights = mine["weights"]
-    conv.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
-    if conv.decorrelate:
-        decorrelate(weights, conv.decorrelate, xp)
+    owner.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
+    if owner.decorrelate:
+        decorrelate(weights, owner.decorrelate, xp)
     if "usage" in mine:
         mine["usage"][...] = sums["active"]
-    if conv.revive is not None:
-        _revive(graph, name, conv, mine, update, owners, xp)
+    if owner.revive is not None:
+        _revive(graph, name, owner, mine, update, owners, xp)
 
 
 def _revive(
     graph: Graph,
     name: str,
-    conv: WeightOwner,
+    owner: WeightOwner,
     mine: Mapping[str, Array],
     update: int,
     owners: Sequence[int],
     xp: Any,
 ) -> None:
-    assert conv.revive is not None
-    assert conv.learn is not None
+    assert owner.revive is not None
+    assert owner.learn is not None
     network, weights = graph.network, mine["weights"]
-    dead = conv.revive.dead(mine["idle"], mine["usage"], xp)
-    for lane, owner in enumerate(owners):
+    dead = owner.revive.dead(mine["idle"], mine["usage"], xp)
+    for lane, number in enumerate(owners):
         which = xp.flatnonzero(dead[lane])
         if len(which) == 0:
             continue
         shape = weights.shape[1:]
-        new = conv.revive.fresh(conv.init, shape, network.run.seed, name, update, owner)[None]
-        if conv.normalize is not None:
-            conv.normalize.apply(new, np)
+        new = owner.revive.fresh(owner.init, shape, network.run.seed, name, update, number)[None]
+        if owner.normalize is not None:
+            owner.normalize.apply(new, np)
         weights[lane, 0, 0, which] = xp.asarray(new)[0, 0, 0, which]
-        for variable in conv.learn.variables(conv.weights(network.layers)):
+        for variable in owner.learn.variables(owner.weights(network.layers)):
             mine[variable.name][lane, 0, 0, which] = variable.initial
 
 
@@ -77,8 +77,8 @@ def normalise(
     Return the connections whose weights are not what they were: `changed`, and what is normalised with them.
     """
     touched = set(changed or ())
-    for name, conv in graph.weighted.items():
-        rule = conv.normalize
+    for name, owner in graph.weighted.items():
+        rule = owner.normalize
         if rule is None:
             continue
         members = (name, *rule.together)

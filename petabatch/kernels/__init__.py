@@ -1,4 +1,4 @@
-"""The numerical operations, a room for each way to compute them.
+"""The numerical operations, one folder for each way to compute them.
 
     array.py      the patch operators in plain array code: the readable reference, for numpy and CuPy
     rules.py      the contract of compiled code layers, shared by `cpu` and `cuda`: rules, constants, state

@@ -66,13 +66,13 @@ def drop_stale(cache: Path, state: str) -> None:
 
 
 def _writable(folder: Path, private: bool = False) -> bool:
-    """Say whether files can be made in a folder; it is made where it is missing."""
+    """Return whether files can be written in a folder, which is created if it is missing."""
     try:
         if private:
             folder.parent.mkdir(0o700, exist_ok=True)
             about = folder.parent.stat()
             if about.st_uid != os.getuid() or about.st_mode & 0o022:
-                return False  # somebody else could put code there
+                return False  # other users could put code there
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(4096))

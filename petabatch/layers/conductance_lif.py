@@ -68,6 +68,11 @@ class ConductanceLIF(Layer):
     """Rates of the random inputs to each unit, in Hz with dt in ms (noiseFreqE, noiseFreqI, noiseFreqIB)."""
 
     @property
+    def sparse(self) -> bool:
+        """Whether most activities are zero: yes, spikes are rare."""
+        return True
+
+    @property
     def host_numbers(self) -> bool:
         """Noise is drawn by the host."""
         return any(self.noise)

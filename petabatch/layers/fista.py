@@ -42,6 +42,11 @@ class FISTA(Layer):
     signed: Flag = False
     """Allow negative activities."""
 
+    @property
+    def sparse(self) -> bool:
+        """Whether most activities are zero: yes, as the threshold makes them."""
+        return True
+
     def compiled_rule(self) -> CompiledRule:
         """Return the accelerated proximal step."""
         return CompiledRule(

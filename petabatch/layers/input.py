@@ -31,7 +31,7 @@ class Input(Layer):
 
     @property
     def images(self) -> ImageLayer:
-        """Itself."""
+        """This layer."""
         return self
 
     def item(self, step: int, display: int) -> int | None:

@@ -56,6 +56,11 @@ class Thresholded(Layer):
         return self
 
     @property
+    def sparse(self) -> bool:
+        """Whether most activities are zero: yes, as the threshold makes them."""
+        return True
+
+    @property
     def curve(self) -> Transfer | Polyline:
         """The transfer function."""
         if self.vertices is not None:

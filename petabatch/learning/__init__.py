@@ -1,4 +1,4 @@
-"""Learning rules. Importing this package registers them for params files."""
+"""Learning rules; `petabatch.builtins` imports every file of this folder."""
 
 from petabatch.learning.adam import Adam
 from petabatch.learning.averaging import RateDecay

@@ -1,8 +1,8 @@
-"""Feature parallelism, `[parallel] features`: which layers are split over ranks, and when it is possible.
+"""Feature parallelism, `[parallel] features`: the layers that are split over ranks, and what prevents it.
 
-The features of a code layer can be split if they interact only through its reconstruction: the layer drives
-others by sums over features, and each feature learns independently. All other computations are replicated on
-all ranks of a group.
+A layer answers `splittable` where its units do not depend on each other. Its features can be split over ranks
+if the layer acts on others only through sums over features, and if each feature learns independently. All
+other layers and connections are computed on every rank of a group. `engine/split.py` makes the parts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from petabatch.spec.parts import Connection, Probe
 
 
 def split_layers(network: Network) -> frozenset[str]:
-    """Return the layers whose features are split over ranks: with `features` above 1, those of type `lca`."""
+    """Return the layers whose features are split over ranks: all `splittable` ones if `features` > 1."""
     if network.parallel.features == 1:
         return frozenset()
     return frozenset(name for name, layer in network.layers.items() if layer.splittable)

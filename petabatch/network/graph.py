@@ -54,10 +54,10 @@ class Graph:
     def learning_pairs(self) -> dict[str, list[tuple[str, str]]]:
         """By plastic connection, where its weights learn: itself and clones, each with its error layer."""
         found = {}
-        for name, conv in self.plastic.items():
-            assert conv.learn is not None
+        for name, owner in self.plastic.items():
+            assert owner.learn is not None
             found[name] = [
-                (name, conv.learn.against or conv.post),
+                (name, owner.learn.against or owner.post),
                 *(
                     (other, clone.learns_against)
                     for other, clone in self.network.connections.items()
@@ -85,8 +85,8 @@ class Graph:
             )
             for variable in layer.variables():
                 found[f"layers/{name}/{variable.name}"] = variable
-        for name, conv in self.weighted.items():
-            weights = conv.weights(layers)
+        for name, owner in self.weighted.items():
+            weights = owner.weights(layers)
             found[f"connections/{name}/weights"] = weights
             link = self.wirings[name].link
             if link is not None and not link.scatter:
@@ -99,8 +99,8 @@ class Graph:
                     per=weights.per,
                     checkpoint=False,
                 )
-            if conv.learn is not None:
-                own = [*conv.learn.variables(weights), *self._update_variables(name, conv, weights)]
+            if owner.learn is not None:
+                own = [*owner.learn.variables(weights), *self._update_variables(name, owner, weights)]
                 found |= {f"connections/{name}/{variable.name}": variable for variable in own}
         return found
 
@@ -108,7 +108,7 @@ class Graph:
         """Return how many steps before the activity of `source` was made that `layer` is reset to."""
         return int(self.levels[source] >= self.levels[layer])
 
-    def _update_variables(self, name: str, conv: WeightOwner, weights: Variable) -> list[Variable]:
+    def _update_variables(self, name: str, owner: WeightOwner, weights: Variable) -> list[Variable]:
         """Declare what the updates of a plastic connection need in addition to its rule's state."""
         output = self.network.output.connections.get(name)
         usage = replace(
@@ -118,9 +118,9 @@ class Graph:
             dims=weights.dims[:3],
             description="how often each feature was active at the last update, over positions and slices",
         )
-        counted = conv.revive is not None or (output is not None and "usage" in output.variables)
+        counted = owner.revive is not None or (output is not None and "usage" in output.variables)
         sums = [replace(weights, name="product")]
-        if conv.learn is not None and conv.learn.counted:
+        if owner.learn is not None and owner.learn.counted:
             # All post features of a place see the same pre units.
             sums += [replace(weights, name="counts", shape=(*weights.shape[:-1], 1))]
         sums += [replace(usage, name="active")] if counted else []
@@ -129,7 +129,7 @@ class Graph:
             *(replace(one, per="slice", checkpoint=False) for one in sums),
             *(replace(one, name=f"late_{one.name}") for one in sums if late),
             *([usage] if counted else []),
-            *([replace(usage, name="idle", description="updates without activity")] if conv.revive else []),
+            *([replace(usage, name="idle", description="updates without activity")] if owner.revive else []),
         ]
 
     def border(self, layer: str) -> Border:

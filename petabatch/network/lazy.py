@@ -1,4 +1,4 @@
-"""Lazy evaluation: which loops it is for, and the variables that a slice keeps for it.
+"""Lazy evaluation: the loops that qualify, and the variables that it adds to a slice.
 
 The method is explained in `kernels/cpu/lazy/__init__.py`. It is for a leaky code that is silent below a
 positive threshold. The variables do not depend on what is observed, so that observing changes no bit. They
@@ -19,7 +19,7 @@ from petabatch.variable import Array, Variable
 NAME = "lazy"
 KEYS = tuple(f"{NAME}/{name}" for name in ("filtered", "history", "age"))
 AWAKE = -1
-"""The age that says: all units are computed until the next image is shown."""
+"""The age with which all units are computed until the next image is shown."""
 MOST_ACTIVE = 0.15
 """Share of active units above which computing all units is faster; see `benchmarks/growth.py sparsity`."""
 _LASTING = 0.5
@@ -76,8 +76,8 @@ def variables(graph: Graph, loop: Loop) -> dict[str, Variable]:
 
 
 def continues(here: Mapping[str, Array], there: Mapping[str, Array]) -> bool:
-    """Say whether slices can continue from what a checkpoint keeps; else they restart from V.
+    """Return whether slices can continue from what a checkpoint keeps; else they restart from V.
 
-    They cannot where another kernel made it, or a version of petabatch that kept it in another order.
+    They cannot if it was written by another kernel, or by a version of petabatch with another layout.
     """
     return all(k in there and there[k].shape[1:] == here[k].shape[1:] for k in KEYS if k in here)

@@ -1,4 +1,4 @@
-"""Levels: the depth of each layer in the graph, which is its place in a step."""
+"""The levels of a network: the depth of each layer in the graph, which orders the updates of a step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from petabatch.spec.parts import Connection
 
 
 def delivers(connection: Connection) -> bool:
-    """Say whether a connection delivers anything, rather than only holding weights."""
+    """Return whether a connection delivers anything, rather than only holding weights."""
     return connection.channel != "none"
 
 

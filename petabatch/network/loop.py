@@ -1,6 +1,6 @@
 """The sparse-coding loop of a graph: image -> error -> code -> reconstruction -> error.
 
-Where the loop is all that moves in a network, one compiled kernel makes many steps of it in one call.
+Where nothing else in the network changes with time, one compiled kernel computes many steps in one call.
 Everything else runs layer by layer; both give the same trajectory to rounding.
 """
 
@@ -99,7 +99,7 @@ def _only(graph: Graph, post: str, operations: tuple[Operation, ...]) -> Edge:
     edges = graph.edges[post]
     if len(edges) != 1 or edges[0].connection.operation not in operations:
         names = ", ".join(edge.name for edge in edges) or "nothing"
-        raise NotSuitable(f"{post} gets its input from {names}, and not from one {operations[0]} connection")
+        raise NotSuitable(f"{post} gets its input from {names}, expected one {operations[0]} connection")
     return edges[0]
 
 

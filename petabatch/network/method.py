@@ -1,8 +1,17 @@
-"""The method of a network: which stepper advances its layers, and why. The one decision there is.
+"""The method of a network: the stepper that advances its layers, and the reason for the choice.
 
 `choose` is a pure function of the network and of the device it runs on. `petabatch check` prints what it
 returns, the engine executes it, `petabatch bench` measures it. Nothing that can change during a run, as load
 or the number of threads and ranks, takes part.
+
+    run.kernel   device    stepper          printed name
+    array        CPU, GPU  layers           layer by layer
+    dense        CPU       dense            compiled, dense
+    lazy         CPU       lazy             compiled, lazy
+    display      GPU       cuda             CUDA display kernel
+    step         GPU       cuda             CUDA step kernel
+    auto         CPU       the first that can run the network: lazy, dense, program, layers
+    auto         GPU       the first that can run the network: the display kernel, the step kernel, layers
 """
 
 from __future__ import annotations
@@ -99,28 +108,28 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
     except NotSuitable as reason:
         if run.kernel in ("display", "step") and limits is not None:
             raise ResourceError(
-                f'run.kernel = "{run.kernel}" is asked for, and this network has no loop that it could run: '
-                f"{reason}\n"
-                "    expected: image, error, a code layer and reconstruction; one dictionary of shared "
-                "weights; float32\n"
-                '    hint:     run.kernel = "auto"'
+                f'run.kernel = "{run.kernel}" cannot run this network on this GPU: {reason}\n'
+                f"    expected: what fits {limits.shared_block} bytes of shared memory, and the registers\n"
+                '    hint:     run.kernel = "auto" or "array"'
             ) from None
         asked = run.kernel == "array" or run.precision != "float32" or graph.network.parallel.features > 1
         return Method("layers", moving, str(reason), not asked, compiled)
 
 
 def check_kernel(graph: Graph) -> list[Problem]:
-    """A kernel of the CPU that is asked for by name must be able to run the network."""
+    """A kernel that is asked for by name must be able to run the network; on a GPU, on a roomy one."""
     kernel = graph.network.run.kernel
-    if kernel not in ("dense", "lazy"):
+    if kernel in ("auto", "array"):
+        return []
+    method = choose(graph)
+    if kernel == (method.kernel if method.stepper == "cuda" else method.stepper):
         return []
     needed = "one sparse-coding loop in float32"
     if kernel == "lazy":
         needed += " with shared weights, its code of type lca with "
         needed += "dt <= tau, threshold > 0, minimum = 0, without vertices or time_scale"
-    method = choose(graph)
-    if method.stepper == kernel:
-        return []
+    elif kernel != "dense":
+        needed += " with shared weights"
     message = f"this kernel cannot run this network: {method.reason}"
     return [Problem("run.kernel", message, kernel, needed, '"auto" takes the fastest kernel that can run it')]
 
@@ -168,23 +177,25 @@ def _on_gpu(graph: Graph, loop: Loop, limits: Limits | None) -> Method:
         )
     if loop.rule.name not in source.RULES:
         raise NotSuitable(f"the rule {loop.rule.name} has no CUDA kernel")
-    known = limits or source.ROOMY
-    display = source.has_display(loop.rule.name, run.kernel, run.tf32) and source.display(patches, known)
-    if display:
-        needs = f"a slice fits {display.shared / 1024:.0f} KiB of shared memory"
-        if limits is None and run.kernel == "auto":
-            needs = f"it is used where {needs}, else the step kernel"
-        return Method("cuda", loop.layers, needs, kernel="display", found=loop)
-    if run.kernel != "display" and tiling.step(patches, known, 1, run.tf32) is not None:
-        why = "TF32 is for the step kernel" if run.tf32 else "a slice does not fit the display kernel"
-        return Method("cuda", loop.layers, why, kernel="step", found=loop)
-    if run.kernel == "auto" or limits is None:
-        raise NotSuitable("no CUDA kernel fits this network")
-    raise ResourceError(
-        f"the {run.kernel} kernel does not fit this network on this GPU\n"
-        f"    found:    {patches.positions} positions, {patches.features} features, {patches.length} weights "
-        "a patch\n"
-        f"    expected: what fits {known.shared_block} bytes of shared memory, and its registers; "
-        "fista has no display kernel\n"
-        '    hint:     run.kernel = "auto" or "array"'
-    )
+    known, display = limits or source.ROOMY, None
+    if run.kernel == "step":
+        why = 'run.kernel is "step"'
+    elif loop.rule.name not in source.DISPLAY_RULES:
+        why = f"layers of type {graph.network.layers[loop.code].type} have no display kernel"
+    elif run.kernel == "auto" and run.tf32:
+        why = "TF32 is for the step kernel"
+    else:
+        why = "a slice does not fit the display kernel"
+        display = source.display(patches, known)
+    if display is not None:
+        memory = f"{display.shared / 1024:.0f} KiB of shared memory"
+        why = f"a slice fits {memory}"
+        if limits is None:
+            why = f"a slice needs {memory}"
+            why += " (a GPU with less runs the step kernel)" if run.kernel == "auto" else ""
+        return Method("cuda", loop.layers, why, kernel="display", found=loop)
+    if run.kernel == "display":
+        raise NotSuitable(why)
+    if tiling.step(patches, known, 1, run.tf32) is None:
+        raise NotSuitable("a patch does not fit the CUDA kernels")
+    return Method("cuda", loop.layers, why, kernel="step", found=loop)

@@ -2,7 +2,8 @@
 
 Between two *sync events* nothing crosses slices, so every lane (a range of slices) runs on its own. New
 input, probes, samples and per-slice learning happen inside the lane; sync events are the updates of
-`extra_shared` weights, flushes, checkpoints, and the end of a block of steps, after which signals are heeded.
+`extra_shared` weights, flushes, checkpoints, and the end of a block of steps, after which stop signals are
+handled.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from petabatch.spec.schedule import fires, next_fire
 from petabatch.variable import Stream, Variable
 
 BLOCK_OPERATIONS = 4e10
-"""Floating-point operations after which lanes meet at the latest, to heed signals: seconds of one core."""
+"""Floating-point operations after which lanes meet at the latest, so that stop signals are handled:
+seconds of one core."""
 GPU_SPEED, LOOP_SPEED = 1000, 5
-"""How many times as many a GPU, or a compiled loop, makes in the same time, about."""
+"""Approximate speed of a GPU and of a compiled loop, relative to layer-by-layer steps."""
 LANE_OPERATIONS = 2e9
-"""Operations that a compiled loop makes of a slice at least before lanes meet: ten milliseconds or so, that
-starting a lane and reading its state into cache do not count however many slices there are."""
+"""Minimum operations per slice between sync events (about 10 ms), so that starting a lane and loading its
+state into cache are negligible."""
 FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
@@ -42,7 +44,7 @@ class UpdateSchedule:
     """The change is summed over all slices: a sync event."""
 
     def due(self, step: int) -> bool:
-        """Say whether the weights are updated at the end of `step`."""
+        """Return whether the weights are updated at the end of `step`."""
         return step > 0 and fires(self.period, step, self.offset)
 
     def update(self, step: int) -> int:
@@ -71,7 +73,7 @@ class Recording:
         return self.key.startswith("connections/")
 
     def due(self, step: int) -> bool:
-        """Say whether the stream is recorded at the end of `step`."""
+        """Return whether the stream is recorded at the end of `step`."""
         if self.weights and self.period and step in (0, self.last):
             return True
         return step > 0 and fires(self.period, step, self.offset)
@@ -100,7 +102,7 @@ class Plan:
     checkpoint: int
     block: int
     stops: tuple[int, ...] = ()
-    """Further steps at whose end slices meet, because somebody wants to look at their state."""
+    """Further steps at whose end slices meet, for inspection of their state."""
 
     @cached_property
     def inputs(self) -> dict[str, ImageLayer]:
@@ -157,12 +159,12 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
     weight_updates = tuple(
         UpdateSchedule(
             name,
-            conv.learn.every.steps(run.display),
-            conv.learn.offset,
-            conv.weights(network.layers).per == "network",
+            owner.learn.every.steps(run.display),
+            owner.learn.offset,
+            owner.weights(network.layers).per == "network",
         )
-        for name, conv in graph.plastic.items()
-        if conv.learn is not None
+        for name, owner in graph.plastic.items()
+        if owner.learn is not None
     )
     recordings = tuple(_recordings(graph))
     flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
@@ -206,17 +208,16 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
             described = declared.get(variable)
             shape = described.shape if described else layer.shape
             dims = described.dims if described else ("y", "x", "feature")
-            dtype = described.dtype if described else "float"
             yield Recording(
                 Stream(
                     f"layers/{name}/{variable}",
                     (batch, *shape),
                     ("batch", *dims),
-                    network.run.precision if dtype == "float" else dtype,
+                    described.dtype_in(network.run.precision) if described else network.run.precision,
                     batched=True,
                     description=described.description if described else "activity",
                     units=described.units if described else "1",
-                    sparse=variable == "A" and hasattr(layer, "threshold"),
+                    sparse=variable == "A" and layer.sparse,
                 ),
                 wanted.every.steps(display),
                 f"layers/{name}/{variable}",
@@ -228,7 +229,7 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
         for kind in network.output.connections[name].variables:
             array = graph.variables[f"connections/{name}/{kind}"]
             batched = array.per == "slice"
-            # Kernel axes of length one say nothing: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
+            # Kernel axes of length one are dropped: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
             plain = array.shape[:2] == (1, 1)
             shape, dims = (array.shape[2:], array.dims[2:]) if plain else (array.shape, array.dims)
             yield Recording(
@@ -263,10 +264,7 @@ def _flush(recordings: tuple[Recording, ...], display: int) -> int:
     """Return a period of ten displays, or what fits in memory; derived from the description alone."""
     per_step = 0.0
     for recording in recordings:
-        size = 8 if recording.stream.dtype == "float64" else 4
-        for length in recording.stream.shape:
-            size *= length
-        per_step += size / recording.period if recording.period else 0
+        per_step += recording.stream.nbytes / recording.period if recording.period else 0
     fits = int(FLUSH_BYTES / per_step) if per_step else 10 * display
     steps = min(fits, 10 * display)
     return max(1, steps - steps % display if steps >= display else steps)

@@ -50,7 +50,7 @@ class Worker(Protocol):
 
     @property
     def warming_up(self) -> bool:
-        """Say whether some kind of work has not been done yet, so that its duration is unknown."""
+        """Whether some kind of work has not been done yet, so that its duration is unknown."""
 
 
 @contextmanager
@@ -127,7 +127,7 @@ class Monitor:
 
     @property
     def stuck(self) -> bool:
-        """Say whether the rank has exceeded its limit."""
+        """Whether the rank has exceeded its limit."""
         if self._progress == _DONE:
             return False
         if self.silence > (self._limit if self.blocked else self._short):
@@ -138,22 +138,22 @@ class Monitor:
 
     @property
     def silent(self) -> bool:
-        """Say whether heartbeats are overdue, and not because the rank has finished."""
+        """Whether heartbeats are overdue, and not because the rank has finished."""
         return self._progress != _DONE and self.silence > self._short
 
     @property
     def blocked(self) -> bool:
-        """Say whether it was inside a blocking operation at its last heartbeat."""
+        """Whether it was inside a blocking operation at its last heartbeat."""
         return bool(self._flags & _BLOCKED)
 
     @property
     def answers(self) -> bool:
-        """Say whether heartbeats keep arriving, without progress."""
+        """Whether heartbeats keep arriving, without progress."""
         return self.silence < self.idle / 2
 
 
 def _stopped(process: int) -> bool:
-    """Say whether a process on this host is stopped, by a signal or a debugger; known on Linux only."""
+    """Return whether a process on this host is stopped, by a signal or a debugger; known on Linux only."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
     except OSError:

@@ -1,4 +1,4 @@
-"""Probe types. Importing this package registers them for params files."""
+"""Probe types; `petabatch.builtins` imports every file of this folder."""
 
 from petabatch.probes.cost import Cost
 from petabatch.probes.energy import Energy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from petabatch.network.features import split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
+from petabatch.spec.schedule import Every
 
 
 def summary(plan: Plan) -> str:
@@ -42,19 +44,18 @@ def _connections(plan: Plan) -> Iterator[str]:
         if lookback.get(name):
             notes.append(f"delayed by {lookback[name]} step{'s' * (lookback[name] > 1)}")
         if name in graph.weighted:
-            conv = graph.weighted[name]
-            notes.append(f"{conv.mode} weights {list(plan.variables[f'connections/{name}/weights'].shape)}")
-            if conv.learn is not None:
-                notes.append(f"learns ({conv.learn.type}) every {conv.learn.every}")
+            owner = graph.weighted[name]
+            notes.append(f"{owner.mode} weights {list(plan.variables[f'connections/{name}/weights'].shape)}")
+            if owner.learn is not None:
+                notes.append(f"learns ({owner.learn.type}) every {owner.learn.every}")
         arrow = f"{connection.pre} -> {connection.post} ({connection.channel})"
         yield f"  {name:16} {connection.type:9} {arrow}{'; ' if notes else ''}{', '.join(notes)}"
 
 
 def _costs(plan: Plan) -> Iterator[str]:
     run = plan.graph.network.run
-    word = np.dtype(run.precision).itemsize
-    per_slice = sum(_size(v.shape) * word for v in plan.variables.values() if v.per == "slice")
-    common = sum(_size(v.shape) * word for v in plan.variables.values() if v.per == "network")
+    per_slice = sum(v.nbytes(run.precision) for v in plan.variables.values() if v.per == "slice")
+    common = sum(v.nbytes(run.precision) for v in plan.variables.values() if v.per == "network")
     macs = multiply_adds(plan.graph)
     yield f"run                {plan.length} steps, batch {run.batch}"
     yield f"method             {plan.method}"
@@ -71,18 +72,18 @@ def _parallel(plan: Plan) -> Iterator[str]:
     split = split_layers(graph.network)
     if not split:
         return
-    word = np.dtype(graph.network.run.precision).itemsize
+    precision = graph.network.run.precision
     sent = sum(
-        _size(graph.network.layers[post].shape) * word
+        math.prod(graph.network.layers[post].shape) * np.dtype(precision).itemsize
         for post, edges in graph.edges.items()
         for edge in edges
         if edge.connection.pre in split and post not in split
     )
-    owners = {f"connections/{name}" for name, conv in graph.weighted.items() if conv.pre in split}
+    owners = {f"connections/{name}" for name, owner in graph.weighted.items() if owner.pre in split}
     held = {"slice": 0, "network": 0}
     for key, variable in plan.variables.items():
         if key.rpartition("/")[0] in owners | {f"layers/{name}" for name in split}:
-            held[variable.per] += _size(variable.shape) * word
+            held[variable.per] += variable.nbytes(precision)
     slices, common = (held[per] * (ways - 1) / ways for per in ("slice", "network"))
     names = ", ".join(sorted(split))
     yield f"features           of {names} split over {ways} ranks; steps run layer by layer"
@@ -108,29 +109,25 @@ def _operations(plan: Plan) -> Iterator[str]:
 def _schedules(plan: Plan) -> Iterator[str]:
     yield "within each slice"
     for recording in plan.recordings:
-        yield f"  record     {recording.stream.path} every {recording.period} steps"
+        yield f"  record     {recording.stream.path} every {Every(recording.period)}"
     until = plan.graph.network.run.until
     if until is not None:
         probe = certificate(plan.graph.network)
         yield f"  stop       early at a gap of {probe} up to {until.gap:g}, checked every {until.every} steps"
     for update in plan.weight_updates:
         where = "summed over slices" if update.reduced else "applied per slice"
-        yield f"  learn      {update.name} every {update.period} steps ({where})"
+        yield f"  learn      {update.name} every {Every(update.period)} ({where})"
     yield "sync events"
     for update in plan.weight_updates:
         if update.reduced:
-            yield f"  update     {update.name} every {update.period} steps"
-    yield f"  flush      every {plan.flush} steps"
+            yield f"  update     {update.name} every {Every(update.period)}"
+    yield f"  flush      every {Every(plan.flush)}"
     yield (
-        f"  checkpoint every {plan.checkpoint} steps and at the end"
+        f"  checkpoint every {Every(plan.checkpoint)} and at the end"
         if plan.checkpoint
         else "  checkpoint at the end"
     )
     yield f"  signals    checked at least every {plan.block} steps"
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
 
 
 def _bytes(count: float) -> str:

@@ -47,13 +47,13 @@ class StepLimit:
                 "tau"
             )
         return (
-            f"{self.layer}: step size {self.step:.3g}, stability limit {self.largest:.3g}; roughly "
+            f"{self.layer}: {self.step:.3g}, stability limit {self.largest:.3g}; roughly "
             f"{self.steps} steps to within 1 % of the optimum"
         )
 
     @property
     def exceeded(self) -> bool:
-        """Say whether the layer may diverge."""
+        """Whether the layer may diverge."""
         return self.step > self.largest
 
 

@@ -1,4 +1,4 @@
-"""Image sources. Importing this package registers them for params files."""
+"""Image sources; `petabatch.builtins` imports every file of this folder."""
 
 from petabatch.sources.array import ImageArray
 from petabatch.sources.images import Images

@@ -53,11 +53,16 @@ class Part(Model):
     @classmethod
     def choices(cls) -> dict[str, type[Part]]:
         """Return all concrete subclasses imported so far, by the value of their `type` key."""
-        found: dict[str, type[Part]] = {}
+        return {name: parts[-1] for name, parts in cls.named().items()}
+
+    @classmethod
+    def named(cls) -> dict[str, list[type[Part]]]:
+        """Return the same with all classes of a type; a class that inherits its `type` is no choice."""
+        found: dict[str, list[type[Part]]] = {}
         for part in _subclasses(cls):
-            field = part.model_fields.get("type")
-            if field is not None and not inspect.isabstract(part) and isinstance(field.default, str):
-                found[field.default] = part
+            default = part.model_fields["type"].default if "type" in inspect.get_annotations(part) else None
+            if isinstance(default, str) and not inspect.isabstract(part):
+                found.setdefault(default, []).append(part)
         return dict(sorted(found.items()))
 
 
@@ -89,7 +94,7 @@ class OneOf:
     def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Part:
         if isinstance(value, self.base):
             return value
-        choices = self.base.choices()
+        choices = self.base.named()
         listed = ", ".join(choices)
         if not isinstance(value, dict):
             raise PydanticCustomError(
@@ -103,8 +108,8 @@ class OneOf:
                 "the `type` of this {kind} is missing",
                 {"kind": self.base.kind, "expected": listed},
             )
-        part = choices.get(value["type"]) if isinstance(value["type"], str) else None
-        if part is None:
+        parts = choices.get(value["type"]) if isinstance(value["type"], str) else None
+        if parts is None:
             raise PydanticCustomError(
                 "type_unknown",
                 "there is no {kind} of this type",
@@ -115,4 +120,17 @@ class OneOf:
                     "hint": did_you_mean(str(value["type"]), choices),
                 },
             )
-        return part.model_validate(value, context=info.context)
+        built_in = [part for part in parts if part.__module__.partition(".")[0] == "petabatch"]
+        if built_in and len(parts) > 1:
+            names = " and ".join(f"{part.__module__}.{part.__qualname__}" for part in parts)
+            raise PydanticCustomError(
+                "type_ambiguous",
+                "the type of a plug-in is that of a built-in {kind}",
+                {
+                    "kind": self.base.kind,
+                    "got": repr(value["type"]),
+                    "expected": "a type of its own for each class",
+                    "hint": f"these classes have it: {names}",
+                },
+            )
+        return parts[-1].model_validate(value, context=info.context)

@@ -106,13 +106,17 @@ class Run(Model):
         return reduce
 
     @model_validator(mode="after")
-    def _one_length(self) -> Run:
+    def _has_one_length(self) -> Run:
         if (self.displays is None) == (self.steps is None):
             raise PydanticCustomError(
                 "run_length",
                 "the length of the run is given twice" if self.steps else "the length of the run is missing",
                 {"expected": "either `displays` or `steps`"},
             )
+        return self
+
+    @model_validator(mode="after")
+    def _suits_its_device(self) -> Run:
         if self.until is not None and self.device == "gpu":
             raise PydanticCustomError(
                 "until_gpu",

@@ -118,7 +118,12 @@ class Layer(Part):
 
     @property
     def static(self) -> bool:
-        """Say whether its activity changes by nothing but the images that the engine reads."""
+        """Whether its activity changes by nothing but the images that the engine reads."""
+        return False
+
+    @property
+    def sparse(self) -> bool:
+        """Whether most activities are zero, so that recordings are stored compressed."""
         return False
 
     @property
@@ -145,12 +150,12 @@ class Layer(Part):
 
     @property
     def splittable(self) -> bool:
-        """Say whether its features can be split over ranks: a unit depends on no other of its layer."""
+        """Whether its features can be split over ranks: a unit depends on no other of its layer."""
         return False
 
     @property
     def host_numbers(self) -> bool:
-        """Say whether `update` sends numbers from the host, as random ones, in each step."""
+        """Whether `update` sends numbers from the host, as random ones, in each step."""
         return False
 
     def compiled_rule(self) -> CompiledRule:
@@ -404,7 +409,7 @@ class Probe(Part):
 
     @property
     def splittable(self) -> bool:
-        """Say whether it is a sum over features, to which ranks with some of them can contribute."""
+        """Whether it is a sum over features, to which ranks with some of them can contribute."""
         return False
 
     def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:

@@ -53,7 +53,7 @@ def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str
             annotation, data = inner, item(data, part)
         elif kind == "extra_forbidden" and number == len(loc) - 1:
             path.append(part)
-    return (*path, "type") if kind == "type_unknown" else tuple(path)
+    return (*path, "type") if kind in ("type_unknown", "type_ambiguous") else tuple(path)
 
 
 def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], data: Any) -> Problem:

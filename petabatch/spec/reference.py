@@ -141,5 +141,5 @@ def _default(field: FieldInfo) -> str:
     if default is None or isinstance(default, (dict, BaseModel)) or default == ():
         return "-"
     if isinstance(default, Every):
-        return f'`"{default.unit.rstrip("s") if default.count == 1 else default}"`'
+        return f'`"{default}"`'
     return f"`{default}`" if isinstance(default, float) else f"`{json.dumps(default)}`"

@@ -24,7 +24,9 @@ class Every:
         return self.count * (display if self.unit == "displays" else 1)
 
     def __str__(self) -> str:
-        return "never" if self.count == 0 else f"{self.count} {self.unit}"
+        if self.count == 0:
+            return "never"
+        return self.unit.rstrip("s") if self.count == 1 else f"{self.count} {self.unit}"
 
 
 DISPLAY = Every(1, "displays")
@@ -60,9 +62,14 @@ def _parse(value: Any) -> Every:
     )
 
 
+def _serialise(every: Every) -> str:
+    """Return the text in `params.json`: always with the count, as in files of earlier versions."""
+    return f"{every.count} {every.unit}" if every.count else "never"
+
+
 Schedule = Annotated[
     Every,
     PlainValidator(_parse),
-    PlainSerializer(str),
+    PlainSerializer(_serialise),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}]}),
 ]

@@ -40,7 +40,7 @@ class Normalize(Part):
 
     @property
     def featurewise(self) -> bool:
-        """Say whether each pre feature is normalised by itself."""
+        """Whether each pre feature is normalised by itself."""
         return False
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Learning(Part):
 
     @property
     def featurewise(self) -> bool:
-        """Say whether each pre feature learns by itself, so that features can be split over ranks."""
+        """Whether each pre feature learns by itself, so that features can be split over ranks."""
         return False
 
     def tally(self, pre: Array) -> Array:

@@ -91,7 +91,7 @@ def _summaries(directory: RunDirectory, row: Sequence[Segment]) -> tuple[Summary
 
 
 def _tiles(row: Sequence[Segment], batch: int) -> bool:
-    """Say whether the segments cover every slice of the batch exactly once."""
+    """Return whether the segments cover every slice of the batch exactly once."""
     if len(row) == 1 and row[0].merged:
         return True
     ends = [0, *(segment.hi for segment in row)]

@@ -1,4 +1,4 @@
-"""Weight initialisers and normalisers. Importing this package registers them for params files."""
+"""Weight initialisers and normalisers; `petabatch.builtins` imports every file of this folder."""
 
 from petabatch.weights.given import WeightArray, WeightFile
 from petabatch.weights.normalisers import L2, ContrastZeroMean, L2Ball, Max, Sum, Unchanged

@@ -40,3 +40,11 @@ def test_a_checkpoint_of_another_batch_is_not_broadcast_into_the_state() -> None
     saved["layers/V1/V"] = saved["layers/V1/V"][:1]
     with pytest.raises(ValueError, match="cannot assign"):
         Engine(plan, Serial(), 1).resume(10, saved)
+
+
+def test_a_lane_and_the_arrays_of_a_part_cannot_be_rebound() -> None:
+    state = Engine(schedule(build(lca_network(images(3)))), Serial(), 1).state
+    for mine in (state.lane(slice(0, 1)), state.owned("layers/V1")):
+        key = next(iter(mine))
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            mine[key] = mine[key]  # type: ignore[index]

@@ -187,7 +187,7 @@ def test_images_come_from_a_folder_a_pattern_a_list_and_a_list_file(tmp_path: Pa
             assert np.array_equal(read(number, 0), (stored[expected] / 255).astype(np.float32))
 
 
-def test_paths_are_looked_for_beside_the_params_file_first(
+def test_paths_are_looked_for_next_to_the_params_file_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "params").mkdir()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +14,13 @@ import pytest
 
 from petabatch import simulation
 from petabatch.errors import ParamsError
+from petabatch.layers import Linear
 from petabatch.spec import toml
 from petabatch.spec.load import Loaded, load, parse, resolved
 from petabatch.spec.model import Part
 from petabatch.spec.network import Network
+from petabatch.spec.parts import Layer
+from petabatch.spec.schedule import DISPLAY, NEVER, STEP, Every
 from petabatch.spec.schema import json_schema
 from support.commands import SMALL, Command
 
@@ -229,7 +234,7 @@ class Doubled(Linear):
 """
 
 
-def test_a_plug_in_beside_the_file_makes_its_types_known(tmp_path: Path) -> None:
+def test_a_plug_in_next_to_the_file_makes_its_types_known(tmp_path: Path) -> None:
     (tmp_path / "doubled.py").write_text(LAYER)
     text = 'plugins = ["doubled.py"]\n' + SMALL.replace('"linear"', '"test_params_doubled"', 1)
     (tmp_path / "net.toml").write_text(text)
@@ -240,6 +245,34 @@ def test_a_plug_in_beside_the_file_makes_its_types_known(tmp_path: Path) -> None
     elsewhere = Loaded.from_json(json.dumps(resolved(loaded.network)), "elsewhere/resolved.json")
     assert elsewhere.network == loaded.network
     assert "did you mean gain?" in report(text.replace("shape", "gian = 1\nshape", 2), tmp_path)
+
+
+def test_a_plug_in_cannot_take_the_type_of_a_built_in(tmp_path: Path) -> None:
+    (tmp_path / "doubled.py").write_text(LAYER.replace("test_params_doubled", "linear"))
+    (tmp_path / "net.toml").write_text('plugins = ["doubled.py"]\n' + SMALL)
+    # In a process of its own, since a class stays known once it is defined.
+    checked = [sys.executable, "-m", "petabatch", "check", "net.toml"]
+    done = subprocess.run(checked, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "the type of a plug-in is that of a built-in layer" in done.stderr
+    assert "petabatch.layers.pointwise.Linear and petabatch_plugin_doubled_" in done.stderr
+
+
+def test_a_class_that_inherits_its_type_is_no_choice() -> None:
+    class Inheriting(Linear):
+        """A linear layer without a type of its own."""
+
+    assert Layer.choices()["linear"] is Linear
+    assert Inheriting not in Layer.choices().values()
+
+
+def test_schedules_are_printed_without_a_count_of_one_and_stored_with_it() -> None:
+    assert [str(every) for every in (DISPLAY, STEP, NEVER, Every(10, "displays"))] == [
+        "display", "step", "never", "10 displays",
+    ]  # fmt: skip
+    table = resolved(parse(SMALL).network)
+    assert table["layers"]["error"]["every"] == "1 steps"
+    assert table["layers"]["error"]["reset"] == "never"
 
 
 def test_a_plug_in_written_for_the_former_name_of_the_step_context_still_works(tmp_path: Path) -> None:

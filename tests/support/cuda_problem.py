@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from petabatch.geometry import Patches
-from petabatch.kernels.cuda.loop import Choice, LoopKernels
+from petabatch.kernels.cuda.loop import CudaKernel, LoopKernels
 from petabatch.kernels.rules import LEAKY, Cell, Units, cell
 from petabatch.layers.transfer import Transfer
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
@@ -77,8 +77,8 @@ class Problem:
             LEAKY, self.self_interaction, 0, t.threshold, t.shift, t.width, t.minimum, t.maximum, t.signed
         )
 
-    def kernels(self, choice: Choice) -> LoopKernels:
-        made = LoopKernels(self.gpu, self.p, self.cell(), 0.75, self.lanes, choice, self.tf32)
+    def kernels(self, kernel: CudaKernel) -> LoopKernels:
+        made = LoopKernels(self.gpu, self.p, self.cell(), 0.75, self.lanes, kernel, self.tf32)
         made.load(self.weights)
         return made
 
@@ -88,10 +88,10 @@ class Problem:
         recon, error, V, A = state
         kernels.run(self.image, recon, error, Units(A, V, V), (self.rates[0], self.rates[1]), steps, sums)
 
-    def run(self, choice: Choice, parts: list[int]) -> list[np.ndarray]:
+    def run(self, kernel: CudaKernel, parts: list[int]) -> list[np.ndarray]:
         """Return recon, error, V and A after the steps; the state here stays."""
         state = [self.guarded(array) for array in self.state]
-        kernels = self.kernels(choice)
+        kernels = self.kernels(kernel)
         for steps in parts:
             self.advance(kernels, state, steps)
         assert self.guards.untouched()

@@ -172,7 +172,7 @@ class Guards:
         return type(parts)(*(self(p) if isinstance(p, np.ndarray) else self.all_of(p) for p in parts))
 
     def untouched(self) -> bool:
-        """Say whether nothing was written around the arrays."""
+        """Return whether nothing was written around the arrays."""
         ends = ((buffer[: self.AROUND], buffer[-self.AROUND :]) for buffer in self.buffers)
         return all((end == self.byte).all() for pair in ends for end in pair)
 

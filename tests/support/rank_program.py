@@ -123,7 +123,7 @@ def killed(comm: Comm) -> None:
 
 
 def silent(comm: Comm) -> None:
-    """Say whether MPI was loaded."""
+    """Return whether MPI was loaded."""
     print("ranks", comm.size, "mpi4py loaded:", "mpi4py" in sys.modules)
 
 

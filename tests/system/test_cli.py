@@ -7,15 +7,17 @@ import os
 import random
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from petabatch import simulation
-from petabatch.errors import InputError
+from petabatch.errors import InputError, RunDirectoryError
 from petabatch.report import draw as drawing
 from petabatch.report.information import describe
+from petabatch.version import __version__
 from support.commands import BIN, Command, alone, contents, set_all
 from support.processes import wait_for
 
@@ -39,6 +41,18 @@ def test_a_run_leaves_what_the_docs_promise(small: Path, petabatch: Command) -> 
     again = petabatch("resume", "out")
     assert again.returncode == 1
     assert "this run is already done" in again.stderr
+
+
+def test_the_package_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "petabatch", "--version"], capture_output=True, text=True)
+    assert done.stdout == f"petabatch {__version__}\n"
+
+
+def test_paths_may_be_strings(small: Path) -> None:
+    out = str(small.parent / "strings")
+    simulation.run(simulation.read(str(small)), out, quiet=True)
+    with pytest.raises(RunDirectoryError, match="already done"):
+        simulation.resume(out, quiet=True)
 
 
 def test_an_existing_directory_is_kept_unless_forced(small: Path, petabatch: Command) -> None:

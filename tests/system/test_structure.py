@@ -70,11 +70,23 @@ def none_tests(tree: ast.Module) -> list[int]:
     ]
 
 
+def attribute_tests(tree: ast.Module) -> list[int]:
+    """Return the lines that ask whether a part has an attribute, instead of asking the part."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") in ("hasattr", "getattr")
+        and getattr(node.args[0], "id", "") in ("layer", "connection", "probe")
+        and isinstance(node.args[1], ast.Constant)
+    ]
+
+
 def test_nobody_outside_of_the_steppers_asks_for_the_type_of_a_part_or_whether_there_is_a_stepper() -> None:
     found = [
         f"{path.relative_to(PACKAGE)}:{line}"
         for path, module, tree in sources()
-        for line in (*questions(tree, module), *none_tests(tree))
+        for line in (*questions(tree, module), *none_tests(tree), *attribute_tests(tree))
     ]
     assert found == []
 
@@ -88,9 +100,11 @@ def test_the_walk_finds_what_it_looks_for() -> None:
         "    type(layer) is layers.FISTA\n"
         "    type(layer) in (int, LCA)\n"
         "    lane.stepper is not None\n"
+        "    hasattr(layer, 'threshold')\n"
     )
     module = ModuleType("asking")
     exec(code, module.__dict__)
     tree = ast.parse(code)
     assert questions(tree, module) == [4, 5, 6]
     assert none_tests(tree) == [7]
+    assert attribute_tests(tree) == [8]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
 
 from petabatch.engine.state import State
 from petabatch.errors import ResourceError
@@ -13,15 +16,16 @@ from petabatch.network.graph import Graph
 from petabatch.variable import Array, host
 
 _SHARE = 0.85
-"""Of the free memory, what arrays may take."""
+"""Share of the free memory that arrays may take."""
 _LONGEST = 32768
-"""Slices in a lane: kernels number them along an axis of a grid of at most 65535 blocks."""
+"""Maximum number of slices in a lane: they are an axis of the grid, of at most 65535 blocks."""
 
 
 class DeviceArrays:
     """Copies of `host` on a device, seen by lanes as `State` is.
 
-    With one lane they stay; with several the lanes take turns, and come and go with each stretch of steps.
+    If all slices fit, the copies stay on the device; otherwise lanes are swapped in and out between sync
+    events.
     """
 
     def __init__(self, host: State, device: Device) -> None:
@@ -47,15 +51,17 @@ class DeviceArrays:
 
     @property
     def stays(self) -> bool:
-        """Say whether all slices are on the device at once."""
+        """Whether all slices are on the device at once."""
         return len(self.lanes) == 1
 
-    def lane(self, lanes: slice) -> dict[str, Array]:
-        """Return the arrays of the given local slices, which are these while the window lies on them."""
-        return {key: array[: lanes.stop - lanes.start] for key, array in self.arrays.items()}
+    def lane(self, lanes: slice) -> Mapping[str, Array]:
+        """Return the arrays of the given local slices, valid while these slices are on the device."""
+        return MappingProxyType(
+            {key: array[: lanes.stop - lanes.start] for key, array in self.arrays.items()}
+        )
 
     def enter(self, lanes: slice) -> None:
-        """Bring slices to the device, if they are not there."""
+        """Copy slices to the device, if they are not there."""
         if self._here == lanes:
             return
         for key, array in self.lane(lanes).items():
@@ -64,13 +70,13 @@ class DeviceArrays:
         self._here = lanes
 
     def leave(self) -> None:
-        """Bring slices back, if others need their place."""
+        """Copy slices back to the host, if lanes are swapped."""
         if not self.stays:
             self._bring(self.arrays)
             self._here = None
 
     def collect(self) -> None:
-        """Bring to the host what a checkpoint holds."""
+        """Copy to the host what a checkpoint holds."""
         self._bring(self.host.saved())
 
     def _bring(self, keys: Iterable[str]) -> None:
@@ -82,13 +88,13 @@ class DeviceArrays:
                 self.host.arrays[key][self._here] = host(here[key])
 
     def refresh(self) -> None:
-        """Take over what all slices share, as weights."""
+        """Copy what all slices share, such as weights, to the device."""
         for key, array in self.arrays.items():
             if not self._own(key):
                 array[...] = self.xp.asarray(self.host.arrays[key])
 
     def forget(self) -> None:
-        """Upload everything again before it is used."""
+        """Mark the device copies as stale: everything is uploaded again before it is used."""
         self._here = None
         self.refresh()
 
@@ -102,14 +108,9 @@ class DeviceArrays:
 
 def slice_bytes(graph: Graph) -> int:
     """Return an estimate of the memory of a slice: its arrays, download buffers and temporary patches."""
-    size = 8 if graph.network.run.precision == "float64" else 4
-    arrays = 0
-    for variable in graph.variables.values():
-        if variable.per == "slice":
-            number = size if variable.dtype == "float" else 8
-            for length in variable.shape:
-                number *= length
-            arrays += number
+    precision = graph.network.run.precision
+    size = np.dtype(precision).itemsize
+    arrays = sum(v.nbytes(precision) for v in graph.variables.values() if v.per == "slice")
     for name, wanted in graph.network.output.layers.items():
         arrays += 2 * size * len(wanted.variables) * math.prod(graph.network.layers[name].shape)
     patches = [

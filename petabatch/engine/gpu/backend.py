@@ -24,7 +24,7 @@ from petabatch.variable import Array
 
 
 class GpuBackend:
-    """One thread gives work to the GPU: lanes of as many slices as fit in its memory."""
+    """One thread launches the work of the GPU; a lane has as many slices as fit in its memory."""
 
     def __init__(self, device: Device, state: State, readers: Mapping[str, Reader], threads: int) -> None:
         """Read images on `threads` threads."""

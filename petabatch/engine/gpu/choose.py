@@ -23,14 +23,13 @@ def choose(run: Run, comm: Comm) -> Gpu | None:
         return None
     if run.until is not None:  # a params file cannot say so; `resume --device gpu` can
         raise ResourceError(
-            "displays of this run end slice by slice (run.until), and a GPU makes the steps of all slices "
-            "together\n"
+            "early stopping (run.until) is not available on a GPU, which advances all slices together\n"
             "    hint:     --device cpu"
         )
     reason = missing()
     if reason is not None:
         raise ResourceError(
-            'run.device = "gpu" is asked for, and there is none\n'
+            'run.device = "gpu", but no GPU was found\n'
             f"    found:    {reason}\n"
             "    expected: an NVIDIA GPU of compute capability 8.0 or more, its driver, and CuPy 14\n"
             '    hint:     --device cpu (or run.device = "cpu"); petabatch info --devices shows what is found'
@@ -43,7 +42,7 @@ def choose(run: Run, comm: Comm) -> Gpu | None:
 
 
 def announce(comm: Comm, name: str, uuid: str) -> None:
-    """Say on rank 0 which rank has which GPU, and warn of each that ranks share; collective."""
+    """Log on rank 0 which rank has which GPU, and warn of each GPU that ranks share; collective."""
     both: Sequence[tuple[str, str]] = comm.gather((name, uuid)) or ()
     for rank, (its, number) in enumerate(both):
         log.info("rank %d on %s: %s (%s)", rank, comm.hosts[rank], its, number)

@@ -1,4 +1,4 @@
-"""One GPU through CuPy, as kernels and engine use it."""
+"""The GPU of a rank, through CuPy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Gpu:
         self._kept = cupy.cuda.MemoryPool()
 
     def enter(self) -> None:
-        """Make this GPU and its stream those of the calling thread, and its products as precise as asked."""
+        """Make this GPU and its stream current on this thread, and set the precision of matrix products."""
         from cupy._core import _routines_linalg as products
 
         self._device.use()
@@ -56,35 +56,35 @@ class Gpu:
         self._stream.synchronize()
 
     def stream(self) -> Any:
-        """Return a further stream, which runs concurrently with the others."""
+        """Return a new stream, which runs concurrently with the others."""
         with self._device:
             return self.xp.cuda.Stream(non_blocking=True)
 
     def mark(self) -> Any:
-        """Return an event: all that the present stream was given until now."""
+        """Record an event on the current stream."""
         event = self.xp.cuda.Event(disable_timing=True)
         event.record(self.xp.cuda.get_current_stream())
         return event
 
     def follow(self, event: Any) -> None:
-        """Let what the present stream is given from now on wait for an event; the host does not wait."""
+        """Let the current stream wait for an event; the host does not wait."""
         self.xp.cuda.get_current_stream().wait_event(event)
 
     @contextmanager
     def side_stream(self) -> Iterator[None]:
-        """Work on a stream of its own, after what the present one was given until now."""
+        """Make the side stream current, after the work queued on the current one."""
         self._side.wait_event(self.mark())
         with self.on_side_stream():
             yield
 
     @contextmanager
     def on_side_stream(self) -> Iterator[None]:
-        """Work on the side stream without waiting for another, which may be capturing."""
+        """Make the side stream current without waiting for another stream, which may be capturing."""
         with self._device, self._side:
             yield
 
     def nccl(self) -> Any:
-        """Return the library NCCL; raises ImportError that says how it is installed."""
+        """Return the NCCL library; raises ImportError with the command that installs it."""
         return gpu_sums.nccl()
 
     def compile(self, code: str) -> Callable[[str], Any]:
@@ -93,25 +93,25 @@ class Gpu:
         return made
 
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what repeats the launches `work` makes: a CUDA graph, or `work` where that fails."""
+        """Capture the launches of `work` as a CUDA graph and return its launch, or `work` if that fails."""
         if not self._graphs:
             return work
         self._stream.begin_capture()
         try:
-            # A graph keeps the addresses of temporaries: their memory must not be given to others.
+            # A graph keeps the addresses of temporaries: their memory must not be reused.
             with self.xp.cuda.using_allocator(self._kept.malloc):
                 work()
             graph = self._stream.end_capture()
         except RuntimeError as error:  # of CUDA, or of a library that cannot be captured
             self._graphs = False
-            log.warning("no CUDA graph: kernels are launched one by one (%s)", error)
-            with suppress(RuntimeError):  # leave the state of capturing, in which nothing runs
+            log.warning("CUDA graph capture failed, kernels are launched one by one (%s)", error)
+            with suppress(RuntimeError):  # end the capture, during which nothing runs
                 self._stream.end_capture()
             return work
         return lambda: graph.launch(self._stream)
 
     def staging(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        """Return pinned memory of the host, from which copies overlap with kernels."""
+        """Return pinned host memory, from which copies overlap with kernels."""
         import cupyx
 
         if 0 in shape:
@@ -120,7 +120,7 @@ class Gpu:
         return pinned
 
     def upload(self, into: Array, pinned: np.ndarray) -> Callable[[], None]:
-        """Begin to copy; return what waits until `pinned` may be written again."""
+        """Start a copy; return a function that waits until `pinned` may be written again."""
         if into.flags.c_contiguous:
             into.set(pinned)
         else:

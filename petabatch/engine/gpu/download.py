@@ -28,7 +28,7 @@ class Download:
         self._buffers: dict[tuple[int, tuple[int, ...]], list[_Buffer]] = {}
 
     def send(self, number: int, values: Array, row: np.ndarray) -> Callable[[], None]:
-        """Begin to copy `values` of recording `number` to `row`; return what waits until they are there.
+        """Start copying `values` of recording `number` to `row`; return a function that waits for the copy.
 
         `row` is contiguous and lies in pinned memory; `values` may change as soon as this returns.
         """

@@ -1,7 +1,7 @@
-"""CUDA graphs of steps made layer by layer: branches on parallel streams, captured once and replayed.
+"""CUDA graphs of layer-by-layer steps: branches on parallel streams, captured once and replayed.
 
-Layers of one level do not wait for each other: each has a stream of its own, from an event that all of them
-follow to one that follows all of them. Neither order nor timing changes what a layer reads, so no bit.
+Layers of one level do not depend on each other: each is launched on a stream of its own, between a common
+start event and the join of all streams. Neither order nor timing changes what a layer reads, so no bit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from petabatch.network.graph import Graph
 from petabatch.spec.parts import Layer, StepContext
 
 _LONGEST = 64
-"""Steps after which places in the layers' histories must come round again for steps to be captured."""
+"""Maximum period, in steps, of the histories' ring buffers for which steps are captured."""
 
 
 class CapturedSteps:
@@ -37,7 +37,9 @@ class CapturedSteps:
             self._make(ctx)
             return
         kind = self._kind(ctx)
-        if kind not in self._stretches:  # once plainly, so that nothing is loaded while it is captured
+        if (
+            kind not in self._stretches
+        ):  # run once without capture, so that no module is loaded during capture
             self._stretches[kind] = None
             self._make(ctx)
             return
@@ -69,6 +71,6 @@ class CapturedSteps:
 
 
 def _alike(layer: Layer) -> bool:
-    """Say whether a layer's update is the same in each step, and no number comes from the host."""
+    """Return whether a layer's update is the same in each step, and no number comes from the host."""
     from_host = layer.host_numbers or layer.border == "image" or layer.controller is not None
     return layer.graph_safe and not from_host

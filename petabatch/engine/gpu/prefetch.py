@@ -31,7 +31,7 @@ class Prefetch:
         self._ahead: dict[tuple[str, int], tuple[int, _Buffer, list[Future[None]]]] = {}
 
     def fill(self, name: str, slices: range, item: int, into: Array) -> None:
-        """Put image `item` of each slice into `into` `[lanes, ny, nx, nf]`, and begin to read the next."""
+        """Put image `item` of each slice into `into` `[lanes, ny, nx, nf]`, and start reading the next."""
         key = (name, slices.start)
         if key not in self._buffers:
             self._buffers[key] = [_Buffer(self._device.staging(into.shape, into.dtype)) for _ in range(2)]

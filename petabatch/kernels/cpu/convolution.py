@@ -43,7 +43,7 @@ def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: A
     count, last = places.size, places.size - 1
     for panel in range(panels.shape[0]):
         for m in range(0, count, DRIVE_BLOCK):
-            # Beyond the last position it is computed again, into rows of the drive that nobody reads.
+            # Beyond the last position it is computed again, into rows of the drive that are not read.
             o0, o1 = start + places[m], start + places[min(m + 1, last)]
             o2, o3 = start + places[min(m + 2, last)], start + places[min(m + 3, last)]
             o4, o5 = start + places[min(m + 4, last)], start + places[min(m + 5, last)]

@@ -203,7 +203,7 @@ def chunk_places(base: int, begin: int, end: int, s: Shape, work: Scratch) -> An
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def same(a: Any, b: Any) -> bool:
-    """Say whether two flat arrays hold the same numbers."""
+    """Return whether two flat arrays hold the same numbers."""
     for i in range(a.size):  # noqa: SIM110  (a loop is compiled to better code)
         if a[i] != b[i]:
             return False

@@ -70,7 +70,7 @@ class CpuKernels(ArrayKernels):
 
 
 def _plain(positions: Array, patches: Array) -> bool:
-    """Say whether these arrays are such as the compiled functions expect."""
+    """Return whether these arrays are such as the compiled functions expect."""
     plain: bool = positions.dtype == patches.dtype == np.float32 and patches.flags.c_contiguous
     return plain
 

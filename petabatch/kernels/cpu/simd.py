@@ -119,7 +119,7 @@ class PairOperations(NamedTuple):
     """fma(total, v, w) = total + v * w"""
     horizontal_sum: Any
     """horizontal_sum(v) = sum(v): halves are added until one number is left"""
-    reached: Any
+    below_mask: Any
     """below_mask(x, a, b, i, c, j): bit k of the result says that not b[i + k] > x * a[i + k] + c[j + k]"""
 
 

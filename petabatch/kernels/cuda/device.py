@@ -77,14 +77,14 @@ class Device(Protocol):
         """Return the library NCCL, as `cupy.cuda.nccl`; raises ImportError with a reason."""
 
     def compile(self, code: str) -> Callable[[str], Kernel]:
-        """Compile a source text; return the function that gives a kernel by its name."""
+        """Compile a source text; return a function from the name of a kernel to the kernel."""
 
     def capture(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what repeats the launches `work` makes, as one CUDA graph where that is possible."""
+        """Capture the launches of `work` as a CUDA graph, where that is possible; return its launch."""
 
 
 def load(made: Callable[[str], Kernel], name: str, shared: int) -> Kernel:
-    """Return a kernel that may have so many bytes of shared memory, on the device already."""
+    """Return a kernel loaded on the device, with its limit of shared memory raised to `shared` bytes."""
     kernel = made(name)
     # Setting it also loads the kernel, which must not happen while a graph is captured.
     kernel.max_dynamic_shared_size_bytes = max(shared, 8 * 1024)

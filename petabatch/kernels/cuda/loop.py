@@ -15,18 +15,18 @@ from petabatch.kernels.cuda.device import Device, Kernel, load
 from petabatch.kernels.rules import ACCELERATED, Cell, Units
 from petabatch.variable import Array
 
-Choice = Literal["auto", "display", "step"]
+CudaKernel = Literal["display", "step"]
 Rates = tuple[Array, Array]
 """What differs from slice to slice, `[lanes]`: V = e V + gain drive; of ACCELERATED the step and the age of
 the momentum, float64."""
 
 
 class LoopKernels:
-    """Makes steps of all slices of a lane; arrays are float32 of `device.xp`, C order.
+    """Advances all slices of a lane; arrays are float32 of `device.xp`, C order.
 
     `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon.
-    Which kernel makes the steps is decided by the network and the device alone, or pinned by `choice`; with
-    `tf32` it is that of a step, whose drive tensor cores make. Raises ResourceError when it does not fit.
+    `kernel` is the one that `network.method` has chosen; with `tf32`, the step kernel computes its drive on
+    tensor cores. Raises ResourceError when the network does not fit it on this GPU.
     """
 
     def __init__(
@@ -36,23 +36,14 @@ class LoopKernels:
         cell: Cell,
         factor: float,
         lanes: int,
-        choice: Choice,
+        kernel: CudaKernel,
         tf32: bool = False,
     ) -> None:
         self.device, self.patches, self.lanes = device, p, lanes
-        limits = device.limits
-        self.display = (
-            source.display(p, limits) if source.has_display(source.RULES[cell.rule], choice, tf32) else None
-        )
-        self.step = tiling.step(p, limits, lanes, tf32) if self.display is None else None
-        if (choice == "display" and self.display is None) or (self.display is None and self.step is None):
-            raise ResourceError(
-                f"the {'step' if choice == 'auto' else choice} kernel does not fit this network on this GPU\n"
-                f"    found:    {p.positions} positions, {p.features} features, {p.length} weights a patch\n"
-                f"    expected: what fits {limits.shared_block} bytes of shared memory, and its registers; "
-                "fista has no display kernel\n"
-                '    hint:     run.kernel = "auto" or "array"'
-            )
+        self.display = source.display(p, device.limits) if kernel == "display" else None
+        self.step = tiling.step(p, device.limits, lanes, tf32) if kernel == "step" else None
+        if self.display is None and self.step is None:
+            raise ResourceError(f"this network does not fit the {kernel} kernel on this GPU")
         constants, self._xp = source.cell_constants(cell, factor), device.xp
         self._product: Kernel | None = None
         self._product_source = source.compose("gradient", {**source.geometry(p), **constants})
@@ -119,7 +110,9 @@ class LoopKernels:
             for _ in range(steps):
                 self._one(image, recon, error, units, rates)
 
-        if steps not in self._stretches:  # once plainly, so that nothing is loaded while it is captured
+        if (
+            steps not in self._stretches
+        ):  # run once without capture, so that no module is loaded during capture
             self._stretches[steps] = None
             stretch()
             return
@@ -129,7 +122,7 @@ class LoopKernels:
         graph()
 
     def sums(self, steps: int) -> Array:
-        """Return room for the sums of so many steps."""
+        """Return an array for the sums of `steps` steps, `[steps, lanes, 3]`."""
         return self._xp.empty((steps, self.lanes, 3), np.float64)
 
     def gradient(self, A: Array, error: Array, product: Array, counts: Array | None) -> None:
@@ -165,5 +158,5 @@ class LoopKernels:
         )
 
     def _jump(self, weights: Array) -> np.int32:
-        """Return how far apart the weights of two slices are: 0 where all share them."""
+        """Return the stride between the weights of two slices: 0 if all share them."""
         return np.int32(0 if len(weights) == 1 else weights[0].size)

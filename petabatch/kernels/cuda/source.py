@@ -18,8 +18,10 @@ Constant = bool | int | float
 
 RULES = ("leaky", "heavy_ball", "momentum", "gradient", "accelerated")
 """The rules that `common.cuh` and `accelerated.cu` have, by their number there."""
+DISPLAY_RULES = ("leaky", "heavy_ball", "momentum", "gradient")
+"""Those that the display kernel has."""
 ROOMY = Limits(1, 2**40, 2**40)
-"""A GPU with as much shared memory as may be asked for, where the real one is not known yet."""
+"""Unlimited shared memory, for decisions made before the GPU is known."""
 
 _FOLDER = Path(__file__).parent
 _WARPS = (16, 8)
@@ -69,11 +71,6 @@ def geometry(p: Patches) -> dict[str, Constant]:
         "ORIGIN_Y": p.y.offset, "ORIGIN_X": p.x.offset, "BEFORE_Y": p.y.before, "BEFORE_X": p.x.before,
         "PADDED_Y": p.y.padded, "VEC": vec, "PITCH": round_up(p.x.padded * channels, vec),
     }  # fmt: skip
-
-
-def has_display(rule: str, kernel: str, tf32: bool) -> bool:
-    """Say whether the display kernel is the choice for a rule, where a slice fits on a multiprocessor."""
-    return rule != "accelerated" and (kernel == "display" or (kernel == "auto" and not tf32))
 
 
 def display(p: Patches, limits: Limits) -> Display | None:

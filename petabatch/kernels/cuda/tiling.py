@@ -47,7 +47,7 @@ class Step:
 def step(p: Patches, limits: Limits, slices: int, tensor: bool = False) -> Step | None:
     """Return how the kernels of a step run, or None where a patch is larger than shared memory.
 
-    `slices` run together; `tensor` says that tensor cores make the drive.
+    `slices` run together; with `tensor`, tensor cores compute the drive.
     """
     fixed = geometry(p)
     vec, lanes = int(fixed["VEC"]), min(4, -(-p.features // 32))

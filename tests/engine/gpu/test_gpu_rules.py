@@ -10,9 +10,10 @@ import pytest
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.bind import cell_constants
 from petabatch.engine.steppers.cuda import CudaStepper
-from petabatch.errors import ResourceError
+from petabatch.errors import ParamsError, ResourceError
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
+from petabatch.kernels.cuda.device import Limits
 from petabatch.kernels.rules import Units
 from petabatch.layers import FISTA
 from petabatch.network.build import build
@@ -58,7 +59,7 @@ def assert_near(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
         (code, kernel)
         for code in CODES
         for kernel in ("display", "step")
-        if source.has_display(rule(code), kernel, False) or (rule(code) in source.RULES and kernel == "step")
+        if rule(code) in (source.DISPLAY_RULES if kernel == "display" else source.RULES)
     ],
 )
 def test_a_layer_on_a_gpu_agrees_with_its_own_update(code: str, kernel: str) -> None:
@@ -111,8 +112,30 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
 
 
 def test_fista_pinned_to_the_display_kernel_is_refused() -> None:
-    with pytest.raises(ResourceError, match="fista has no display kernel"):
-        saved(network("fista", device="gpu", kernel="display"), EmulatedGpu())
+    with pytest.raises(ParamsError, match="layers of type fista have no display kernel"):
+        build(network("fista", device="gpu", kernel="display"))
+
+
+@pytest.mark.parametrize(
+    ("run", "reason"),
+    [
+        ({"kernel": "step"}, 'run.kernel is "step"'),
+        ({"tf32": True}, "TF32 is for the step kernel"),
+        ({"kernel": "step", "tf32": True}, 'run.kernel is "step"'),
+        ({"kernel": "display", "tf32": True}, "a slice needs"),
+    ],
+)
+def test_the_reason_is_the_condition_that_decides(run: dict[str, Any], reason: str) -> None:
+    assert choose(build(network("lca", device="gpu", **run))).reason.startswith(reason)
+
+
+def test_a_kernel_that_is_too_large_for_this_gpu_is_an_error_only_if_it_is_pinned() -> None:
+    tiny = Limits(1, 2**17, 2**13)
+    method = choose(build(network("lca", device="gpu")), tiny)
+    assert (method.kernel, method.reason) == ("step", "a slice does not fit the display kernel")
+    assert choose(build(network("fista", device="gpu")), tiny).reason.startswith("layers of type fista")
+    with pytest.raises(ResourceError, match="a slice does not fit the display kernel"):
+        choose(build(network("lca", device="gpu", kernel="display")), tiny)
 
 
 @pytest.mark.parametrize(
@@ -123,11 +146,15 @@ def test_fista_pinned_to_the_display_kernel_is_refused() -> None:
         (
             "ista",
             {"device": "gpu"},
-            "CUDA display kernel: error, V1, recon, because it is used where a slice fits 13",
+            "CUDA display kernel: error, V1, recon, because a slice needs 13",
         ),
-        ("heavy_ball", {"device": "gpu", "kernel": "step"}, "CUDA step kernel"),
+        (
+            "heavy_ball",
+            {"device": "gpu", "kernel": "step"},
+            'CUDA step kernel: error, V1, recon, because run.kernel is "step"',
+        ),
         ("lca", {"device": "gpu", "tf32": True}, "CUDA step kernel: error, V1, recon, because TF32"),
-        ("fista", {"device": "gpu"}, "CUDA step kernel"),
+        ("fista", {"device": "gpu"}, "CUDA step kernel: error, V1, recon, because layers of type fista"),
         ("fista", {"device": "gpu", "kernel": "array"}, "layer by layer"),
     ],
 )

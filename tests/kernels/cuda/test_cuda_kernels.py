@@ -17,7 +17,7 @@ from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.device import Limits
-from petabatch.kernels.cuda.loop import Choice, LoopKernels
+from petabatch.kernels.cuda.loop import CudaKernel, LoopKernels
 from petabatch.kernels.rules import ACCELERATED, HEAVY_BALL, LEAKY, cell
 from petabatch.layers.transfer import Transfer
 from support.cuda_problem import Problem, emulated, few, relative, small
@@ -34,7 +34,7 @@ large = plain(64, 64, 512, 16, 4, 3)
 
 
 @emulated
-@pytest.mark.parametrize("choice", ["display", "step"])
+@pytest.mark.parametrize("kernel", ["display", "step"])
 @few
 @given(
     p=geometries(70),
@@ -43,38 +43,38 @@ large = plain(64, 64, 512, 16, 4, 3)
     per_slice=st.booleans(),
 )
 def test_steps_agree_with_the_plain_operators_in_float64(
-    choice: Choice, p: Patches, curve: Transfer, self_interaction: bool, per_slice: bool
+    kernel: CudaKernel, p: Patches, curve: Transfer, self_interaction: bool, per_slice: bool
 ) -> None:
     case = Problem(p, curve, self_interaction, per_slice=per_slice)
-    found, (expected, close) = case.run(choice, [3, 1]), case.reference(4)
+    found, (expected, close) = case.run(kernel, [3, 1]), case.reference(4)
     assume(curve.shift == curve.threshold or not close)
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=2e-5)
 
 
 @emulated
-@pytest.mark.parametrize("choice", ["display", "step"])
-def test_four_hundred_steps_agree_with_float64(choice: Choice) -> None:
+@pytest.mark.parametrize("kernel", ["display", "step"])
+def test_four_hundred_steps_agree_with_float64(kernel: CudaKernel) -> None:
     case = Problem(small, Transfer(0.4, 0.4), lanes=1, decay=math.exp(-1 / 30))
-    for mine, theirs in zip(case.run(choice, [400]), case.reference(400)[0], strict=True):
+    for mine, theirs in zip(case.run(kernel, [400]), case.reference(400)[0], strict=True):
         assert relative(mine, theirs) < 1e-5
 
 
 @emulated
-@pytest.mark.parametrize("choice", ["display", "step"])
-def test_the_tutorials_network_agrees_with_float64(choice: Choice) -> None:
+@pytest.mark.parametrize("kernel", ["display", "step"])
+def test_the_tutorials_network_agrees_with_float64(kernel: CudaKernel) -> None:
     case = Problem(tutorial, Transfer(1.5, 1.5), lanes=1)
-    for mine, theirs in zip(case.run(choice, [2]), case.reference(2)[0], strict=True):
+    for mine, theirs in zip(case.run(kernel, [2]), case.reference(2)[0], strict=True):
         assert relative(mine, theirs) < 1e-6
 
 
 @emulated
-@pytest.mark.parametrize("choice", ["display", "step"])
-def test_cutting_a_run_and_running_it_again_change_no_bit(choice: Choice) -> None:
+@pytest.mark.parametrize("kernel", ["display", "step"])
+def test_cutting_a_run_and_running_it_again_change_no_bit(kernel: CudaKernel) -> None:
     case = Problem(small, TRANSFERS[1])
-    whole = case.run(choice, [6])
+    whole = case.run(kernel, [6])
     for parts in ([6], [2, 4], [2, 2, 2]):
-        assert_same_bits(case.run(choice, parts), whole)
+        assert_same_bits(case.run(kernel, parts), whole)
 
 
 @emulated
@@ -113,11 +113,11 @@ def test_the_display_kernel_sums_each_step_and_that_changes_no_bit() -> None:
 
 
 @emulated
-@pytest.mark.parametrize("choice", ["display", "step"])
-def test_a_nan_in_an_image_stays_in_its_slice(choice: Choice) -> None:
+@pytest.mark.parametrize("kernel", ["display", "step"])
+def test_a_nan_in_an_image_stays_in_its_slice(kernel: CudaKernel) -> None:
     case = Problem(small, TRANSFERS[0])
     case.image[0, 3, 3] = np.nan
-    V = case.run(choice, [2])[2]
+    V = case.run(kernel, [2])[2]
     assert np.isnan(V[0]).any()
     assert np.isfinite(V[1]).all()
 

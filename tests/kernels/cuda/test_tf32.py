@@ -48,7 +48,7 @@ def one_step(case: Problem) -> tuple[np.ndarray, np.ndarray]:
 def test_the_drive_is_that_of_rounded_factors(p: Patches, self_interaction: bool, per_slice: bool) -> None:
     case = Problem(p, TRANSFERS[0], self_interaction, per_slice=per_slice, tf32=True)
     expected, plainly = one_step(case)
-    found = case.run("auto", [1])[2]
+    found = case.run("step", [1])[2]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=3e-6)
     assume(p.length * p.positions > 9)
     assert abs(plainly - expected).max() > 1e-5
@@ -66,7 +66,7 @@ def test_four_hundred_steps_in_tf32_stay_near_float64() -> None:
     case = Problem(small, Transfer(0.4, 0.4), lanes=1, decay=math.exp(-1 / 30), tf32=True)
     errors = [
         relative(mine, theirs)
-        for mine, theirs in zip(case.run("auto", [400]), case.reference(400)[0], strict=True)
+        for mine, theirs in zip(case.run("step", [400]), case.reference(400)[0], strict=True)
     ]
     assert 1e-5 < max(errors) < 2e-3
 

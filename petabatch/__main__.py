@@ -1,0 +1,5 @@
+"""`python -m petabatch`: the command line."""
+
+from petabatch.cli import main
+
+main()
