@@ -29,7 +29,7 @@ class When:
     stands: bool = False
     """At all other steps instead."""
     window: int = 0
-    """Of these only in the last so many steps of a run, if not 0: nobody reads what is made before."""
+    """Of these only in the last so many steps of a run, if not 0: results of earlier ones are not read."""
 
     def __str__(self) -> str:
         steps = f"t = {self.offset} mod {self.period}" if self.period else "never"
@@ -271,7 +271,7 @@ class _Maker:
     def _windows(self) -> dict[str, int]:
         """Return in how many of the last steps of a run each reader is needed; 0 for other layers: in all.
 
-        A reader has no memory, and nobody but readers reads it.
+        A reader has no state, and only readers read it.
         """
         kept = {layer.reset_to for layer in self.layers.values()}
         kept |= set(self.measured)

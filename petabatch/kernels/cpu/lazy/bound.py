@@ -149,10 +149,10 @@ def threshold_margin(u: Any, product: Any, norm: Any, path_length: Any, length: 
 
     The path length is at least |patch of F| + |patch of D|, and at most as much again and the margin longer
     once the unit wakes. A product of `length` pairs in LANES sums is wrong by (length / LANES + 4) eps |w|
-    |patch| at most: now, when the unit wakes (twice the path length), and in the slope. Steps of F beside D
-    are wrong by 4 eps |patch of D| in the sum, slope c + path length and the wake level by some eps of the
-    path length and the margin. H and its sum with the product are wrong by a few eps of their size, covered
-    by 16 eps.
+    |patch| at most: now, when the unit wakes (twice the path length), and in the slope. Steps of F relative
+    to D are wrong by 4 eps |patch of D| in the sum, slope c + path length and the wake level by some eps of
+    the path length and the margin. H and its sum with the product are wrong by a few eps of their size,
+    covered by 16 eps.
     """
     if c.signed:
         u, product = abs(u), abs(product)
