@@ -25,7 +25,8 @@ from petabatch.kernels.cuda.device import Limits
 from petabatch.network.graph import Graph
 from petabatch.network.lazy import check_lazy, check_pays
 from petabatch.network.loop import Loop, find_loop
-from petabatch.network.program import Program, find_program, measured_layers
+from petabatch.network.operations import Program
+from petabatch.network.program import find_program, measured_layers
 from petabatch.spec.compiled import NotSuitable
 
 StepperName = Literal["layers", "program", "dense", "lazy", "cuda"]

@@ -8,209 +8,27 @@ arrives in scratch; a layer's update adds up what arrived and one-to-one inputs,
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
-from petabatch.geometry import Patches
-from petabatch.kernels.timescale import Growth
 from petabatch.network.graph import Edge, Graph
+from petabatch.network.operations import (
+    ALWAYS,
+    Call,
+    Carry,
+    Control,
+    Copy,
+    Extend,
+    Fill,
+    Operation,
+    Program,
+    Source,
+    Update,
+    When,
+)
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.parts import Layer, Probe
 from petabatch.variable import Border
-
-
-@dataclass(frozen=True)
-class When:
-    """The steps in which an operation is made."""
-
-    period: int = 1
-    offset: int = 0
-    """At steps t with (t - offset) % period == 0; a period of 0 is never."""
-    stands: bool = False
-    """At all other steps instead."""
-    window: int = 0
-    """Of these only in the last so many steps of a run, if not 0: results of earlier ones are not read."""
-
-    def __str__(self) -> str:
-        steps = f"t = {self.offset} mod {self.period}" if self.period else "never"
-        text = "" if self.period == 1 else f"  where {'not ' if self.stands else ''}{steps}"
-        return text + (f"  last {self.window}" if self.window else "")
-
-
-ALWAYS = When()
-
-
-@dataclass(frozen=True)
-class Operation:
-    """Something that is done to an array of a slice, by its key, or to scratch."""
-
-    out: str
-    when: When = field(default=ALWAYS, kw_only=True)
-
-    def __str__(self) -> str:
-        return f"{_short(self.out)} = {self._text}{self.when}"
-
-    @property
-    def label(self) -> str:
-        """Its name in a profile."""
-        return f"{type(self).__name__.lower()} {_short(self.out)}"
-
-    @property
-    def _text(self) -> str:
-        """The right-hand side."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Source:
-    """An array that a layer's input is summed up from, of `lookback` steps ago."""
-
-    key: str
-    lookback: int = 0
-    factor: float = 1.0
-    buffer: int = 0
-
-    def __str__(self) -> str:
-        name = _short(self.key) + (f"[-{self.lookback}]" if self.lookback else "")
-        return name if self.factor == 1 else f"-{name}" if self.factor == -1 else f"{self.factor:g} {name}"
-
-
-@dataclass(frozen=True)
-class Copy(Operation):
-    """One array, of so many steps ago."""
-
-    source: Source
-
-    @property
-    def _text(self) -> str:
-        return str(self.source)
-
-
-@dataclass(frozen=True)
-class Fill(Operation):
-    """One value everywhere."""
-
-    value: float
-    double: bool = False
-    """The array is of float64."""
-
-    @property
-    def _text(self) -> str:
-        return f"{self.value:g}"
-
-
-@dataclass(frozen=True)
-class Extend(Operation):
-    """A layer in the middle of its padding."""
-
-    source: Source
-    shape: tuple[int, int, int]
-    rows: tuple[int, int]
-    """Before and after; of `columns`, too."""
-    columns: tuple[int, int]
-    border: Border
-
-    @property
-    def label(self) -> str:
-        """Its name in a profile."""
-        return f"pad {self.source}"
-
-    @property
-    def _text(self) -> str:
-        return f"{self.source} with {self.rows} rows, {self.columns} columns around, border {self.border}"
-
-
-@dataclass(frozen=True)
-class Carry(Operation):
-    """What patches deliver: each unit's product with its patch, or (`scatter`) the sum of patches."""
-
-    source: Source
-    weights: str
-    """The array of weights; empty for pooling."""
-    patches: Patches
-    scatter: bool
-    method: str = "sum"
-    """Of pooling: sum or max."""
-    factor: float = 1.0
-
-    @property
-    def label(self) -> str:
-        """Its name in a profile."""
-        return f"{self._verb} {self.out.removeprefix('scratch/')}"
-
-    @property
-    def _verb(self) -> str:
-        if not self.weights:
-            return "spread" if self.scatter else "pool"
-        return "synthesize" if self.scatter else "project"
-
-    @property
-    def _text(self) -> str:
-        p, what = self.patches, self._verb
-        patch = f"{p.y.size} x {p.x.size} x {p.channels}"
-        weights = f" by {self.weights.split('/')[1]}" if self.weights else f" {self.method}"
-        return f"{what} {self.source}{weights}: {p.positions} positions, {p.features} patches {patch}"
-
-
-@dataclass(frozen=True)
-class Update(Operation):
-    """The rule of a layer on its summed sources."""
-
-    rule: CompiledRule
-    sources: tuple[Source, ...]
-    layer: str
-    """Its arrays are those of `layers/<layer>`."""
-
-    @property
-    def _text(self) -> str:
-        buffers = sorted({source.buffer for source in self.sources} | {0})
-        sums = (" + ".join(str(s) for s in self.sources if s.buffer == buffer) for buffer in buffers)
-        return f"{self.rule.name}({', '.join(sums)})"
-
-
-@dataclass(frozen=True)
-class Control(Operation):
-    """An adaptive time scale (`out`) follows the energy of the step before."""
-
-    layer: str
-    terms: tuple[Term, ...]
-    scale: Growth
-    """The numbers of its controller."""
-
-    @property
-    def _text(self) -> str:
-        return "time scale after " + " + ".join(map(str, self.terms))
-
-
-@dataclass(frozen=True)
-class Call(Operation):
-    """What the layer does itself, in the interpreter: its update."""
-
-    layer: str
-    reason: str
-
-    @property
-    def _text(self) -> str:
-        return f"interpreted, {self.reason}"
-
-
-@dataclass(frozen=True)
-class Program:
-    """The operations of a step, in order."""
-
-    operations: tuple[Operation, ...]
-    scratch: Mapping[str, int]
-    """Floats of each scratch array, which holds nothing between steps but zeros around an `Extend`."""
-    constants: Mapping[str, tuple[tuple[float, ...], int]]
-    """Scratch that never changes: a pattern, and how often it is repeated."""
-
-    @property
-    def interpreted(self) -> dict[str, str]:
-        """The layers that are updated in the interpreter, step by step, and why."""
-        return {one.layer: one.reason for one in self.operations if isinstance(one, Call)}
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.operations))
 
 
 def find_program(graph: Graph, measured: Collection[str] = ()) -> Program:
@@ -417,12 +235,3 @@ class _Maker:
     def _energy(self, layer: Layer) -> Probe:
         assert layer.controller is not None
         return self.graph.network.probes[layer.controller.energy]
-
-
-def _short(key: str) -> str:
-    """Return the key of an array as it is printed: V1 for the activity of a layer, V1.V for another."""
-    kind, _, name = key.partition("/")
-    if kind == "scratch":
-        return f"<{name}>"
-    layer, _, variable = name.partition("/")
-    return layer if variable == "A" else f"{layer}.{variable}"

@@ -9,7 +9,8 @@ import pytest
 from petabatch.connections import Identity
 from petabatch.layers import LCA, GaussianNoise, Linear, Rectified
 from petabatch.network.build import build
-from petabatch.network.program import Program, find_program
+from petabatch.network.operations import Program
+from petabatch.network.program import find_program
 from petabatch.probes import L0, L1, Energy
 from petabatch.spec.compiled import NotSuitable, Term
 from petabatch.spec.network import Network

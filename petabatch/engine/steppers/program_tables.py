@@ -17,7 +17,7 @@ from petabatch.kernels.cpu.program import whole as w
 from petabatch.kernels.cpu.rules import RULES
 from petabatch.kernels.rules import cell
 from petabatch.network.graph import Graph
-from petabatch.network.program import (
+from petabatch.network.operations import (
     Call,
     Carry,
     Control,
