@@ -38,7 +38,8 @@ def draw(run: Results, given: Any) -> Any:
     code = given.code or run.params["connections"].get(name, {}).get("pre")
     use = None
     if given.code or code in recorded(run, "layers"):
-        use = used(run.layer(code), given.last)
+        codes = run.layer(code)
+        use = used(codes, given.last) if len(codes) else None
     step = series.steps[given.time]
     size = " × ".join(map(str, weights.shape[-3:-1]))
     title = f"{name}: {weights.shape[-4]} features of {size} after step {step}"

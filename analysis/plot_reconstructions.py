@@ -25,11 +25,17 @@ def draw(run: Results, given: Any) -> Any:
     recon = run.layer(given.recon or learned(run).get("post", "recon"))
     both = np.intersect1d(image.steps, recon.steps)
     step = given.step if given.step is not None else both.max(initial=-1)
+    if not both.size:
+        raise InputError(
+            f"{run.path}: {image.name} and {recon.name} have no step that is recorded of both\n"
+            f"    found:    {image.steps.size} and {recon.steps.size} records\n"
+            "    hint:     the run may be too short for their schedules in [output]"
+        )
     if step not in both:
         raise InputError(
             f"{run.path}: {image.name} and {recon.name} were not both recorded at this step\n"
-            f"    found:    {'no step given' if step < 0 else step}\n"
-            f"    expected: one of {', '.join(map(str, both[-8:])) or 'none'}"
+            f"    found:    {step}\n"
+            f"    expected: one of {', '.join(map(str, both[-8:]))}"
         )
     slices = given.slices or list(range(min(8, run.batch)))
     if bad := [number for number in slices if not 0 <= number < run.batch]:

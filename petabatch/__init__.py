@@ -34,6 +34,10 @@ _PLACES = {
 __all__ = ["Network", "__version__", "encode", "load", "open", "resume", "run"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import what is asked for, so that `import petabatch` stays light."""
     if name in ("in_memory", "memory"):  # `memory`, its former name, is part of the public API

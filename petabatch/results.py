@@ -80,7 +80,7 @@ class Series:
         """Read with numpy's basic indexing; raises StorageError when a segment is missing."""
         self._check()
         if isinstance(key, int | np.integer) and not -len(self) <= key < len(self):
-            raise IndexError(f"{self.name}: time {key} of {len(self)}")
+            raise IndexError(f"{self.name}: time {key} of {len(self)} records")
         values = self._dataset[key]
         self._check()
         return np.asarray(values)
@@ -216,7 +216,7 @@ class Results:
             raise IndexError(f"slice {slice} of a batch of {self.batch}")
         series = self.layer(name)
         if not -len(series) <= time < len(series):
-            raise IndexError(f"{series.name}: time {time} of {len(series)}")
+            raise IndexError(f"{series.name}: time {time} of {len(series)} records")
         values = series[time % len(series), slice]
         return csr_array(values.reshape(-1, values.shape[-1]))
 
@@ -252,6 +252,8 @@ def open(path: str | os.PathLike[str]) -> Results:
     Raises StorageError when it cannot be read, FormatError when it is not a run or of another format version.
     """
     target = Path(path).absolute()
+    if not target.exists():
+        raise StorageError(f"{target}: there is no such run directory or file")
     return Results(target / "run.h5" if target.is_dir() else target)
 
 

@@ -170,7 +170,7 @@ class Engine:
 
     def _warm_up(self, pool: Executor) -> None:
         """Load or compile the kernels before the first step; log a notice if that takes long."""
-        text = "compiling kernels (up to half a minute, only in the first run on a machine)"
+        text = "compiling kernels (up to half a minute, once for each installation and kind of network)"
         notice = threading.Timer(PATIENCE, log.info, [text])
         notice.start()
         try:

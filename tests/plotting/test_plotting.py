@@ -203,3 +203,22 @@ def test_the_scripts_say_what_is_there_when_something_is_not(
     monkeypatch.setattr(sys, "argv", [script, str(run), *options])
     with pytest.raises(SystemExit, match=message):
         runpy.run_path(str(ANALYSIS / f"plot_{script}.py"), run_name="__main__")
+
+
+def test_the_scripts_draw_a_run_too_short_for_its_schedules_or_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from petabatch import simulation
+
+    seldom = '{ every = "10 displays" }'
+    params = PARAMS.replace("image = {}, V1 = {}", f"image = {{}}, V1 = {seldom}")
+    (tmp_path / "net.toml").write_text(params.replace("recon = {} }", f"recon = {seldom} }}"))
+    run = simulation.read(tmp_path / "net.toml")
+    simulation.run(run, tmp_path / "out", threads=1, mpi=False, quiet=True)
+    monkeypatch.syspath_prepend(str(ANALYSIS))
+    monkeypatch.setattr(sys, "argv", ["dictionary", str(tmp_path / "out"), "-o", str(tmp_path / "x.png")])
+    runpy.run_path(str(ANALYSIS / "plot_dictionary.py"), run_name="__main__")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(sys, "argv", ["reconstructions", str(tmp_path / "out")])
+    with pytest.raises(SystemExit, match="no step that is recorded of both"):
+        runpy.run_path(str(ANALYSIS / "plot_reconstructions.py"), run_name="__main__")

@@ -690,7 +690,7 @@ def test_names_that_were_not_recorded_get_a_suggestion(tmp_path: Path) -> None:
 
 
 def test_files_of_others_and_of_other_versions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="cannot be read"):
+    with pytest.raises(StorageError, match="no such run directory or file"):
         results.open(tmp_path / "nothing.h5")
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file.attrs["petabatch_format"], file.attrs["kind"] = 99, "run"

@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.engine.state import owned
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.controllers import StepControl
-from petabatch.kernels.cpu.rules import RULES
+from petabatch.kernels.cpu.rules import rule_number
 from petabatch.kernels.rules import Cell, Units, cell
 from petabatch.kernels.timescale import BASE, Growth
 from petabatch.network.loop import Loop
@@ -65,7 +65,7 @@ def loop_norms(loop: Loop) -> tuple[Term, ...]:
 def cell_constants(rule: CompiledRule) -> Cell:
     """Return the constants of a rule as compiled code reads them."""
     return cell(
-        RULES[rule.name], rule.self_interaction, rule.inertia, rule.threshold, rule.shift, rule.width,
+        rule_number(rule.name), rule.self_interaction, rule.inertia, rule.threshold, rule.shift, rule.width,
         rule.minimum, rule.maximum, rule.signed,
     )  # fmt: skip
 

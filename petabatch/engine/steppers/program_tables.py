@@ -14,7 +14,7 @@ from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Scratch, Shape
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
-from petabatch.kernels.cpu.rules import RULES
+from petabatch.kernels.cpu.rules import RULES, rule_number
 from petabatch.kernels.rules import cell
 from petabatch.network.graph import Graph
 from petabatch.network.operations import (
@@ -37,6 +37,8 @@ _RESCALE = {
     "rescale_length": w.LENGTH,
     "rescale_softmax": w.SOFTMAX,
 }
+_RULES = {**RULES, **u.RULES, **dict.fromkeys(_RESCALE, u.LINEAR)}
+"""All rules by name. A layer that is rescaled as a whole first takes over its input."""
 NORMS = {"squares": w.SQUARES, "sizes": w.SIZES, "count": w.COUNT}
 _NOTHING = "scratch/"
 """The empty array, number 0."""
@@ -272,7 +274,7 @@ class Workspace:
 
 def _numbers(rule: CompiledRule, dt: float) -> list[float]:
     """Return the constants of an UPDATE; see `kernels/cpu/program/units.py`."""
-    code = RULES.get(rule.name, u.RULES.get(rule.name, u.LINEAR))
+    code = rule_number(rule.name, _RULES)
     n, values = rule.numbers, [0.0] * t.NUMBERS
     if rule.potential or rule.name == "transfer":
         form = (rule.threshold, rule.shift, rule.width, rule.minimum, rule.maximum, rule.signed)

@@ -7,6 +7,7 @@ are declared in `kernels/rules.py`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,15 @@ RULES = {
     "accelerated": ACCELERATED,
 }
 """The rules by name, as a layer's `compiled_rule` gives it; those that CUDA has too are numbered in
-`kernels/rules.py`, others here."""
+`kernels/rules.py`, others here. Names and numbers differ from those in `program/units.py`."""
+
+
+def rule_number(name: str, rules: Mapping[str, int] = RULES) -> int:
+    """Return the number of a rule; raises ValueError if there is none of this name."""
+    if name not in rules:
+        raise ValueError(f"there is no compiled rule {name!r}; known are {', '.join(sorted(rules))}")
+    return rules[name]
+
 
 FAST = {"nsz", "contract", "reassoc"}
 """Assumptions for fast kernels: enough for vectors and fused multiply-adds, not that all is finite."""

@@ -10,14 +10,14 @@ from numba import njit
 
 from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import FAST, transfer, update
-from petabatch.kernels.rules import ACCELERATED, GRADIENT, LEAKY, Cell
+from petabatch.kernels.rules import GRADIENT, LEAKY, Cell
 
 CHUNK = 1024
 """Units that are worked through together, in the first cache."""
 (
     LINEAR, TRANSFER, LEAKY_INTEGRATOR, LOGISTIC, LINE, MASK, PRODUCT, QUOTIENT, SQUARED,
-) = range(ACCELERATED + 1, ACCELERATED + 10)  # fmt: skip
-"""Rules of layers without a membrane, after those of `rules.py`."""
+) = range(100, 109)  # fmt: skip
+"""Rules of layers without a membrane; lower numbers are those of `rules.py`."""
 RULES = {
     "linear": LINEAR,
     "transfer": TRANSFER,
@@ -202,7 +202,7 @@ def apply(
     rule = int(numbers[RULE])
     if rule == LEAKY:
         _leak(drive, activity, V, factor, gain, cell_of(numbers))
-    elif rule < ACCELERATED:
+    elif rule < LINEAR:
         copy(drive, spare)
         update(spare, activity, V, before, True, factor, gain, cell_of(numbers))
         copy(spare, activity)
@@ -223,3 +223,5 @@ def apply(
         _quotient(drive, other, activity)
     elif rule == SQUARED:
         _product(drive, drive, activity)
+    else:  # a rule without a branch ends the run: its layer is no longer finite
+        activity[:] = np.nan

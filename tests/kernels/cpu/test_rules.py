@@ -1,0 +1,35 @@
+"""Compiled rules: their names and numbers, and what happens where there is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from petabatch.engine.steppers.bind import cell_constants
+from petabatch.kernels.cpu.program import table, units
+from petabatch.kernels.cpu.rules import RULES, update
+from petabatch.kernels.rules import cell
+from petabatch.spec.compiled import CompiledRule
+
+
+def test_rules_of_codes_and_of_other_layers_have_different_names_and_numbers() -> None:
+    assert not RULES.keys() & units.RULES.keys()
+    assert len(set(RULES.values())) == len(RULES)
+    assert max(RULES.values()) < units.LINEAR == min(units.RULES.values())
+
+
+@pytest.mark.parametrize("rule", [max(RULES.values()) + 1, max(units.RULES.values()) + 1])
+def test_a_rule_without_a_branch_makes_its_layer_nan(rule: int) -> None:
+    f, a = np.float32, [np.ones(8, np.float32) for _ in range(6)]
+    numbers = np.zeros(table.NUMBERS)
+    numbers[units.RULE] = rule
+    units.apply(numbers, f(1), f(1), a[0], a[1], a[2], a[3], a[4], a[5])
+    assert np.isnan(a[3]).all()
+    if rule < units.LINEAR:
+        update(a[0], a[1], a[4], a[5], True, f(1), f(1), cell(rule, 0, 0, 0, 0))
+        assert np.isnan(a[0]).all()
+
+
+def test_an_unknown_rule_is_an_error_that_names_it() -> None:
+    with pytest.raises(ValueError, match=r"no compiled rule 'mispelled'; known are .*heavy_ball"):
+        cell_constants(CompiledRule("mispelled"))
