@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -24,7 +25,7 @@ class When:
     stands: bool = False
     """At all other steps instead."""
     window: int = 0
-    """Of these only in the last so many steps of a run, if not 0: results of earlier ones are not read."""
+    """If not 0, only in the last `window` steps of a run: earlier results are not read."""
 
     def __str__(self) -> str:
         steps = f"t = {self.offset} mod {self.period}" if self.period else "never"
@@ -36,7 +37,7 @@ ALWAYS = When()
 
 
 @dataclass(frozen=True)
-class Operation:
+class Operation(ABC):
     """Something that is done to an array of a slice, by its key, or to scratch."""
 
     out: str
@@ -51,9 +52,9 @@ class Operation:
         return f"{type(self).__name__.lower()} {_short(self.out)}"
 
     @property
+    @abstractmethod
     def _text(self) -> str:
         """The right-hand side."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Copy(Operation):
-    """One array, of so many steps ago."""
+    """A copy of one array."""
 
     source: Source
 

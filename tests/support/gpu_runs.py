@@ -43,5 +43,5 @@ def assert_near(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], t
 
 
 def window(slices: int, wanted: Network) -> EmulatedGpu:
-    """Return an emulated GPU with memory for so many slices."""
+    """Return an emulated GPU with memory for `slices` slices."""
     return EmulatedGpu((slices + 0.5) * slice_bytes(build(wanted)) / 0.85)

@@ -1,4 +1,4 @@
-"""Resuming: params, arrays and input files are those of the original run, wherever it is resumed."""
+"""Resuming: params, arrays and input files are those of the original run, also from another directory."""
 
 from __future__ import annotations
 

@@ -85,6 +85,10 @@ class Weights:
 class Measure(Operation):
     """A norm of a layer's activity, for a probe."""
 
+    @property
+    def _text(self) -> str:
+        return "norm"
+
 
 class Tables:
     """A program in tables, for any slice of any network with this graph; arrays by number."""

@@ -439,7 +439,7 @@ def test_slices_go_on_from_all_that_is_remembered_or_from_nothing_of_it() -> Non
     assert continues(here, {key: np.zeros((7, 5)) for key in KEYS})  # another batch
     assert not continues(here, {**here, KEYS[1]: np.zeros((2, 3, 4))})
     assert not continues(here, {KEYS[0]: here[KEYS[0]]})
-    assert continues({}, here)  # nobody sleeps here
+    assert continues({}, here)  # no unit sleeps here
 
 
 def test_what_cannot_sleep_is_refused_by_name_and_dense_by_itself() -> None:

@@ -10,7 +10,7 @@ all units, plus what is left of the unit's start and of its own activity, H:
 While a unit is silent, H only decays. So it is kept as G with H = e^age G: G changes only in steps in which
 the unit is active, and is rescaled before e^age becomes too small for float32. `age` counts the steps since
 then, `DecayTable` has the powers. Between steps V does not exist: it is computed for units that are due, and
-*materialised* for all when somebody reads it or the weights are about to change (V = w . (patch of F) +
+*materialised* for all when it is read or the weights are about to change (V = w . (patch of F) +
 e^age G, by `state.materialise_potentials`, with the bits it had in the step). As F belongs to the old
 weights, the state is then reset: F = 0, G = V, age = 0.
 
