@@ -20,7 +20,7 @@ def draw(run: Results, given: Any) -> Any:
     name = given.probe or choose(run, "probes", lambda p: p.get("type") == "energy", "--probe")
     measured = run.probe(name)
     wanted = given.quantities or sorted(measured, key=lambda quantity: quantity != "total")
-    curves = {q: measured[q] if q in measured else run.series(f"probes/{name}/{q}") for q in wanted}
+    curves = {q: measured[q] if q in measured else run[f"probes/{name}/{q}"] for q in wanted}
     first, *rest = curves
     return plotting.energy(
         curves[first].steps,

@@ -118,7 +118,7 @@ def demo(displays: int) -> dict[str, Any]:
 def energy(run: Path) -> float:
     """Return the mean energy of the last displays of a run."""
     with open_results(run) as results:
-        return float(results.series("probes/energy/total")[...][-LAST:].mean())
+        return float(results["probes/energy/total"][...][-LAST:].mean())
 
 
 def there_and_back() -> dict[str, Any]:
@@ -149,6 +149,6 @@ def there_and_back() -> dict[str, Any]:
                 "steps": found.steps_reached,
                 "of": loaded.network.run.length,
                 "energies and weights apart": max(
-                    relative(found.series(name)[...], expected.series(name)[...]) for name in names
+                    relative(found[name][...], expected[name][...]) for name in names
                 ),
             }

@@ -64,6 +64,17 @@ class FormatError(StorageError):
     """A file has another format version, or was not written by petabatch."""
 
 
+class UnknownName(PetabatchError, KeyError):
+    """Nothing of this name was recorded in the run."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NotRecorded(PetabatchError, IndexError):
+    """A time, a slice or a part of a recorded array that does not exist."""
+
+
 class ResourceError(PetabatchError):
     """A required resource is not available: a GPU, an MPI library, an optional package."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,101 +13,19 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import FormatError, PetabatchError, ResourceError, StorageError, did_you_mean
+from petabatch.errors import FormatError, NotRecorded, ResourceError, StorageError, did_you_mean
+from petabatch.errors import UnknownName as UnknownName
+from petabatch.series import Series, whole_number
 from petabatch.storage import FORMAT
 
 _JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")
 
 
-class UnknownName(PetabatchError, KeyError):
-    """Nothing of this name was recorded in the run."""
-
-    def __str__(self) -> str:
-        return str(self.args[0])
-
-
-class Series:
-    """One recorded array, read lazily: `series[i]` reads the i-th time, `series[...]` everything."""
-
-    def __init__(self, file: Path, dataset: Any) -> None:
-        self._file, self._dataset = file, dataset
-        self._steps = dataset.dims[0][0]
-        self._segments = {
-            file.parent / source.file_name
-            for source in (dataset.virtual_sources() if dataset.is_virtual else ())
-        }
-
-    @property
-    def name(self) -> str:
-        """Path in the file, such as `layers/V1/A`."""
-        return str(self._dataset.name).lstrip("/")
-
-    @property
-    def dims(self) -> tuple[str, ...]:
-        """Names of the axes, such as `("time", "batch", "y", "x", "feature")`."""
-        return tuple(dim.label for dim in self._dataset.dims)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
-        return tuple(self._dataset.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        dtype: np.dtype[Any] = self._dataset.dtype
-        return dtype
-
-    @property
-    def units(self) -> str:
-        """Unit of the values; "1" if dimensionless."""
-        return str(self._dataset.attrs["units"])
-
-    @property
-    def description(self) -> str:
-        """Description of the values."""
-        return str(self._dataset.attrs.get("description", ""))
-
-    @property
-    def steps(self) -> np.ndarray:
-        """The steps after which the values were recorded, int64 `[time]`."""
-        self._check()
-        return np.asarray(self._steps[()])
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, key: Any) -> np.ndarray:
-        """Read with numpy's basic indexing; raises StorageError when a segment is missing."""
-        self._check()
-        if isinstance(key, int | np.integer) and not -len(self) <= key < len(self):
-            raise IndexError(f"{self.name}: time {key} of {len(self)} records")
-        values = self._dataset[key]
-        self._check()
-        return np.asarray(values)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.asarray(self[...], dtype=dtype)
-
-    def __repr__(self) -> str:
-        axes = ", ".join(f"{dim}: {length}" for dim, length in zip(self.dims, self.shape, strict=True))
-        return f"<{self.name} ({axes}) {self.dtype}>"
-
-    def _check(self) -> None:
-        """Raise StorageError if a segment is missing, for which HDF5 would silently return fill values."""
-        missing = sorted(segment.name for segment in self._segments if not segment.exists())
-        if missing:
-            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-            raise StorageError(
-                f"{self._file}: {self.name} cannot be read: segments are missing\n"
-                f"    found:    no {', '.join(missing[:3])}{more} in {self._file.parent / 'parts'}\n"
-                f"    hint:     if the run is still in progress, open it again; if run.h5 was copied, copy "
-                f"parts/ as well, or use `petabatch merge` to make a self-contained file"
-            )
-
-
 class Results:
-    """A run file, open for reading; a context manager. Data are read on access."""
+    """A run file, open for reading; a context manager. Data are read on access.
+
+    `run["layers/V1/A"]` is a recorded array; `list(run)` the names of all.
+    """
 
     def __init__(self, file: Path) -> None:
         self.path = file
@@ -130,6 +49,15 @@ class Results:
     ) -> None:
         self.close()
 
+    def _open_file(self) -> Any:
+        """Return the file; raises StorageError after `close`."""
+        if not self._file:
+            raise StorageError(
+                f"{self.path}: the run is closed\n"
+                "    hint:     read inside of the `with` block, or open it again"
+            )
+        return self._file
+
     def close(self) -> None:
         """Close the file."""
         self._file.close()
@@ -138,7 +66,8 @@ class Results:
     def attributes(self) -> dict[str, Any]:
         """The root attributes: params, versions, seed, hosts, times; see docs/file-format.md."""
         attributes = (
-            (name, v.item() if isinstance(v, np.generic) else v) for name, v in self._file.attrs.items()
+            (name, v.item() if isinstance(v, np.generic) else v)
+            for name, v in self._open_file().attrs.items()
         )
         return {name: json.loads(value) if name in _JSON else value for name, value in attributes}
 
@@ -150,80 +79,105 @@ class Results:
     @property
     def status(self) -> str:
         """`running` (or killed), `stopped` (can be resumed) or `done`."""
-        return str(self._file.attrs["status"])
+        return str(self._open_file().attrs["status"])
 
     @property
     def steps_reached(self) -> int:
         """The last step whose recordings are in the file."""
-        return int(self._file.attrs["steps_reached"])
+        return int(self._open_file().attrs["steps_reached"])
 
     @property
     def batch(self) -> int:
         """Number of slices in the batch."""
-        return len(self._file["batch"])
+        return len(self._open_file()["batch"])
 
     def names(self) -> list[str]:
         """Return the paths of all recorded arrays, such as `layers/V1/A`."""
+        return list(self._names)
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
         found: list[str] = []
 
         def visit(path: str, item: Any) -> None:
             if isinstance(item, h5py.Dataset) and "sparse" in item.attrs:
                 found.append(path)
 
-        self._file.visititems(visit)
-        return found
+        self._open_file().visititems(visit)
+        return tuple(found)
 
-    def series(self, place: str) -> Series:
-        """Return a recorded array by its path, such as `layers/V1/A`."""
+    def __getitem__(self, name: str) -> Series:
+        """Return a recorded array by its path, such as `layers/V1/A`; raises UnknownName."""
         names = self.names()
-        if place not in names:
-            raise _unknown(f"{self.path}: {place} was not recorded", place, names)
-        return Series(self.path, self._file[place])
+        if name not in names:
+            within = [place for place in names if str(name) in place.split("/")]
+            raise _unknown(f"{self.path}: {name} was not recorded", name, names, within)
+        return Series(self.path, self._open_file()[name], self._display)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __repr__(self) -> str:
+        if not self._file:
+            return f"<petabatch run {self.path}: closed>"
+        head = f"<petabatch run {self.path}: {self.status}, {self._progress()}, batch {self.batch}>"
+        return "\n".join([head, *(f"  {repr(self[name])[1:-1]}" for name in self)])
 
     def layer(self, name: str, variable: str = "A") -> Series:
         """Return a variable of a layer, `[time, batch, y, x, feature]`; `A` is the activity."""
         members = self._members("layers", "layer", name)
         if variable not in members:
             raise _unknown(f"{self.path}: {variable} of layer {name} was not recorded", variable, members)
-        return self.series(f"layers/{name}/{variable}")
+        return self[f"layers/{name}/{variable}"]
 
     def weights(self, name: str) -> Series:
         """Return the weights of a connection; the first axis is time."""
         self._members("connections", "connection", name)
-        return self.series(f"connections/{name}/weights")
+        return self[f"connections/{name}/weights"]
 
     def probe(self, name: str) -> dict[str, Series]:
         """Return the quantities that a probe measured, each `[step, batch]`."""
-        return {q: self.series(f"probes/{name}/{q}") for q in self._members("probes", "probe", name)}
+        return {q: self[f"probes/{name}/{q}"] for q in self._members("probes", "probe", name)}
 
-    def steps(self, place: str) -> np.ndarray:
-        """Return the steps of a recorded array, int64 `[time]`; `place` as for `series`."""
-        return self.series(place).steps
-
-    def codes(self, name: str, time: int = -1, slice: int = 0) -> Any:
+    def codes(
+        self,
+        name: str,
+        time: int = -1,
+        slice: int = 0,
+        *,
+        display: int | None = None,
+        step: int | None = None,
+    ) -> Any:
         """Return the code of a layer as a `scipy.sparse.csr_array` `[y * x, feature]`.
 
-        `time` is an index into the recorded times, from the end if negative; `slice` the global slice number.
+        The time is a `display` or a `step` as for `Series.at`, or else `time`, an index into the recorded
+        times, from the end if negative. `slice` is the global slice number, from the end if negative.
         """
         try:
             from scipy.sparse import csr_array
         except ImportError as error:
             raise ResourceError(
-                "sparse codes need scipy\n    hint:     pip install 'petabatch[analysis]'"
+                "sparse codes need scipy, which is not installed\n"
+                "    hint:     pip install scipy; or read the dense code: "
+                f'run["layers/{name}/A"].at(display=..., slice=...)'
             ) from error
 
-        if not 0 <= slice < self.batch:
-            raise IndexError(f"slice {slice} of a batch of {self.batch}")
         series = self.layer(name)
-        if not -len(series) <= time < len(series):
-            raise IndexError(f"{series.name}: time {time} of {len(series)} records")
-        values = series[time % len(series), slice]
+        index = series.index(display=display, step=step)
+        if index is None:
+            index = whole_number("time", time)
+            if not -len(series) <= index < len(series):
+                raise NotRecorded(f"{series.name}: time {time} of {len(series)} records")
+        values = series.at(step=int(series.steps[index]), slice=slice)
         return csr_array(values.reshape(-1, values.shape[-1]))
 
     def to_xarray(self) -> Any:
         """Return the whole file as a lazy `xarray.DataTree`; needs the `analysis` extra."""
         for place in self.names():
-            self.series(place)._check()
+            self[place]._check()
         try:
             import xarray
 
@@ -236,6 +190,18 @@ class Results:
                 f"xarray or h5netcdf is not installed ({error})\n"
                 f'    hint:     pip install "petabatch[analysis]"'
             ) from error
+
+    @cached_property
+    def _display(self) -> int | None:
+        """The display period in steps, None where the params do not tell."""
+        period = self.params.get("run", {}).get("display")
+        return None if period is None else int(period)
+
+    def _progress(self) -> str:
+        run = self.params.get("run", {})
+        if not run.get("displays"):
+            return f"step {self.steps_reached} of {run.get('steps', '?')}"
+        return f"display {self.steps_reached // run['display']} of {run['displays']}"
 
     def _members(self, folder: str, kind: str, name: str) -> list[str]:
         places = [place.split("/") for place in self.names() if place.startswith(f"{folder}/")]
@@ -257,12 +223,15 @@ def open(path: str | os.PathLike[str]) -> Results:
     return Results(target / "run.h5" if target.is_dir() else target)
 
 
-def _unknown(message: str, name: str, known: Iterable[str]) -> UnknownName:
+def _unknown(message: str, name: str, known: Iterable[str], near: Iterable[str] = ()) -> UnknownName:
+    """Return the error; `near` are the names to suggest, by default the most similar one."""
     names = sorted(known)
     lines = [
         message,
         f"    expected: {', '.join(names)}" if names else "    expected: nothing: none was recorded",
     ]
-    if hint := did_you_mean(name, names):
+    if hint := next(iter(near), ""):
+        lines.append(f"    hint:     did you mean {hint}?")
+    elif hint := did_you_mean(str(name), names):
         lines.append(f"    hint:     {hint}")
     return UnknownName("\n".join(lines))

@@ -42,7 +42,7 @@ def _run(run: results.Results) -> list[str]:
         "recorded",
     ]
     for name in run.names():
-        series = run.series(name)
+        series = run[name]
         lines.append(f"  {name:32} {' x '.join(map(str, series.shape))}  ({', '.join(series.dims)})")
     return lines
 

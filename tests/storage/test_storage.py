@@ -100,7 +100,7 @@ def assert_holds(path: Path, expected: Mapping[str, tuple[np.ndarray, np.ndarray
     with results.open(path) as run:
         assert sorted(run.names()) == sorted(expected)
         for place, (steps, values) in expected.items():
-            series = run.series(place)
+            series = run[place]
             np.testing.assert_array_equal(series.steps, steps)
             assert series.dtype == values.dtype
             np.testing.assert_array_equal(series[...], values)
@@ -656,7 +656,7 @@ def test_results_know_layers_weights_probes_and_codes(tmp_path: Path) -> None:
         assert run.attributes["seed"] == 3
         assert run.layer("V1", "V").units == "mV"
         assert run.probe("energy")["total"].dims == ("step", "batch")
-        np.testing.assert_array_equal(run.steps("connections/D/weights"), [0, 10, 20])
+        np.testing.assert_array_equal(run["connections/D/weights"].steps, [0, 10, 20])
         np.testing.assert_array_equal(np.asarray(run.weights("D")), expected[WEIGHTS.path][1])
         code = run.codes("V1", time=0, slice=4)
         assert code.shape == (12, 40)
@@ -681,7 +681,7 @@ def test_names_that_were_not_recorded_get_a_suggestion(tmp_path: Path) -> None:
             (lambda: run.layer("V1", "a"), "expected: A, V"),
             (lambda: run.probe("enrgy"), "did you mean energy"),
             (lambda: run.weights("dict"), "no connection named dict"),
-            (lambda: run.steps("layer/V1/A"), "did you mean layers/V1/A"),
+            (lambda: run["layer/V1/A"].steps, "did you mean layers/V1/A"),
         ):
             with pytest.raises(results.UnknownName, match=hint):
                 ask()
@@ -704,7 +704,14 @@ def test_reading_never_imports_the_simulator() -> None:
         "print([m for m in sys.modules if m.startswith('petabatch') or m in ('numba', 'xarray', 'scipy')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    allowed = {"petabatch", "petabatch.results", "petabatch.errors", "petabatch.storage", "petabatch.version"}
+    allowed = {
+        "petabatch",
+        "petabatch.results",
+        "petabatch.series",
+        "petabatch.errors",
+        "petabatch.storage",
+        "petabatch.version",
+    }
     assert set(eval(done.stdout)) <= allowed
 
 

@@ -142,7 +142,7 @@ def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: py
     with open_results(out) as run, open_results(alone) as expected:
         assert run.steps_reached == 60
         for name in expected.names():
-            a, b = run.series(name)[...], expected.series(name)[...]
+            a, b = run[name][...], expected[name][...]
             assert np.linalg.norm(a - b) <= 1e-4 * np.linalg.norm(b), name
 
 

@@ -1,0 +1,194 @@
+"""One recorded array of a run, read lazily."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from petabatch.errors import NotRecorded, StorageError
+
+
+class Series:
+    """One recorded array, read lazily: `series[i]` reads the i-th time, `series[...]` everything."""
+
+    def __init__(self, file: Path, dataset: Any, display: int | None = None) -> None:
+        self._file, self._dataset, self._display = file, dataset, display
+        self._steps = dataset.dims[0][0]
+        self._segments = {
+            file.parent / source.file_name
+            for source in (dataset.virtual_sources() if dataset.is_virtual else ())
+        }
+        self.name: str = str(dataset.name).lstrip("/")
+        """Path in the file, such as `layers/V1/A`."""
+        self.dims: tuple[str, ...] = tuple(dim.label for dim in dataset.dims)
+        """Names of the axes, such as `("time", "batch", "y", "x", "feature")`."""
+        self.shape: tuple[int, ...] = tuple(dataset.shape)
+        """Lengths of the axes."""
+        self.dtype: np.dtype[Any] = dataset.dtype
+        """Type of the values."""
+
+    @property
+    def units(self) -> str:
+        """Unit of the values; "1" if dimensionless."""
+        return str(self._dataset.attrs["units"])
+
+    @property
+    def description(self) -> str:
+        """Description of the values."""
+        return str(self._dataset.attrs.get("description", ""))
+
+    @property
+    def steps(self) -> np.ndarray:
+        """The steps after which the values were recorded, int64 `[time]`."""
+        self._check()
+        return np.asarray(self._steps[()])
+
+    @property
+    def displays(self) -> np.ndarray:
+        """The same in display periods, float64 `[time]`: 20.0 is the end of the 20th display."""
+        return self.steps / self._period()
+
+    def at(
+        self, *, display: int | None = None, step: int | None = None, slice: int | None = None
+    ) -> np.ndarray:
+        """Return the values at the end of a display or a step, of one slice; by default all times and slices.
+
+        Displays and steps count from 1; 0 is the state before step 1. A negative display or step counts the
+        recorded times from the end: -1 is the last one. A negative slice counts from the end of the batch.
+        Raises NotRecorded if there is no such time or slice.
+        """
+        time = self.index(display=display, step=step)
+        if slice is None:
+            return self[... if time is None else time]
+        axis = self.dims.index("batch") if "batch" in self.dims else None
+        if axis is None:
+            raise NotRecorded(
+                f"{self.name} has no slices: one array belongs to all of them\n"
+                f"    found:    slice={slice}\n    hint:     leave out `slice`"
+            )
+        batch = self.shape[axis]
+        number = whole_number("slice", slice)
+        if not -batch <= number < batch:
+            raise NotRecorded(
+                f"{self.name}: there is no such slice\n    found:    slice {number}\n"
+                f"    expected: 0 to {batch - 1}, or {-batch} to -1 from the end"
+            )
+        return self[(np.s_[:] if time is None else time, number % batch)]
+
+    def index(self, *, display: int | None = None, step: int | None = None) -> int | None:
+        """Return the index of a recorded time, as `at` takes it; None if neither is given."""
+        if display is not None and step is not None:
+            raise NotRecorded(
+                f"{self.name}: the time is given twice\n    found:    display={display}, step={step}\n"
+                "    expected: either `display` or `step`"
+            )
+        if display is None and step is None:
+            return None
+        name, given = ("display", display) if step is None else ("step", step)
+        number = whole_number(name, given)
+        if number < 0:
+            if number < -len(self):
+                raise self._not_recorded(f"{name} {number}", self.steps)
+            return number + len(self)
+        steps = self.steps
+        wanted = number * self._period() if step is None else number
+        found = np.flatnonzero(steps == wanted)
+        if not found.size:
+            equal = f" (step {wanted})" if step is None else ""
+            raise self._not_recorded(f"{name} {number}{equal}", steps, wanted)
+        return int(found[0])
+
+    def _period(self) -> int:
+        if self._display is None:
+            raise StorageError(f"{self._file}: the params in this file tell no display period")
+        return self._display
+
+    def _not_recorded(self, found: str, steps: np.ndarray, wanted: int | None = None) -> NotRecorded:
+        lines = [f"{self.name}: this time was not recorded", f"    found:    {found}"]
+        lines.append(f"    expected: {times(steps, self._display)}")
+        if wanted is not None and steps.size:
+            nearest = int(steps[np.abs(steps - wanted).argmin()])
+            lines.append(f"    hint:     the nearest is {_in_displays(nearest, self._display)}")
+        return NotRecorded("\n".join(lines))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        """Read with numpy's basic indexing; raises StorageError when a segment is missing."""
+        self._check()
+        if isinstance(key, int | np.integer) and not -len(self) <= key < len(self):
+            raise NotRecorded(
+                f"{self.name}: time {key} of {len(self)} records\n"
+                f"    hint:     this index counts records; for displays, use .at(display={key})"
+            )
+        try:
+            values = self._dataset[key]
+        except (IndexError, TypeError, ValueError) as error:
+            raise NotRecorded(
+                f"{self.name}: this part cannot be read: {error}\n    found:    {key!r}\n"
+                f"    expected: numpy's basic indexing of {_axes(self.dims, self.shape)}\n"
+                "    hint:     read everything first: series[...][key]"
+            ) from None
+        self._check()
+        return np.asarray(values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self[...], dtype=dtype)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} ({_axes(self.dims, self.shape)}) {self.dtype}>"
+
+    def _check(self) -> None:
+        """Raise StorageError if the file was closed, or if a segment is missing.
+
+        HDF5 would silently return fill values for a missing segment.
+        """
+        if not self._dataset:
+            raise StorageError(
+                f"{self._file}: the run is closed\n    found:    {self.name} read after `with` or close()\n"
+                "    hint:     read inside of the `with` block, or copy: series[...]"
+            )
+        missing = sorted(segment.name for segment in self._segments if not segment.exists())
+        if missing:
+            more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+            raise StorageError(
+                f"{self._file}: {self.name} cannot be read: segments are missing\n"
+                f"    found:    no {', '.join(missing[:3])}{more} in {self._file.parent / 'parts'}\n"
+                f"    hint:     if the run is still in progress, open it again; if run.h5 was copied, copy "
+                f"parts/ as well, or use `petabatch merge` to make a self-contained file"
+            )
+
+
+def whole_number(name: str, value: Any) -> int:
+    """Return the value as an int; raises NotRecorded if it is not a whole number."""
+    try:
+        if not isinstance(value, bool | np.bool_):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise NotRecorded(f"{name} has the wrong type\n    found:    {value!r}\n    expected: a whole number")
+
+
+def times(steps: Sequence[int] | np.ndarray, display: int | None) -> str:
+    """Return recorded steps as a short list, in displays where they are whole displays."""
+    values = [int(step) for step in steps]
+    if not values:
+        return "nothing: no time has been recorded yet"
+    unit = "steps"
+    if display and all(step % display == 0 for step in values):
+        unit, values = "displays", [step // display for step in values]
+    shown = [*map(str, values)] if len(values) <= 6 else [*map(str, values[:3]), "...", str(values[-1])]
+    return f"{unit if len(values) > 1 else unit.rstrip('s')} {', '.join(shown)}"
+
+
+def _in_displays(step: int, display: int | None) -> str:
+    return f"display {step // display}" if display and step % display == 0 else f"step {step}"
+
+
+def _axes(dims: Sequence[str], shape: Sequence[int]) -> str:
+    return ", ".join(f"{dim}: {length}" for dim, length in zip(dims, shape, strict=True))

@@ -1,0 +1,101 @@
+"""Reading of results: names, times in displays and steps, slices, representations, and mistakes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import petabatch
+from petabatch.errors import NotRecorded, PetabatchError, ResourceError, StorageError, UnknownName
+from petabatch.results import Results
+from support.commands import alone
+
+
+@pytest.fixture
+def run(small: Path) -> Iterator[Results]:
+    """Six displays of ten steps, batch 3; `recon` is recorded every second display."""
+    with petabatch.open(alone(small, "out")) as found:
+        yield found
+
+
+def test_a_run_is_indexed_and_iterated_by_the_names_of_its_arrays(run: Results) -> None:
+    np.testing.assert_array_equal(run["layers/V1/A"][...], run.layer("V1")[...])
+    assert list(run) == run.names()
+    assert "layers/V1/A" in run
+    assert "layers/V2/A" not in run
+
+
+def test_values_are_found_by_display_or_step_and_slice(run: Results) -> None:
+    code = run["layers/V1/A"]
+    everything = code[...]
+    np.testing.assert_array_equal(code.at(display=4, slice=2), everything[3, 2])
+    np.testing.assert_array_equal(code.at(step=40, slice=-1), everything[3, 2])
+    np.testing.assert_array_equal(code.at(display=-1), everything[5])
+    np.testing.assert_array_equal(code.at(slice=-3), everything[:, 0])
+    np.testing.assert_array_equal(code.at(display=np.int64(1)), everything[0])
+    np.testing.assert_array_equal(code.at(), everything)
+    np.testing.assert_array_equal(code.displays, [1, 2, 3, 4, 5, 6])
+    np.testing.assert_array_equal(run["probes/energy/total"].displays[:3], [0.5, 1, 1.5])
+    np.testing.assert_array_equal(run.weights("dictionary").at(display=0), run.weights("dictionary")[0])
+
+
+def test_codes_take_the_same_times_and_slices(run: Results) -> None:
+    code = run["layers/V1/A"]
+    for sparse in (
+        run.codes("V1", slice=-1, display=2),
+        run.codes("V1", slice=2, step=20),
+        run.codes("V1", time=-5, slice=2),
+    ):
+        np.testing.assert_array_equal(sparse.toarray(), code.at(display=2, slice=2).reshape(36, 8))
+
+
+def test_runs_and_arrays_print_what_they_are(run: Results) -> None:
+    lines = repr(run).splitlines()
+    assert lines[0].startswith("<petabatch run ")
+    assert lines[0].endswith("out/run.h5: done, display 6 of 6, batch 3>")
+    assert "  layers/V1/A (time: 6, batch: 3, y: 6, x: 6, feature: 8) float32" in lines
+    run.close()
+    assert repr(run).endswith("out/run.h5: closed>")
+
+
+def test_mistakes_are_answered(run: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, recon, weights = run["layers/V1/A"], run["layers/recon/A"], run.weights("dictionary")
+    for ask, kind, *words in (
+        (lambda: run["V1"], UnknownName, "V1 was not recorded", "did you mean layers/V1/A?"),
+        (lambda: run["layers/V1/B"], UnknownName, "expected: connections/dictionary/weights",
+         "did you mean layers/V1/"),
+        (lambda: run.layer("V2"), UnknownName, "no layer named V2", "expected: V1, recon"),
+        (lambda: recon.at(display=3), NotRecorded, "found:    display 3 (step 30)", "displays 2, 4, 6",
+         "the nearest is display 2"),
+        (lambda: code.at(display=7), NotRecorded, "expected: displays 1, 2, 3, 4, 5, 6", "display 6"),
+        (lambda: code.at(step=15), NotRecorded, "found:    step 15"),
+        (lambda: code.at(display=-7), NotRecorded, "found:    display -7"),
+        (lambda: code.at(display=2, step=20), NotRecorded, "the time is given twice"),
+        (lambda: code.at(display="2"), NotRecorded, "found:    '2'", "expected: a whole number"),
+        (lambda: code.at(display=True), NotRecorded, "expected: a whole number"),
+        (lambda: code.at(slice=3), NotRecorded, "found:    slice 3", "expected: 0 to 2, or -3 to -1"),
+        (lambda: run.codes("V1", slice=-4), NotRecorded, "found:    slice -4"),
+        (lambda: weights.at(slice=0), NotRecorded, "has no slices"),
+        (lambda: code[6], NotRecorded, "time 6 of 6 records", ".at(display=6)"),
+        (lambda: code[::-1], NotRecorded, "expected: numpy's basic indexing", "series[...][key]"),
+        (lambda: code[0, 3], NotRecorded, "found:    (0, 3)"),
+        (lambda: code["A"], NotRecorded, "found:    'A'"),
+        (lambda: petabatch.open("nowhere"), StorageError, "there is no such run directory or file"),
+    ):  # fmt: skip
+        with pytest.raises(kind) as raised:
+            ask()
+        assert isinstance(raised.value, PetabatchError)
+        for part in words:
+            assert part in str(raised.value), str(raised.value)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "scipy.sparse", None)
+        with pytest.raises(ResourceError, match="pip install scipy"):
+            run.codes("V1")
+    run.close()
+    for read in (lambda: code[0], lambda: run["layers/V1/A"], lambda: run.status, lambda: run.layer("V1")):
+        with pytest.raises(StorageError, match="the run is closed"):
+            read()
