@@ -16,6 +16,7 @@ from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
 from petabatch.storage.checkpoint import save_checkpoint
+from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import Status, write_index
 from petabatch.storage.inputs import summary
@@ -26,8 +27,11 @@ from petabatch.storage.segment import write_segment
 class RunSession:
     """An engine with the run directory it writes to."""
 
-    def __init__(self, directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm) -> None:
+    def __init__(
+        self, directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm, claim: Claim
+    ) -> None:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
+        self.claim = claim
         self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = time.monotonic()
@@ -76,7 +80,7 @@ class RunSession:
         arrays = engine.features.whole(state.saved())
         if not engine.features.writes:
             return
-        with engine.blocking_io:
+        with engine.blocking_io, self.claim.writing():
             save_checkpoint(
                 self.directory,
                 engine.step,
@@ -94,7 +98,7 @@ class RunSession:
     def index(self, status: Status, until: int | None = None) -> None:
         """Rewrite run.h5; called on rank 0 only."""
         batch = self.loaded.network.run.batch
-        with self.engine.blocking_io:
+        with self.engine.blocking_io, self.claim.writing():
             write_index(self.directory, self.streams, self.provenance, batch, status, until)
 
     def _at_sync_event(self, step: int, flag: StopFlag) -> None:
@@ -131,7 +135,7 @@ class RunSession:
         records = list(features.records(records))
         first = self.flushed + 1
         if first <= engine.step and features.writes:
-            with engine.blocking_io:
+            with engine.blocking_io, self.claim.writing():
                 write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()

@@ -29,10 +29,10 @@ from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.spec.network import Network
 from petabatch.start_from import initialise_from
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
+from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, fingerprints, serialise
-from petabatch.storage.lock import lock
 from petabatch.storage.provenance import blas_libraries, library_versions, other_software
 from petabatch.version import __version__
 
@@ -81,23 +81,27 @@ def run(
     _check_environment(comm, loaded)
     engine = _engine(loaded, comm, threads)
     _initialise(engine, loaded)
-    directory = None
-    if comm.rank == 0:
-        suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
-        directory = RunDirectory.create(
-            Path(out),
-            loaded.text,
-            suffix,
-            force,
-            resolved(loaded.network),
-            serialise(fingerprints(loaded.network)),
-            {array.digest: array.array for array in held(loaded.network)},
-        )
-    directory = comm.broadcast(directory)
-    with lock(directory, comm.rank), to_file(directory.log, comm.rank):
-        session = RunSession(directory, loaded, engine, comm)
-        session.checkpoint()
-        session.run(quiet)
+    with Claim(comm.rank) as claim:
+        directory = None
+        if comm.rank == 0:
+            suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
+            directory = RunDirectory.create(
+                Path(out),
+                loaded.text,
+                suffix,
+                force,
+                resolved(loaded.network),
+                serialise(fingerprints(loaded.network)),
+                {array.digest: array.array for array in held(loaded.network)},
+                claim,
+            )
+        directory = comm.broadcast(directory)
+        if comm.rank > 0:
+            claim.take(directory.path)
+        with to_file(directory.log, comm.rank):
+            session = RunSession(directory, loaded, engine, comm, claim)
+            session.checkpoint()
+            session.run(quiet)
 
 
 def resume(
@@ -120,16 +124,20 @@ def resume(
     """
     comm = _connect(mpi)
     directory = RunDirectory.open(Path(path))
-    with lock(directory, comm.rank), to_file(directory.log, comm.rank):
-        loaded = _reload(directory, device, features)
-        _check_environment(comm, loaded)
-        engine = _engine(loaded, comm, threads)
-        if comm.rank == 0:
-            compare(directory, fingerprints(loaded.network), changed_input)
-        _resume(directory, loaded, engine, comm, quiet)
+    with Claim(comm.rank) as claim:
+        claim.take(directory.path)
+        with to_file(directory.log, comm.rank):
+            loaded = _reload(directory, device, features)
+            _check_environment(comm, loaded)
+            engine = _engine(loaded, comm, threads)
+            if comm.rank == 0:
+                compare(directory, fingerprints(loaded.network), changed_input)
+            _resume(directory, loaded, engine, comm, claim, quiet)
 
 
-def _resume(directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm, quiet: bool) -> None:
+def _resume(
+    directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm, claim: Claim, quiet: bool
+) -> None:
     head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
     if head is None:
         _initialise(engine, loaded)
@@ -140,7 +148,7 @@ def _resume(directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm,
         raise RunDirectoryError(
             f"{directory.path}: this run is already done: it has reached step {engine.plan.length}"
         )
-    session = RunSession(directory, loaded, engine, comm)
+    session = RunSession(directory, loaded, engine, comm, claim)
     if comm.rank == 0:
         directory.clean()
         if found := other_software(directory.run_file, session.provenance):

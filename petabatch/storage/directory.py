@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import RunDirectoryError, StorageError
+from petabatch.storage.claim import LOG, Claim
 
-RUN_FILE, PARTS, CHECKPOINTS, LOG = "run.h5", "parts", "checkpoints", "log.txt"
+RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
 RESOLVED, INPUTS = "params.json", "inputs.jsonl"
 DATA = "data"
 _PARAMS = ("params.toml", "params.py")
@@ -100,13 +101,16 @@ class RunDirectory:
         resolved: Mapping[str, object] | None = None,
         inputs: str = "",
         arrays: Mapping[str, np.ndarray] | None = None,
+        claim: Claim | None = None,
     ) -> RunDirectory:
         """Create a new run directory; `force` replaces an existing one. Called on rank 0 only.
 
-        `arrays` are those that the run was given in memory, by their names in `resolved`.
+        `arrays` are those that the run was given in memory, by their names in `resolved`. `claim` claims the
+        new directory before others can see it.
 
-        Raises RunDirectoryError when `path` exists (without `force`), is not recognisably a run directory
-        (with `force`), or cannot be written. After an error nothing has changed on disk.
+        Raises RunDirectoryError when `path` exists (without `force`), is not recognisably a run directory or
+        is that of a run in progress (with `force`), or cannot be written. After an error nothing has changed
+        on disk.
         """
         target = Path(path).absolute()
         exists = os.path.lexists(target)
@@ -117,6 +121,7 @@ class RunDirectory:
             work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         except OSError as error:
             raise _unwritable(target, error) from error
+        replaced = Claim()
         try:
             fresh, old = work / "new", work / "old"
             for folder in (fresh, fresh / PARTS, fresh / CHECKPOINTS):
@@ -129,7 +134,11 @@ class RunDirectory:
                 (fresh / DATA).mkdir()
             for name, array in (arrays or {}).items():
                 np.save(fresh / DATA / f"{name}.npy", array, allow_pickle=False)
+            if claim is not None:
+                claim.take(fresh, target)
             if exists:
+                if (target / LOG).exists():
+                    replaced.take(target)
                 os.rename(target, old)
             try:
                 os.rename(fresh, target)
@@ -141,6 +150,7 @@ class RunDirectory:
             raise _unwritable(target, error) from error
         finally:
             shutil.rmtree(work, ignore_errors=True)
+            replaced.release()
         return cls(target)
 
     @classmethod

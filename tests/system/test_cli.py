@@ -266,11 +266,14 @@ def start(small: Path, out: str, *arguments: str) -> subprocess.Popen[bytes]:
     )
 
 
-def test_a_running_run_cannot_be_resumed_by_another_process(small: Path, petabatch: Command) -> None:
+def test_a_running_run_is_neither_resumed_nor_replaced_by_another_process(
+    small: Path, petabatch: Command
+) -> None:
     process = start(small, "out", "-s", "run.displays=2000")
     wait_for(small.parent / "out" / "checkpoints" / "step_000000020.h5", process)
-    refused = petabatch("resume", "out")
+    both = petabatch("resume", "out"), petabatch("run", small, "--out", "out", "--force")
     process.terminate()
     assert process.wait(30) == 3
-    assert refused.returncode == 1
-    assert "another process is running in this directory" in refused.stderr
+    for refused in both:
+        assert refused.returncode == 1
+        assert "another process is running in this directory" in refused.stderr
