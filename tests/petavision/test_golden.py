@@ -14,7 +14,6 @@ from support import golden
 from support.golden import Case
 
 CASES = golden.names()
-pytestmark = pytest.mark.skipif(not CASES, reason=f"there are no golden cases in {golden.folder()}")
 KERNELS = ["array", "auto"]
 LEARNING = [name for name in CASES if "prev_dW" in Case(name).data]
 
@@ -44,6 +43,7 @@ def test_layers_norms_and_weights_are_the_originals(name: str, kernel: str) -> N
         # At the start all units are active and add up to large numbers: single precision of those.
         limit = case.tolerance(array) if name not in EARLY else 5e-6 * max(1, float(np.abs(expected).max()))
         mine = found[array][[at.index(t) for t in stored]]
+        mine = mine[tuple(slice(n) for n in expected.shape)]  # a compact case has leading slices or rows
         np.testing.assert_allclose(mine, expected, rtol=0, atol=limit, err_msg=array)
     for array in (a for a in NORMS if a in data):
         expected = data[array][-case.params["nsteps"] :][:last]
@@ -58,12 +58,19 @@ def test_layers_norms_and_weights_are_the_originals(name: str, kernel: str) -> N
         np.testing.assert_allclose(mine, expected, rtol=0, atol=limit, err_msg=array)
 
 
+def test_the_repository_has_all_cases() -> None:
+    compact = {path.parent.name for path in golden.COMPACT.glob("*/case.json")}
+    assert len(compact) == 24
+    assert compact == set(CASES)
+    assert sum(file.stat().st_size for file in golden.COMPACT.rglob("*.*")) <= 5_000_000
+
+
 def check_counts(case: Case, found: dict[str, np.ndarray]) -> None:
     """A count is not continuous: a unit within the drift of its threshold may count, in a few steps."""
     difference = np.abs(found["l0"] - case.data["l0"][1:])
     assert difference.max() <= 2 * case.about["l0_max_diff_other_build"] + 1
     # The rule of ISTA chatters: many units stay at their threshold.
-    assert case.name == "ista" or (difference > 0).mean() < 0.02
+    assert case.name == "ista" or (difference > 0).sum() <= max(1, difference.size // 50)
 
 
 def layout(case: Case, mine: np.ndarray, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The golden cases: states of the original program on real images, where their folder is at hand."""
+"""The golden cases: states computed by PetaVision on real images, in full or compact."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from petabatch import openpv
 from petabatch.spec.network import Network
 
 
+COMPACT = Path(__file__).parents[1] / "petavision" / "golden"
+
+
 def folder() -> Path:
-    """Return where the cases should lie: PETABATCH_GOLDEN, or shared/golden beside the checkout."""
+    """Return the folder of the full cases (PETABATCH_GOLDEN, or shared/golden beside the checkout) or COMPACT."""
     given = os.environ.get("PETABATCH_GOLDEN")
-    return Path(given) if given else Path(__file__).parents[3] / "shared" / "golden"
+    full = Path(given) if given else Path(__file__).parents[3] / "shared" / "golden"
+    return full if given or full.is_dir() else COMPACT
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,11 @@ class Case:
     @cached_property
     def data(self) -> dict[str, np.ndarray]:
         with np.load(folder() / self.name / "data.npz") as file:
-            return dict(file)
+            found = dict(file)
+        for array, owner in self.about.get("same", {}).items():  # a compact case, stored with another one
+            with np.load(folder() / owner / "data.npz") as file:
+                found[array] = file[array]
+        return found
 
     @property
     def weights(self) -> Any:
