@@ -60,7 +60,7 @@ def furthest(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> f
 def golden_case(name: str) -> dict[str, Any]:
     """Return the distance of one golden case, in float32 and in TF32, from float64 on the CPU."""
     sys.path.append(str(HERE.parent / "tests"))
-    import golden
+    from support import golden
 
     network = golden.Case(name).network()
     exact = state(network, precision="float64")
@@ -78,12 +78,10 @@ def golden_case(name: str) -> dict[str, Any]:
 
 
 def golden_cases() -> dict[str, Any]:
-    """Return it for all cases in PETABATCH_GOLDEN, each in a process of its own, since kernels compile."""
+    """Return it for all golden cases, each in a process of its own, since kernels compile."""
     sys.path.append(str(HERE.parent / "tests"))
-    import golden
+    from support import golden
 
-    if not golden.names():
-        raise FileNotFoundError(f"no golden cases in {golden.folder()}; PETABATCH_GOLDEN names their folder")
     with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
         cases = {name: pool.submit(golden_case, name) for name in golden.names()}
         found = {name: case.result() for name, case in cases.items()}

@@ -14,12 +14,11 @@ import numpy as np
 from petabatch import openpv
 from petabatch.spec.network import Network
 
-
 COMPACT = Path(__file__).parents[1] / "petavision" / "golden"
 
 
 def folder() -> Path:
-    """Return the folder of the full cases (PETABATCH_GOLDEN, or shared/golden beside the checkout) or COMPACT."""
+    """Return the full cases (PETABATCH_GOLDEN, or shared/golden beside the checkout) or else the compact."""
     given = os.environ.get("PETABATCH_GOLDEN")
     full = Path(given) if given else Path(__file__).parents[3] / "shared" / "golden"
     return full if given or full.is_dir() else COMPACT

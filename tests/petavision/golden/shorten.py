@@ -42,16 +42,31 @@ UPDATES = {"bc_learn_mirror_s4p12": 1, "learn_batch_specified": 1, "unshared_lea
 STATES = ("V1_V", "V1_A", "V2_V", "V2_A", "InputError", "InputRecon", "V1Error", "V1Recon")
 NORMS = ("energy", "err_sumsq", "sparsity_cost", "l1", "l0", "timescale", "timescale_max")
 AT_UPDATES = ("prev_dW", "V1_A_upd", "InputError_upd")
-ABOUT = ("name", "note", "images", "header", "geometry", "max_abs_diff_other_build", "max_abs_diff_float64_replica")
+ABOUT = (
+    "name",
+    "note",
+    "images",
+    "header",
+    "geometry",
+    "max_abs_diff_other_build",
+    "max_abs_diff_float64_replica",
+)
 
 
-def shorten(about: dict[str, Any], full: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def shorten(
+    about: dict[str, Any], full: dict[str, np.ndarray]
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the description and the arrays of a compact case."""
     params = about["params"]
     short = {key: full[key] for key in ("images_u8", "W_file", "W1", "W2") if key in full}
     kept = {key: about[key] for key in (*ABOUT, "l0_max_diff_other_build") if key in about}
     if "out" in full:  # a single step
-        return {**kept, "params": params}, {**short, "W": full["W"], "input": full["input"], "out": full["out"]}
+        return {**kept, "params": params}, {
+            **short,
+            "W": full["W"],
+            "input": full["input"],
+            "out": full["out"],
+        }
     times = TIMES.get(about["name"], [0, 50])
     rows = [full["t"].tolist().index(t) for t in times]
     short["t"] = full["t"][rows]
