@@ -50,23 +50,18 @@ ABOUT = (
     "geometry",
     "max_abs_diff_other_build",
     "max_abs_diff_float64_replica",
+    "l0_max_diff_other_build",
 )
+Arrays = dict[str, np.ndarray]
 
 
-def shorten(
-    about: dict[str, Any], full: dict[str, np.ndarray]
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def shorten(about: dict[str, Any], full: Arrays) -> tuple[dict[str, Any], Arrays]:
     """Return the description and the arrays of a compact case."""
     params = about["params"]
     short = {key: full[key] for key in ("images_u8", "W_file", "W1", "W2") if key in full}
-    kept = {key: about[key] for key in (*ABOUT, "l0_max_diff_other_build") if key in about}
+    kept = {key: about[key] for key in ABOUT if key in about}
     if "out" in full:  # a single step
-        return {**kept, "params": params}, {
-            **short,
-            "W": full["W"],
-            "input": full["input"],
-            "out": full["out"],
-        }
+        return {**kept, "params": params}, short | {key: full[key] for key in ("W", "input", "out")}
     times = TIMES.get(about["name"], [0, 50])
     rows = [full["t"].tolist().index(t) for t in times]
     short["t"] = full["t"][rows]
@@ -94,7 +89,7 @@ def leading(states: np.ndarray) -> np.ndarray:
     return part
 
 
-def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def save(path: Path, arrays: Arrays) -> None:
     """Write an .npz file that `numpy.load` reads, smaller than `numpy.savez_compressed` makes it."""
     with zipfile.ZipFile(path, "w") as file:
         for name, values in arrays.items():
