@@ -115,8 +115,13 @@ def check(
 
     plan = simulation.plan(simulation.read(file, overrides or ()))
     typer.echo(explain(plan) if whole else summary(plan))
-    for limit in step_limits(plan.graph):
-        typer.echo(f"{'note' if limit.exceeded else 'step size':18} {limit}")
+    try:
+        for limit in step_limits(plan.graph):
+            typer.echo(f"{'note' if limit.exceeded else 'step size':18} {limit}")
+    except MemoryError as error:
+        typer.echo(
+            f"{'note':18} no step size: one slice does not fit in the memory of this machine ({error})"
+        )
 
 
 @app.command()
@@ -243,8 +248,8 @@ def main() -> NoReturn:
     except MemoryError as error:
         fail(
             f"not enough memory: {error}\n"
-            "    hint:     `petabatch check FILE` shows how much memory a run needs; lower run.batch, use "
-            "smaller layers, or distribute the slices over more machines with MPI",
+            "    hint:     lower run.batch, use smaller layers, or distribute the slices over more machines "
+            "with MPI",
             1,
         )
     except OSError as error:

@@ -96,7 +96,8 @@ class StoppedEarly(PetabatchError):
 def nearest(name: str, choices: Iterable[str]) -> str | None:
     """Return the choice most similar to `name`, None if no choice is similar."""
     known = {choice.lower(): choice for choice in choices}
-    found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    alike = 0.5 if len(name) <= 3 else 0.55  # of short names, one letter is much
+    found = difflib.get_close_matches(name.lower(), known, n=1, cutoff=alike)
     return known[found[0]] if found else None
 
 
@@ -104,3 +105,8 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Return "did you mean ...?" with the most similar choice, or an empty string."""
     near = nearest(name, choices)
     return f"did you mean {near}?" if near else ""
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """Return a text as it is quoted in a message: at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -26,7 +26,11 @@ class State:
         arrays = {}
         for key, variable in variables.items():
             lead = hi - lo if variable.per == "slice" else 1
-            arrays[key] = np.full((lead, *variable.shape), variable.initial, variable.dtype_in(precision))
+            shape, dtype = (lead, *variable.shape), variable.dtype_in(precision)
+            try:
+                arrays[key] = np.full(shape, variable.initial, dtype)
+            except (MemoryError, ValueError) as error:  # ValueError: its size is not even a number of bytes
+                raise MemoryError(f"{key} is {' x '.join(map(str, shape))} of {dtype}") from error
         self.arrays = FixedArrays(arrays)
 
     def lane(self, lanes: slice) -> Mapping[str, Array]:

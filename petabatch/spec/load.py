@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from petabatch.errors import ParamsError, Problem, did_you_mean, nearest
-from petabatch.spec import toml
+from petabatch.spec import syntax, toml
 from petabatch.spec.network import Network
 from petabatch.spec.override import override
 from petabatch.spec.plugins import import_plugins
 from petabatch.spec.problems import problems
 from petabatch.spec.python import defines_parts, run_python, tables
 from petabatch.spec.source_location import SourceLocation
+
+_MARKS = {
+    ".toml": re.compile(r"^\s*(\[\s*run\b|run\s*[.=])", re.MULTILINE),
+    ".py": re.compile(r"^network\b", re.MULTILINE),
+}
+"""What params files have and other files of their suffix do not."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +86,9 @@ def parse(text: str, file: str = "params", folder: Path = Path(), overrides: Seq
     Raises ParamsError with all errors found.
     """
     try:
-        data = tomllib.loads(text)
+        data = syntax.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ParamsError([toml.problem(error, text)], file) from None
+        raise ParamsError([syntax.problem(error, text)], file) from None
     done, found = override(data, overrides)
     location = SourceLocation(file, toml.positions(text), done)
     found += import_plugins(data, folder)
@@ -103,12 +111,23 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         problem = Problem("", f"this is not a text file in UTF-8: {error.reason} at byte {error.start}")
     except IsADirectoryError:
-        inside = sorted(str(entry) for entry in path.iterdir() if entry.suffix in (".toml", ".py"))
-        hint = f"it contains {', '.join(inside[:5])}" if inside else ""
-        problem = Problem("", "this is a directory", expected="a params file", hint=hint)
+        problem = Problem("", "this is a directory", expected="a params file", hint=_inside(path))
     except OSError as error:
         problem = Problem("", f"cannot be read: {error.strerror}")
     raise ParamsError([problem], str(path))
+
+
+def _inside(folder: Path) -> str:
+    """Return a hint at the params files in a folder."""
+    if (folder / "checkpoints").is_dir() and (folder / "params.json").is_file():
+        return f"it is a run directory: petabatch resume {folder}"
+    found = []
+    for file in sorted(folder.iterdir()):
+        with suppress(OSError, UnicodeDecodeError):
+            words = _MARKS.get(file.suffix)
+            if words is not None and file.is_file() and words.search(file.read_text(encoding="utf-8-sig")):
+                found.append(str(file))
+    return f"it contains {', '.join(found[:5])}" if found else ""
 
 
 def _validate(

@@ -15,8 +15,11 @@ from petabatch.errors import did_you_mean
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Count = Annotated[int, Field(strict=True, ge=1)]
-Index = Annotated[int, Field(strict=True, ge=0)]
+LARGEST = 2**53
+"""Largest whole number of a params file: it and its sums with others are exact in every format."""
+Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
+Index = Annotated[int, Field(strict=True, ge=0, le=LARGEST)]
+Offset = Annotated[int, Field(strict=True, ge=-LARGEST, le=LARGEST)]
 Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 Flag = Annotated[bool, Field(strict=True)]

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.spec.duration import Duration
-from petabatch.spec.model import Count, Flag, Index, Model, OneOf, Positive
+from petabatch.spec.model import LARGEST, Count, Flag, Index, Model, OneOf, Positive
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe
 from petabatch.spec.paths import FilePath
 from petabatch.spec.schedule import Every, Schedule
@@ -112,6 +112,12 @@ class Run(Model):
                 "run_length",
                 "the length of the run is given twice" if self.steps else "the length of the run is missing",
                 {"expected": "either `displays` or `steps`"},
+            )
+        if self.length > LARGEST:
+            raise PydanticCustomError(
+                "run_too_long",
+                "the run has too many steps",
+                {"got": f"{self.length} steps", "expected": f"at most {LARGEST}"},
             )
         return self
 

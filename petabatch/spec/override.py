@@ -6,7 +6,8 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from petabatch.errors import Problem, did_you_mean
+from petabatch.errors import Problem, did_you_mean, shortened
+from petabatch.spec.syntax import loads
 
 _NAMED = {"layers": "layer", "connections": "connection", "probes": "probe"}
 
@@ -27,7 +28,7 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
                 Problem(
                     "",
                     "this is not an override",
-                    f"-s {text}",
+                    f"-s {shortened(text)}",
                     "key=value",
                     "for example, -s layers.V1.threshold=0.3",
                 )
@@ -43,7 +44,7 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
 def _path(key: str) -> tuple[str, ...]:
     """Return the parts of a dotted key, which may be quoted; an empty tuple if it is not a key."""
     try:
-        table: Any = tomllib.loads(f"{key} = 0")
+        table: Any = loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:
         return ()
     path = []
@@ -55,7 +56,7 @@ def _path(key: str) -> tuple[str, ...]:
 
 def _value(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
 

@@ -7,15 +7,18 @@ them in.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
-from petabatch.spec.model import Count, Finite, Flag, Index, Part
+from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Offset, Part
 from petabatch.spec.schedule import DISPLAY as DISPLAY
 from petabatch.spec.schedule import NEVER as NEVER
 from petabatch.spec.schedule import STEP as STEP
@@ -31,7 +34,18 @@ Operation = Literal["copy", "forward", "transposed", "pool_max", "pool_sum", "po
 """Of a connection: the activity as it is, through patches of weights, through them the other way, pooled over
 windows, or else."""
 
-Shape = tuple[Count, Count, Count]
+
+def _bounded(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    if math.prod(shape) > LARGEST:
+        raise PydanticCustomError(
+            "too_many_units",
+            "the layer has too many units",
+            {"expected": f"rows x columns x features of at most {LARGEST}"},
+        )
+    return shape
+
+
+Shape = Annotated[tuple[Count, Count, Count], AfterValidator(_bounded)]
 """`[ny, nx, nf]`: rows, columns, features."""
 
 
@@ -101,7 +115,7 @@ class Layer(Part):
     """Update schedule: the layer updates in the first step of each such period, when an input layer with the
     same period displays a new image. In between, activity and state are held constant (PetaVision's
     updateOnlyOnTrigger)."""
-    offset: int = 0
+    offset: Offset = 0
     """Delay of updates and resets, in steps; with `every = "display"`, -1 is the last step of each
     display."""
     reset: Schedule = NEVER
@@ -404,7 +418,7 @@ class Probe(Part):
     type: str
     every: Schedule = STEP
     """Measurement schedule: at the end of these steps."""
-    offset: int = 0
+    offset: Offset = 0
     """Delay of the measurements, in steps; with `every = "display"`, 1 is the first step of each display."""
 
     @property

@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from petabatch.errors import Problem, did_you_mean
+from petabatch.errors import Problem, did_you_mean, shortened
 from petabatch.spec.describe_type import child, describe_type, item, model_of
+from petabatch.spec.model import Part
 
 _LIMITS = {
     "greater_than": "a value larger than {gt}",
@@ -65,8 +66,7 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
     for part in path:
         table, table_data = annotation, value_data
         annotation, value_data = child(table, table_data, part), item(table_data, part)
-    value = repr(detail["input"])
-    found = value if len(value) <= 80 else f"{value[:77]}..."
+    found = shortened(repr(detail["input"]))
     key, subject = ".".join(map(str, path)), "the value"
     if path and isinstance(path[-1], int):
         key, subject = ".".join(map(str, path[:-1])), f"value {path[-1] + 1} of the array"
@@ -75,7 +75,8 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         owner = model_of(table, table_data)
         known = list(owner.model_fields) if owner else []
         name = str(path[-1])
-        return Problem(key, "there is no such key", name, ", ".join(known), did_you_mean(name, known))
+        hint = did_you_mean(name, known) or _elsewhere(name)
+        return Problem(key, "there is no such key", name, ", ".join(known), hint)
     if kind == "missing" and isinstance(detail["loc"][-1], int):
         return Problem(key, "the array is too short", found="", expected=describe_type(annotation))
     if kind == "missing":
@@ -109,6 +110,16 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
     if kind.endswith(("_type", "_parsing", "_from_float")):
         return Problem(key, f"{subject} has the wrong type", found, describe_type(annotation))
     return Problem(key, f"{subject} is not allowed", found, detail["msg"].partition(" should ")[2])
+
+
+def _elsewhere(name: str) -> str:
+    """Return a hint at the types that have a key of this name."""
+    found = {
+        base.kind: [kind for kind, part in base.choices().items() if name in part.model_fields]
+        for base in Part.__subclasses__()
+    }
+    owners = [f"{kind} {', '.join(types[:4])}" for kind, types in found.items() if types]
+    return f"it is a key of {' and of '.join(owners)}" if owners else ""
 
 
 def _joined(expected: str, about: str | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from petabatch.spec.model import Model, Part
+from petabatch.spec.model import LARGEST, Model, Part
 from petabatch.spec.network import Checkpoint, ConnectionOutput, LayerOutput, Output, Parallel, Run, Until
 from petabatch.spec.schedule import Every
 
@@ -129,7 +129,9 @@ def _value(schema: dict[str, Any]) -> str:
         "maximum": "at most",
         "exclusiveMaximum": "below",
     }
-    bounds = [f"{words} {schema[key]:g}" for key, words in limits.items() if key in schema]
+    bounds = [
+        f"{words} {schema[key]:g}" for key, words in limits.items() if abs(schema.get(key, LARGEST)) < LARGEST
+    ]
     kind = {"object": "table"}.get(schema.get("type", ""), schema.get("type", "any"))
     return ", ".join([str(kind), *bounds])
 

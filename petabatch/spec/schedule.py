@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-_FORM = re.compile(r"^(?:(\d+)\s+)?(step|steps|display|displays)$")
+_FORM = re.compile(r"^(?:(\d{1,15})\s+)?(step|steps|display|displays)$")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def next_fire(period: int, step: int, offset: int = 0) -> int | None:
 def _parse(value: Any) -> Every:
     if isinstance(value, Every):
         return value
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 10**15:
         return Every(value)
     if isinstance(value, str):
         if value == "never":

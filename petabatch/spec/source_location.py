@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from petabatch.errors import ParamsError, Problem
+from petabatch.errors import ParamsError, Problem, shortened
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SourceLocation:
             # A table that is not in the file was created by an override of one of its keys.
             created = problem.key and problem.key not in lines and _inside(key, problem.key)
             if _inside(problem.key, key) or created:
-                return replace(problem, message=f"{problem.message} (set by -s {text})")
+                return replace(problem, message=f"{problem.message} (set by -s {shortened(text)})")
         # Names may contain dots, so shorter and shorter prefixes are looked up as text.
         key = problem.key
         while key and key not in lines:

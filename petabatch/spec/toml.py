@@ -9,22 +9,10 @@ import re
 import tomllib
 from collections.abc import Iterator
 
-from petabatch.errors import Problem
-
 Path = tuple[str, ...]
 
 _KEY = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*""")
 _STRING = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL)
-_ERROR_LOCATION = re.compile(r" \(at line (\d+), column \d+\)")
-_REASONS = {
-    "Cannot overwrite a value": "a key can be set only once",
-    "Cannot declare": "a table can be declared only once",
-    "Invalid value": 'a string needs quotes: "text"',
-    "Illegal character": "a quoted string must end on the line on which it starts",
-    "Invalid initial character for a key part": "an inline table { } must be on one line, no trailing comma",
-    "Unclosed array": "an array must end with ]",
-    "Unclosed inline table": "an inline table { } must be on one line",
-}
 
 
 def positions(text: str) -> dict[Path, int]:
@@ -38,16 +26,6 @@ def positions(text: str) -> dict[Path, int]:
         for depth in range(1, len(path) + 1):
             found.setdefault(path[:depth], line)
     return found
-
-
-def problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
-    """Return a syntax error with its line number, the text of the line, and the usual cause as a hint."""
-    match = _ERROR_LOCATION.search(str(error))
-    lines = text.rstrip("\n").split("\n")
-    line = int(match[1]) if match else len(lines)
-    reason = _ERROR_LOCATION.sub("", str(error)).removesuffix(" (at end of document)")
-    hint = next((hint for words, hint in _REASONS.items() if words in reason), "")
-    return Problem("", f"this is not valid TOML: {reason}", lines[line - 1].strip(), hint=hint, line=line)
 
 
 class _Scanner:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from petabatch.spec.model import Flag, Part
+from petabatch.spec.model import Flag, Offset, Part
 from petabatch.spec.schedule import DISPLAY, Schedule
 from petabatch.variable import Array, Variable
 
@@ -69,7 +69,7 @@ class Learning(Part):
     type: str
     every: Schedule = DISPLAY
     """Update schedule: the weights are updated at the end of these steps."""
-    offset: int = 0
+    offset: Offset = 0
     """Delay of the updates, in steps."""
 
     @property
