@@ -11,6 +11,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from petabatch.errors import did_you_mean
+from petabatch.spec.docstrings import docstrings
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -28,9 +29,19 @@ Flag = Annotated[bool, Field(strict=True)]
 class Model(BaseModel):
     """An immutable table of parameters; unknown keys, wrong types and values out of range are errors."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
-    )
+    # A table's validator is built when the table is first used: a network uses few of the types there are.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe the keys by their docstrings."""
+        found = handler(schema)
+        properties = handler.resolve_ref_schema(found).get("properties", {})
+        for key, text in docstrings(cls).items():
+            properties[key]["description"] = text
+        return found
 
 
 class Part(Model):
@@ -52,6 +63,8 @@ class Part(Model):
             if name not in cls.__dict__:
                 base = next(b for b in reversed(cls.__mro__) if name in b.__dict__)
                 setattr(cls, name, base.__dict__[name])
+        if cls.__module__.partition(".")[0] != "petabatch":
+            cls.model_rebuild(raise_errors=False)  # errors of a plug-in are found when it is imported
 
     @classmethod
     def choices(cls) -> dict[str, type[Part]]:

@@ -10,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from petabatch.errors import Problem, did_you_mean, shortened
 from petabatch.spec.describe_type import child, describe_type, item, model_of
+from petabatch.spec.docstrings import docstrings
 from petabatch.spec.model import Part
 
 _LIMITS = {
@@ -81,7 +82,7 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         return Problem(key, "the array is too short", found="", expected=describe_type(annotation))
     if kind == "missing":
         owner = model_of(table, table_data)
-        about = owner.model_fields[str(path[-1])].description if owner else None
+        about = docstrings(owner).get(str(path[-1])) if owner else None
         return Problem(key, "this key is missing", expected=_joined(describe_type(annotation), about))
     if kind in ("too_short", "too_long"):
         least = "min_length" in context

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from petabatch.spec.docstrings import docstrings
 from petabatch.spec.model import LARGEST, Model, Part
 from petabatch.spec.network import Checkpoint, ConnectionOutput, LayerOutput, Output, Parallel, Run, Until
 from petabatch.spec.schedule import Every
@@ -46,16 +47,15 @@ def markdown() -> str:
     """Return the reference of all tables and all built-in types."""
     lines: list[str] = []
     for title, model in _TABLES:
-        lines += [f"## `{title}`", "", _about(model), "", *_fields(model, {}), ""]
+        lines += [f"## `{title}`", "", _about(model), "", *_fields(model), ""]
     inner: dict[type[BaseModel], dict[str, None]] = {}
     for base in Part.__subclasses__():
         lines += [f"## Types of {base.kind}", "", _about(base), ""]
-        shared = base.model_fields
-        if set(shared) - {"type"}:
-            lines += [f"Keys of every {base.kind}:", "", *_fields(base, {}), ""]
+        if set(base.model_fields) - {"type"}:
+            lines += [f"Keys of every {base.kind}:", "", *_fields(base), ""]
         for name, part in base.choices().items():
             if part.__module__.split(".")[:2] in _BUILT_IN:
-                lines += [f"### {base.kind} `{name}`", "", _about(part), "", *_fields(part, shared), ""]
+                lines += [f"### {base.kind} `{name}`", "", _about(part), "", *_fields(part, base), ""]
                 for key, model in _tables_in(part):
                     inner.setdefault(model, {})[key] = None
     lines += ["## Tables inside types", ""]
@@ -65,7 +65,7 @@ def markdown() -> str:
             "",
             _about(model),
             "",
-            *_fields(model, {}),
+            *_fields(model),
             "",
         ]
     text = "\n".join(line.rstrip() for line in [_PREAMBLE, *lines]).rstrip() + "\n"
@@ -86,12 +86,12 @@ def _about(model: type[BaseModel]) -> str:
     return inspect.cleandoc(model.__doc__ or "").strip()
 
 
-def _fields(model: type[BaseModel], without: dict[str, FieldInfo]) -> Iterator[str]:
-    """Yield the table of a model's keys, without those that are the same in `without`."""
+def _fields(model: type[BaseModel], base: type[BaseModel] | None = None) -> Iterator[str]:
+    """Yield the table of a model's keys, without those that are the same in `base`."""
     fields = {
         name: field
         for name, field in model.model_fields.items()
-        if name != "type" and not (name in without and _same(field, without[name]))
+        if name != "type" and not (base and _same(name, model, base))
     }
     if not fields:
         return
@@ -99,12 +99,14 @@ def _fields(model: type[BaseModel], without: dict[str, FieldInfo]) -> Iterator[s
     yield "| key | type | default | description |"
     yield "|---|---|---|---|"
     for name, field in fields.items():
-        meaning = " ".join((field.description or "").split()).replace("|", "\\|")
+        meaning = " ".join(docstrings(model).get(name, "").split()).replace("|", "\\|")
         yield f"| `{name}` | {_value(properties[name])} | {_default(field)} | {meaning} |"
 
 
-def _same(field: FieldInfo, other: FieldInfo) -> bool:
-    return field.description == other.description and field.default == other.default
+def _same(key: str, model: type[BaseModel], base: type[BaseModel]) -> bool:
+    field, other = model.model_fields[key], base.model_fields.get(key)
+    described = docstrings(model).get(key) == docstrings(base).get(key)
+    return other is not None and described and field.default == other.default
 
 
 def _value(schema: dict[str, Any]) -> str:
