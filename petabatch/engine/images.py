@@ -8,10 +8,12 @@ import numpy as np
 
 from petabatch.engine.backend import Backend
 from petabatch.engine.history import History
+from petabatch.engine.recorder import Recorder
 from petabatch.errors import InputError
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
+from petabatch.spec.images import Shown
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
@@ -32,9 +34,16 @@ class ImageReader:
         ny, nx, nf = layer.shape
         self.shape = (ny + 2 * self.y, nx + 2 * self.x, nf)
         try:
-            self._read = layer.source.open(self.shape, run.batch, run.seed)
+            self.stream = layer.source.stream(self.shape, run.batch, run.seed)
         except InputError as error:
             raise InputError(f"{error}{self._note}") from None if self._note else error
+        displays, shown = self.stream.displays, layer.shown(run.length, run.display) + 1
+        if displays is not None and shown > displays:
+            raise InputError(
+                f"layers.{name}: the run is longer than its films\n"
+                f"    found:    {shown:,} frames to show\n    expected: at most {displays:,}\n"
+                f'    hint:     with order.end = "wrap" films begin again, with "hold" the last frames remain'
+            )
 
     def __call__(self, number: int, item: int) -> np.ndarray:
         """Return the image that the layer shows, without its margin."""
@@ -44,13 +53,18 @@ class ImageReader:
     def around(self, number: int, item: int) -> np.ndarray:
         """Return the image with its margin; raises InputError when the source does not provide one."""
         with self._blocking_io:
-            image = self._read(number, item)
+            image = self.stream(number, item)
         if (self.y or self.x) and image.shape != self.shape:
             raise InputError(
                 f"layers.{self.name}: the source does not provide the margin of the image\n"
                 f"    found:    {list(image.shape)}\n    expected: {list(self.shape)}"
             )
         return image
+
+    def shown(self, number: int, item: int) -> Shown:
+        """Return what the layer shows; of the crop the part within the margin."""
+        shown = self.stream.shown(number, item)
+        return shown._replace(crop=(shown.crop[0] + self.y, shown.crop[1] + self.x))
 
     @property
     def _note(self) -> str:
@@ -93,9 +107,17 @@ def image_margins(plan: Plan, readers: Mapping[str, ImageReader], ctx: StepConte
 class LaneImages:
     """The display of images in the slices of a lane."""
 
-    def __init__(self, plan: Plan, histories: Mapping[str, History], slices: range, backend: Backend) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        readers: Mapping[str, ImageReader],
+        histories: Mapping[str, History],
+        slices: range,
+        backend: Backend,
+    ) -> None:
         self._inputs, self._display = plan.inputs, plan.graph.network.run.display
-        self._histories, self._slices, self._backend = histories, slices, backend
+        self._readers, self._histories, self._slices, self._backend = readers, histories, slices, backend
+        self._recordings = [(n, one) for n, one in enumerate(plan.recordings) if one.input]
 
     def new_at(self, step: int) -> bool:
         """Return whether an image is new at `step`."""
@@ -107,6 +129,25 @@ class LaneImages:
             item = layer.item(step, self._display)
             if item is not None:
                 self._backend.show(name, self._slices, item, self._histories[name].at(step))
+
+    def record(self, step: int, recorder: Recorder, lanes: slice) -> None:
+        """Record the items, frames and crops that are shown from `step` on."""
+        for index, recording in self._recordings:
+            if recording.due(step):
+                _, name, quantity = recording.stream.path.split("/")
+                item, reader = self._inputs[name].shown(step, self._display), self._readers[name]
+                shown = [getattr(reader.shown(number, item), quantity) for number in self._slices]
+                recorder.row(index, step)[lanes] = shown
+
+    def begin(self, step: int) -> list[int]:
+        """Return the lanes whose layers are reset before `step`, since a film begins."""
+        lanes: set[int] = set()
+        for name, layer in self._inputs.items():
+            item = layer.item(step, self._display)
+            if item is not None:
+                begins = self._readers[name].stream.begins
+                lanes.update(lane for lane, number in enumerate(self._slices) if begins(number, item))
+        return sorted(lanes)
 
 
 def margins(graph: Graph, layer: str) -> tuple[int, int]:

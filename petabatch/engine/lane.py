@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -17,6 +17,7 @@ from petabatch.engine.learning import LaneLearning
 from petabatch.engine.observer import Observer
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
+from petabatch.engine.state import owned
 from petabatch.engine.steppers import Binding, Stepper
 from petabatch.errors import NonFiniteError
 from petabatch.network.plan import Plan
@@ -47,7 +48,7 @@ class Lane:
         self.signals = Signals(plan.graph, self.kernels, arrays, margins, features)
         self.stepper = make_stepper(Binding(plan, arrays, self.signals, ctx, backend))
         self.observer = Observer(plan, self.signals, self.stepper, recorder, lanes, backend)
-        self.images = LaneImages(plan, self.signals.histories, slices, backend)
+        self.images = LaneImages(plan, readers, self.signals.histories, slices, backend)
         self.control = TimeScaleControl(plan, self.observer, arrays, self.stepper.follows)
         self.learning = LaneLearning(plan, self.signals, self.stepper, ctx)
         self.early_stop = early_stop(run, arrays)
@@ -70,6 +71,8 @@ class Lane:
             while step < last:
                 with self.clock.measure("input"):
                     self.images.show(step + 1)
+                    self.images.record(step + 1, self.recorder, self.lanes)
+                    self._restart(self.images.begin(step + 1))
                 stop = self.plan.next_event(step, last, self.observer.watched)
                 with self.clock.measure("steps"):
                     self._advance(step, stop)
@@ -81,6 +84,17 @@ class Lane:
             self._check(step)
             if step == self.plan.length:
                 self.stepper.materialise()
+
+    def _restart(self, lanes: Sequence[int]) -> None:
+        """Reset the layers of these slices, which begin a film."""
+        if not lanes:
+            return
+        self.stepper.materialise()
+        for name, layer in self.plan.graph.network.layers.items():
+            state = owned(self.arrays, f"layers/{name}")
+            for lane in lanes:
+                layer.restart({key: array[lane : lane + 1] for key, array in state.items()}, None)
+        self.stepper.state_changed()
 
     def _advance(self, first: int, last: int) -> None:
         if self.early_stop.rests(first + 1):

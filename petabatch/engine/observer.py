@@ -39,6 +39,8 @@ class Observer:
         for index, recording in enumerate(self.plan.recordings):
             if not recording.due(step) or not recording.stream.batched or index in self.watched:
                 continue
+            if recording.input:
+                continue  # `LaneImages` has recorded it
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
             if recording.key.startswith("probes/"):

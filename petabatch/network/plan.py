@@ -32,6 +32,13 @@ state into cache are negligible."""
 FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
+_SHOWN = (
+    ("item", (), "image or film shown from this step on"),
+    ("frame", (), "frame of the film; 0 for images"),
+    ("crop", ("corner",), "first row and column of the part shown"),
+)
+"""What is recorded of each display: the fields of `Shown`, their axes and descriptions."""
+
 
 @dataclass(frozen=True)
 class UpdateSchedule:
@@ -71,6 +78,11 @@ class Recording:
     def weights(self) -> bool:
         """Weights are recorded also before the first step and after the last."""
         return self.key.startswith("connections/")
+
+    @property
+    def input(self) -> bool:
+        """What is shown is recorded when a lane shows it, at the beginning of a step."""
+        return self.key.startswith("inputs/")
 
     def due(self, step: int) -> bool:
         """Return whether the stream is recorded at the end of `step`."""
@@ -142,7 +154,7 @@ class Plan:
                 stops.append(due)
         for index, recording in enumerate(self.recordings):
             due = next_fire(recording.period, step, recording.offset)
-            if due is not None and index not in passed:
+            if due is not None and index not in passed and not recording.input:
                 stops.append(due)
         if self.graph.network.run.until is not None:
             stops.append(next_look(self.graph.network.run.until, display, step))
@@ -245,6 +257,24 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
                 f"connections/{name}/{kind}",
                 network.run.length,
             )
+    for name, layer in network.layers.items():
+        if layer.images is not None and layer.images.source.traced:
+            period = layer.images.every.steps(display)
+            for quantity, axes, description in _SHOWN:
+                yield Recording(
+                    Stream(
+                        f"inputs/{name}/{quantity}",
+                        (batch, *(2 for _ in axes)),
+                        ("batch", *axes),
+                        "int64",
+                        True,
+                        description,
+                    ),
+                    period or network.run.length,
+                    f"inputs/{name}",
+                    network.run.length,
+                    1 + (layer.images.offset if period else 0),
+                )
     for name, probe in network.probes.items():
         for quantity, description in probe.quantities().items():
             yield Recording(

@@ -1,9 +1,12 @@
-"""Numbered images of known shape that can be read in part, the data of a source of still images."""
+"""Numbered images of known shape that can be read in part: the data of a source."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -18,3 +21,21 @@ class Gallery:
     """`read(number, rows, columns)` returns that part of an image, `[ny, nx, nf]`, as stored."""
     name: Callable[[int], str]
     """`name(number)` returns the name of an image in error messages: its file, or its index in a file."""
+    films: Sequence[int] = ()
+    """Number of frames of each film, in the order of the images; empty for still images."""
+
+    @property
+    def frames(self) -> Sequence[int]:
+        """Number of frames of each item: a film has many, a still image one."""
+        return self.films or [1] * len(self.shapes)
+
+    def item(self, number: int) -> tuple[int, int]:
+        """Return the item of image `number`, and which of its frames that is."""
+        if not self.films:
+            return number, 0
+        film = bisect_right(self._ends, number)
+        return film, number - (self._ends[film] - self.films[film])
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return list(accumulate(self.films))

@@ -11,8 +11,9 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.errors import ResourceError
 from petabatch.sources.gallery import Gallery
+from petabatch.sources.orders import AnOrder, Random
 from petabatch.sources.pictures import pictures
-from petabatch.sources.view import Order, View
+from petabatch.sources.view import View
 
 Name = Literal[
     "astronaut",
@@ -46,8 +47,8 @@ class Photographs(View):
     """Names of the photographs to show."""
     exclude: tuple[Name, ...] = ()
     """Names of photographs to leave out, such as those held out for testing."""
-    order: Order = "random"
-    """Order of the images; for the choices see source `images`."""
+    order: AnOrder = Random()
+    """Order of the images; see the types of order."""
 
     @model_validator(mode="after")
     def _some_are_left(self) -> Photographs:

@@ -12,9 +12,10 @@ import numpy as np
 from petabatch.errors import InputError, ResourceError
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import Gallery
+from petabatch.sources.orders import AnOrder, Movie
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.pictures import CACHE_BYTES
-from petabatch.sources.view import Order, View
+from petabatch.sources.view import View
 
 if TYPE_CHECKING:
     from av import VideoFrame
@@ -30,10 +31,9 @@ class Video(View):
     type: Literal["video"] = "video"
     files: Files
     """A file, a folder, a pattern such as `films/*.mp4`, a `.txt` file that lists one of these per line, or
-    an array of these. The files of a folder or pattern are sorted by name, and the frames of all files
-    concatenated."""
-    order: Order = "movie"
-    """Order of the frames; for the choices see source `images`."""
+    an array of these. The files of a folder or pattern are sorted by name."""
+    order: AnOrder = Movie()
+    """Order of the films; see the types of order."""
 
     def paths(self) -> list[str]:
         """Return the files; raises InputError if there are none."""
@@ -54,6 +54,7 @@ class Video(View):
             [(film.rows, film.columns, 3) for film, _ in frames],
             lambda number, rows, columns: frame(number)[rows, columns],
             lambda number: f"{frames[number][0].path}, frame {frames[number][1]}",
+            [len(film.times) for film in films],
         )
 
 

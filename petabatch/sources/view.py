@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -14,11 +13,11 @@ from petabatch.errors import InputError
 from petabatch.random import stream
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.headers import raise_together
+from petabatch.sources.orders import AnOrder, Playlist, Sequential
 from petabatch.sources.pixels import channels, convertible, largest, normalized
+from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.model import NonNegative
 from petabatch.spec.parts import Source
-
-Order = Literal["sequential", "movie", "random"]
 
 _DRAWS = 100
 """Largest number of crops drawn to reach the required contrast."""
@@ -37,10 +36,10 @@ class View(Source):
     distributed."""
     offset: tuple[int, int] = (0, 0)
     """Displacement of the crops `center` and `top_left`, in rows down and columns right."""
-    order: Order = "sequential"
-    """Order of the images, for slice b of a batch of B and n images. `sequential`: image (item * B + b) mod n
-    (PetaVision's `byImage`). `movie`: successive images with a fixed crop, starting from b * floor(n / B)
-    (PetaVision's `byMovie`). `random`: uniformly distributed over the images, whatever their size."""
+    order: AnOrder = Sequential()
+    """Order of the images; see the types of order."""
+    slices: Literal["own", "same"] = "own"
+    """`same`: every slice shows what the slice of a run with `batch = 1` would: the same items and crops."""
     normalize: Literal["none", "standard", "range"] = "none"
     """Normalisation over all pixels and channels shown. `none`: as stored, in [0, 1] for integers.
     `standard`: zero mean and unit standard deviation. `range`: scaled to [0, 1]. Constant images become 0
@@ -56,12 +55,15 @@ class View(Source):
         """Return the images; raises InputError if they are missing or cannot be read."""
 
     @model_validator(mode="after")
-    def _a_movie_keeps_its_crop(self) -> View:
-        if self.order == "movie" and self.contrast:
+    def _moving_images_keep_their_crop(self) -> View:
+        if self.order.moving and self.contrast:
             raise PydanticCustomError(
                 "movie_contrast",
                 "a movie shows the same part of every image, whatever its contrast",
-                {"got": f"contrast = {self.contrast}", "expected": 'contrast = 0 with order = "movie"'},
+                {
+                    "got": f"contrast = {self.contrast}",
+                    "expected": f'contrast = 0 with order = "{self.order.type}"',
+                },
             )
         return self
 
@@ -75,39 +77,30 @@ class View(Source):
             )
         return self
 
-    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
         """Return the reader; raises InputError if an image does not fit the layer."""
         gallery = self.gallery()
         same_shape = len(set(gallery.shapes)) == 1  # then one error is enough
         checked = gallery.shapes[:1] if same_shape else gallery.shapes
         errors = (self._shape_error(gallery.name(i), found, shape) for i, found in enumerate(checked))
         raise_together([error for error in errors if error is not None])
-        ny, nx, nf = shape
+        alone = self.slices == "same"
+        return Views(self, gallery, self.order.open(gallery.frames, 1 if alone else batch, seed), shape, seed)
 
-        def read(slice_: int, item: int) -> np.ndarray:
-            rng = stream(seed, "crop", slice_, *(() if self.order == "movie" else (item,)))
-            for _ in range(_DRAWS if self.crop == "random" and self.contrast else 1):
-                number = self._number(slice_, item, batch, len(gallery.shapes), rng)
-                pixels = self._pixels(gallery, number, ny, nx, rng)
-                if pixels.std() >= self.contrast:
-                    break
-            return normalized(channels(pixels, nf), self.normalize).astype(np.float32)
+    @property
+    def traced(self) -> bool:
+        """It knows which image it shows."""
+        return True
 
-        return read
+    def stream(self, shape: tuple[int, int, int], batch: int, seed: int) -> ImageStream:
+        """Return the reader, which also knows what it shows."""
+        return self.open(shape, batch, seed)
 
-    def _number(self, slice_: int, item: int, batch: int, count: int, rng: np.random.Generator) -> int:
-        """Return the number of the image to show, out of `count`."""
-        if self.order == "random":
-            return int(rng.integers(count))
-        index = item * batch + slice_ if self.order == "sequential" else slice_ * (count // batch) + item
-        return index % count
+    def pixels(self, gallery: Gallery, number: int, y: int, x: int, rows: int, columns: int) -> np.ndarray:
+        """Return the pixels of a crop, float64 `[rows, columns, channels]`; integers are scaled to [0, 1].
 
-    def _pixels(
-        self, gallery: Gallery, number: int, rows: int, columns: int, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Return the pixels of a crop, float64 `[rows, columns, channels]`; integers are scaled to [0, 1]."""
-        height, width, _ = gallery.shapes[number]
-        y, x = self._corner(height - rows, width - columns, rng)
+        Raises InputError if some are not finite.
+        """
         name = gallery.name(number)
         stored = gallery.read(number, slice(y, y + rows), slice(x, x + columns))
         pixels: np.ndarray = stored.astype(float) / largest(stored.dtype, name)
@@ -118,7 +111,7 @@ class View(Source):
             )
         return pixels
 
-    def _corner(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int]:
+    def corner(self, rows: int, columns: int, rng: np.random.Generator) -> tuple[int, int]:
         """Return the first row and column of the crop of an image larger by `rows` and `columns`."""
         if self.crop == "random":
             return int(rng.integers(rows + 1)), int(rng.integers(columns + 1))
@@ -145,7 +138,7 @@ class View(Source):
             )
         if self.crop == "random":
             return None
-        y, x = self._corner(rows, columns, np.random.default_rng(0))
+        y, x = self.corner(rows, columns, np.random.default_rng(0))
         if not (0 <= y <= rows and 0 <= x <= columns):
             return InputError(
                 f"{name}: the offset moves the crop out of the image\n"
@@ -153,3 +146,47 @@ class View(Source):
                 f"    expected: inside {found[0]} rows, {found[1]} columns"
             )
         return None
+
+
+class Views(ImageStream):
+    """The reader of a view: which part of which image each slice shows, and its pixels."""
+
+    def __init__(
+        self, view: View, gallery: Gallery, playlist: Playlist, shape: tuple[int, int, int], seed: int
+    ) -> None:
+        self._view, self._gallery, self._playlist = view, gallery, playlist
+        self._shape, self._seed = shape, seed
+        self.displays = playlist.displays
+
+    def __call__(self, slice_: int, display: int) -> np.ndarray:
+        """Return what a slice shows, float32 `[ny, nx, nf]`."""
+        number, y, x = self._place(slice_, display)
+        pixels = self._pixels(number, y, x)
+        return normalized(channels(pixels, self._shape[2]), self._view.normalize).astype(np.float32)
+
+    def shown(self, slice_: int, display: int) -> Shown:
+        """Return the item, its frame and the crop."""
+        number, y, x = self._place(slice_, display)
+        return Shown(*self._gallery.item(number), (y, x))
+
+    def begins(self, slice_: int, display: int) -> bool:
+        """Return whether a film begins, and asks for layers to be reset."""
+        return self._playlist.begins(self._own(slice_), display)
+
+    def _own(self, slice_: int) -> int:
+        return 0 if self._view.slices == "same" else slice_
+
+    def _place(self, slice_: int, display: int) -> tuple[int, int, int]:
+        """Return the number of the image, and the first row and column of its part."""
+        view, gallery, own = self._view, self._gallery, self._own(slice_)
+        rng = stream(self._seed, "crop", *self._playlist.crop(own, display))
+        for _ in range(_DRAWS if view.crop == "random" and view.contrast else 1):
+            number = self._playlist.frame(own, display, rng)
+            height, width, _ = gallery.shapes[number]
+            y, x = view.corner(height - self._shape[0], width - self._shape[1], rng)
+            if not view.contrast or self._pixels(number, y, x).std() >= view.contrast:
+                break
+        return number, y, x
+
+    def _pixels(self, number: int, y: int, x: int) -> np.ndarray:
+        return self._view.pixels(self._gallery, number, y, x, *self._shape[:2])

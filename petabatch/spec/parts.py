@@ -18,6 +18,7 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
+from petabatch.spec.images import ImageStream
 from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Offset, Part
 from petabatch.spec.schedule import DISPLAY as DISPLAY
 from petabatch.spec.schedule import NEVER as NEVER
@@ -282,6 +283,15 @@ class Source(Part):
         checked once, in this method.
         Raises InputError if the data is missing, unreadable, or does not fit the layer.
         """
+
+    @property
+    def traced(self) -> bool:
+        """Whether `stream` knows which item it shows, so that the run records it."""
+        return False
+
+    def stream(self, shape: tuple[int, int, int], batch: int, seed: int) -> ImageStream:
+        """Return what `open` returns, as a stream; see `petabatch.spec.images`."""
+        return ImageStream(self.open(shape, batch, seed))
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,8 @@ def _same(key: str, model: type[BaseModel], base: type[BaseModel]) -> bool:
 def _value(schema: dict[str, Any]) -> str:
     """Return a short description of the type of a key."""
     if "part" in schema:
-        return f"a {schema['part']}"
+        article = "an" if schema["part"][0] in "aeiou" else "a"
+        return f"{article} {schema['part']}"
     if "anyOf" in schema:
         kinds = [_value(one) for one in schema["anyOf"] if one.get("type") != "null"]
         return "schedule" if kinds == ["integer, at least 1", "string"] else " or ".join(dict.fromkeys(kinds))
@@ -142,6 +143,8 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "**required**"
     default = field.get_default(call_default_factory=True)
+    if isinstance(default, Part) and not default.model_dump(exclude={"type"}, exclude_defaults=True):
+        return f'`"{default.model_dump()["type"]}"`'
     if default is None or isinstance(default, (dict, BaseModel)) or default == ():
         return "-"
     if isinstance(default, Every):

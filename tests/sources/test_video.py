@@ -50,7 +50,7 @@ def test_any_frame_is_found_wherever_one_begins(tmp_path: Path, name: str, codec
 
 def test_slices_show_the_parts_of_all_films_side_by_side_from_any_thread(tmp_path: Path) -> None:
     frames = np.concatenate([film(tmp_path / f"{i}.mkv", "ffv1", i) for i in range(3)])
-    read = Video(files=str(tmp_path), crop="top_left").open(ROOM, 4, 1)
+    read = Video(files=str(tmp_path), crop="top_left", order="by_movie").open(ROOM, 4, 1)
     turns = [(b, item) for item in range(8) for b in range(4)]
     with ThreadPoolExecutor(3) as pool:
         shown = list(pool.map(lambda turn: read(*turn), turns))
@@ -61,7 +61,7 @@ def test_slices_show_the_parts_of_all_films_side_by_side_from_any_thread(tmp_pat
 def test_a_movie_of_any_images_shows_one_part_of_them() -> None:
     # Each image is a ramp, so that a pixel tells where the crop is.
     ramp = np.arange(40.0).reshape(1, 5, 8, 1) + 40 * np.arange(9.0).reshape(9, 1, 1, 1)
-    read = ImageArray(data=ramp, order="movie", crop="random").open((2, 3, 1), 2, 1)
+    read = ImageArray(data=ramp, order="by_movie", crop="random").open((2, 3, 1), 2, 1)
     for b in range(2):
         corners = [read(b, item)[0, 0, 0] - 40 * ((4 * b + item) % 9) for item in range(9)]
         assert len(set(corners)) == 1

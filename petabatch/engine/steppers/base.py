@@ -90,6 +90,9 @@ class Stepper(ABC):
     def materialise(self) -> None:
         """Bring all arrays up to date; changes nothing that later steps depend on."""
 
+    def state_changed(self) -> None:
+        """Go on from the arrays, which have been changed after `materialise`."""
+
     def products(
         self,
         step: int,

@@ -143,6 +143,12 @@ class LazyStepper(Stepper):
             self.load_weights()
             self._write_potentials()
 
+    def state_changed(self) -> None:
+        """Go on from V as it is now; see `Stepper`."""
+        self._known = False
+        if self.sleeps:
+            self.age[...] = 0
+
     def before_weight_change(self) -> None:
         """Bring V up to date and go on from it alone, for weights are about to change.
 
