@@ -6,7 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import ResourceError
@@ -47,7 +47,7 @@ class Photographs(View):
     """Names of the photographs to show."""
     exclude: tuple[Name, ...] = ()
     """Names of photographs to leave out, such as those held out for testing."""
-    order: AnOrder = Random()
+    order: AnOrder = Field(default_factory=Random)
     """Order of the images; see the types of order."""
 
     @model_validator(mode="after")

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from petabatch.errors import InputError, ResourceError
 from petabatch.sources.files import unreadable
@@ -32,7 +33,7 @@ class Video(View):
     files: Files
     """A file, a folder, a pattern such as `films/*.mp4`, a `.txt` file that lists one of these per line, or
     an array of these. The files of a folder or pattern are sorted by name."""
-    order: AnOrder = Movie()
+    order: AnOrder = Field(default_factory=Movie)
     """Order of the films; see the types of order."""
 
     def paths(self) -> list[str]:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
@@ -36,7 +36,7 @@ class View(Source):
     distributed."""
     offset: tuple[int, int] = (0, 0)
     """Displacement of the crops `center` and `top_left`, in rows down and columns right."""
-    order: AnOrder = Sequential()
+    order: AnOrder = Field(default_factory=Sequential)
     """Order of the images; see the types of order."""
     slices: Literal["own", "same"] = "own"
     """`same`: every slice shows what the slice of a run with `batch = 1` would: the same items and crops."""
