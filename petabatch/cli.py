@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
 from petabatch.errors import PetabatchError, StoppedEarly
 from petabatch.logs import console
 from petabatch.version import __version__
+
+if TYPE_CHECKING:
+    from petabatch.spec.load import Loaded
 
 app = typer.Typer(
     name="petabatch",
@@ -40,6 +43,13 @@ Threads = Annotated[
 Device = Annotated[Literal["cpu", "gpu"] | None, typer.Option(help="Device to run on (default: run.device).")]
 Mpi = Annotated[
     bool | None, typer.Option("--mpi/--no-mpi", help="Force MPI on or off (default: auto-detect).")
+]
+AllowCode = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Execute plug-ins and params files in Python that are not below the current directory.",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
 
@@ -107,13 +117,14 @@ def check(
     whole: Annotated[
         bool, typer.Option("--explain", help="Print the full plan: operations and schedules.")
     ] = False,
+    allow_code: AllowCode = False,
 ) -> None:
     """Validate a params file; print shapes, levels, feedback, memory and cost."""
     from petabatch import simulation
     from petabatch.report.explain import explain, summary
     from petabatch.report.stability import step_limits
 
-    plan = simulation.plan(simulation.read(file, overrides or ()))
+    plan = simulation.plan(_described(file, overrides, allow_code))
     typer.echo(explain(plan) if whole else summary(plan))
     try:
         for limit in step_limits(plan.graph):
@@ -124,6 +135,18 @@ def check(
         )
 
 
+def _described(file: Path, overrides: list[str] | None, allow_code: bool) -> Loaded:
+    """Load a params file to describe its network, which is not yet consent to execute its code."""
+    from petabatch import simulation
+    from petabatch.spec.plugins import below_current_directory
+
+    execute = allow_code or below_current_directory(file)
+    loaded = simulation.read(file, overrides or (), allow_code=execute)
+    if loaded.network.plugins and not execute:
+        typer.echo(f"note: plug-ins were not executed: {', '.join(loaded.network.plugins)}", err=True)
+    return loaded
+
+
 @app.command()
 def draw(
     file: File,
@@ -131,12 +154,13 @@ def draw(
         Path | None, typer.Option("--output", "-o", help="Output file: .svg, .png, .pdf, .mmd or .md.")
     ] = None,
     overrides: Set = None,
+    allow_code: AllowCode = False,
 ) -> None:
     """Draw the network graph; without --output, print it as Mermaid text."""
     from petabatch import simulation
     from petabatch.report import draw as drawing
 
-    graph = simulation.plan(simulation.read(file, overrides or ())).graph
+    graph = simulation.plan(_described(file, overrides, allow_code)).graph
     if output is None:
         typer.echo(drawing.mermaid(graph), nl=False)
     else:

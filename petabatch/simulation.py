@@ -14,7 +14,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
 from petabatch.engine.split import Split
-from petabatch.errors import ParamsError, RunDirectoryError
+from petabatch.errors import ParamsError, RunDirectoryError, StorageError
 from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log, silence, to_file
 from petabatch.network.build import build
@@ -32,15 +32,18 @@ from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
-from petabatch.storage.inputs import compare, fingerprints, serialise
+from petabatch.storage.inputs import compare, compare_plugins, fingerprints, serialise
 from petabatch.storage.provenance import blas_libraries, library_versions, other_software
 from petabatch.version import __version__
 
 
-def read(file: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Loaded:
-    """Load a params file; raises ParamsError with every problem in its tables and in their wiring."""
+def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_code: bool = True) -> Loaded:
+    """Load a params file; raises ParamsError with every problem in its tables and in their wiring.
+
+    Without `allow_code`, neither its plug-ins nor a params file in Python are executed.
+    """
     try:
-        return load(Path(file), overrides)
+        return load(Path(file), overrides, allow_code)
     except PartlyWrong as error:
         try:
             if error.sound is not None:
@@ -127,7 +130,7 @@ def resume(
     with Claim(comm.rank) as claim:
         claim.take(directory.path)
         with to_file(directory.log, comm.rank):
-            loaded = _reload(directory, device, features)
+            loaded = _reload(directory, device, features, changed_input)
             _check_environment(comm, loaded)
             engine = _engine(loaded, comm, threads)
             if comm.rank == 0:
@@ -200,9 +203,22 @@ def _connect(mpi: bool | None) -> Comm:
     return comm
 
 
-def _reload(directory: RunDirectory, device: Literal["cpu", "gpu"] | None, features: int | None) -> Loaded:
-    """Return the network of an existing run from `params.json`, which was resolved when the run started."""
-    text = directory.resolved.read_text(encoding="utf-8")
+def _reload(
+    directory: RunDirectory,
+    device: Literal["cpu", "gpu"] | None,
+    features: int | None,
+    changed_input: bool,
+) -> Loaded:
+    """Return the network of an existing run from `params.json`, which was resolved when the run started.
+
+    Plug-ins are compared with those it started with before any is executed.
+    """
+    try:
+        text = directory.resolved.read_text(encoding="utf-8")
+        plugins = json.loads(text)["plugins"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
+    compare_plugins(directory, plugins, changed_input)
     loaded = Loaded.from_json(text, str(directory.resolved), directory.data)
     if features is not None:
         parallel = loaded.network.parallel.model_copy(update={"batch": None, "features": features})

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from petabatch.errors import ParamsError, Problem, did_you_mean, nearest
 from petabatch.spec import syntax, toml
+from petabatch.spec.model import CONSENT
 from petabatch.spec.network import Network
 from petabatch.spec.override import override
 from petabatch.spec.plugins import import_plugins
@@ -60,15 +61,19 @@ class Loaded:
         return cls(_validate(tables(network), SourceLocation(), folder=Path()))
 
 
-def load(path: Path, overrides: Sequence[str] = ()) -> Loaded:
+def load(path: Path, overrides: Sequence[str] = (), execute: bool = True) -> Loaded:
     """Read a `.toml` file, or a `.py` file that defines `network`; `overrides` are `key.path=value` strings.
 
-    Raises ParamsError with all errors found. Built-in types must have been imported before.
+    Without `execute`, its plug-ins are not imported, and a `.py` file is refused. Raises ParamsError with all
+    errors found. Built-in types must have been imported before.
     """
     path = Path(path)
     text = _read(path)
     if path.suffix != ".py":
-        return parse(text, str(path), path.parent, overrides)
+        return parse(text, str(path), path.parent, overrides, execute)
+    if not execute:
+        problem = Problem("", "this params file is a Python program, which was not executed", hint=CONSENT)
+        raise ParamsError([problem], str(path))
     network = run_python(path)
     data = tables(network)
     done, found = override(data, overrides)
@@ -80,10 +85,16 @@ def load(path: Path, overrides: Sequence[str] = ()) -> Loaded:
     return Loaded(_validate(data, location, found, path.parent), text, location)
 
 
-def parse(text: str, file: str = "params", folder: Path = Path(), overrides: Sequence[str] = ()) -> Loaded:
+def parse(
+    text: str,
+    file: str = "params",
+    folder: Path = Path(),
+    overrides: Sequence[str] = (),
+    execute: bool = True,
+) -> Loaded:
     """Return the network of a TOML text; plug-ins and input files are searched for in `folder` first.
 
-    Raises ParamsError with all errors found.
+    Without `execute`, plug-ins are not imported. Raises ParamsError with all errors found.
     """
     try:
         data = syntax.loads(text)
@@ -91,8 +102,8 @@ def parse(text: str, file: str = "params", folder: Path = Path(), overrides: Seq
         raise ParamsError([syntax.problem(error, text)], file) from None
     done, found = override(data, overrides)
     location = SourceLocation(file, toml.positions(text), done)
-    found += import_plugins(data, folder)
-    return Loaded(_validate(data, location, found, folder), text, location)
+    found += import_plugins(data, folder, execute)
+    return Loaded(_validate(data, location, found, folder, execute=execute), text, location)
 
 
 def resolved(network: Network) -> dict[str, Any]:
@@ -136,10 +147,13 @@ def _validate(
     before: Sequence[Problem] = (),
     folder: Path | None = None,
     arrays: Path | None = None,
+    execute: bool = True,
 ) -> Network:
     found = list(before)
+    skipped = () if execute else data.get("plugins", ())
+    context = {"folder": folder, "arrays": arrays, "not executed": skipped}
     try:
-        network = Network.model_validate(data, context={"folder": folder, "arrays": arrays})
+        network = Network.model_validate(data, context=context)
     except ValidationError as error:
         found += problems(error, Network, data)
     if found:

@@ -26,6 +26,10 @@ Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
+CONSENT = "the file is not below the current directory; --allow-code executes its code, if you trust it"
+"""Hint where code was not executed."""
+
+
 class Model(BaseModel):
     """An immutable table of parameters; unknown keys, wrong types and values out of range are errors."""
 
@@ -125,6 +129,17 @@ class OneOf:
                 {"kind": self.base.kind, "expected": listed},
             )
         parts = choices.get(value["type"]) if isinstance(value["type"], str) else None
+        if parts is None and (info.context or {}).get("not executed"):
+            raise PydanticCustomError(
+                "type_unknown",
+                "this type of {kind} is not built in, and plug-ins were not executed",
+                {
+                    "kind": self.base.kind,
+                    "got": repr(value["type"]),
+                    "expected": listed,
+                    "hint": CONSENT,
+                },
+            )
         if parts is None:
             raise PydanticCustomError(
                 "type_unknown",

@@ -17,11 +17,11 @@ from typing import Any
 from petabatch.errors import Problem, did_you_mean
 
 
-def import_plugins(data: dict[str, Any], folder: Path) -> list[Problem]:
+def import_plugins(data: dict[str, Any], folder: Path, execute: bool = True) -> list[Problem]:
     """Import the installed plug-ins and those listed in `data["plugins"]`; return the problems found.
 
     An entry that ends in `.py` is a file, relative to `folder`; it is replaced by its absolute path, for
-    resumed runs. Any other entry is the name of a module.
+    resumed runs. Any other entry is the name of a module. Without `execute`, those listed are not imported.
     """
     found = []
     for point in entry_points(group="petabatch.plugins"):
@@ -31,17 +31,24 @@ def import_plugins(data: dict[str, Any], folder: Path) -> list[Problem]:
         if not isinstance(name, str):
             continue  # reported as a wrong type when the whole table is validated
         if not name.endswith(".py"):
-            found += _import_problems(partial(importlib.import_module, name), name)
+            if execute:
+                found += _import_problems(partial(importlib.import_module, name), name)
             continue
         path = (folder / name).resolve()
         if path.is_file():
             data["plugins"][number] = str(path)
-            found += _import_problems(partial(_import_file, path), name, str(path))
+            if execute:
+                found += _import_problems(partial(_import_file, path), name, str(path))
         else:
             files = [entry.name for entry in path.parent.glob("*.py")]
             hint = did_you_mean(path.name, files)
             found.append(Problem("plugins", "there is no such plug-in file", str(path), hint=hint))
     return found
+
+
+def below_current_directory(file: Path) -> bool:
+    """Return whether a file lies below the current directory, once symbolic links are resolved."""
+    return file.resolve().is_relative_to(Path.cwd().resolve())
 
 
 @contextmanager

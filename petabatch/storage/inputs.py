@@ -2,7 +2,8 @@
 
 A fingerprint is a file's size, modification time and a hash of some of its bytes: of its first and last block
 and, in files larger than 2 MiB, of up to 62 blocks in between. Changing a compressed image, or more than a
-few numbers of an array, changes the hash. Modification times alone prove nothing: copies have new ones.
+few numbers of an array, changes the hash. Modification times alone prove nothing: copies have new ones. Of a
+plug-in every byte is hashed, and compared before it is executed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass
 
-from petabatch.errors import InputError
+from petabatch.errors import InputError, StorageError
 from petabatch.logs import log
 from petabatch.progress import with_progress
 from petabatch.spec.network import Network
@@ -28,6 +29,8 @@ _MOST = 64
 """Largest number of blocks hashed per file."""
 _THREADS = 8
 """Files read at a time: on a network file system most of the time is latency."""
+_SHORT = 16
+"""Digits of the hash of blocks."""
 _LISTED = 5
 """Files listed in a message."""
 
@@ -53,7 +56,7 @@ def fingerprints(network: Network) -> list[Fingerprint]:
     """Return the fingerprint of every file that a network reads while it runs, in the order shown."""
     sources = [layer.images.source for layer in network.layers.values() if layer.images is not None]
     paths = [path for source in sources for path in source.paths()]
-    paths += [plugin for plugin in network.plugins if plugin.endswith(".py")]
+    paths += _programs(network.plugins)
     with ThreadPoolExecutor(_THREADS, "inputs") as pool:
         found = pool.map(_fingerprint, paths)
         return list(with_progress(found, len(paths), f"fingerprinting {len(paths):,} input files"))
@@ -68,8 +71,11 @@ def recorded(directory: RunDirectory) -> list[Fingerprint]:
     """Return the fingerprints recorded when a run started."""
     if not directory.inputs.exists():  # a run of an earlier version
         return []
-    lines = directory.inputs.read_text(encoding="utf-8").splitlines()
-    return [Fingerprint(*json.loads(line)) for line in lines]
+    try:
+        lines = directory.inputs.read_text(encoding="utf-8").splitlines()
+        return [Fingerprint(*json.loads(line)) for line in lines]
+    except (ValueError, TypeError) as error:
+        raise StorageError(f"{directory.inputs}: this file is damaged: {error}") from error
 
 
 def summary(directory: RunDirectory) -> dict[str, object]:
@@ -77,6 +83,25 @@ def summary(directory: RunDirectory) -> dict[str, object]:
     files = recorded(directory)
     whole = hashlib.sha256(json.dumps([file.content for file in files]).encode()).hexdigest()[:16]
     return {"files": len(files), "bytes": sum(file.size for file in files), "sha256": whole}
+
+
+def compare_plugins(directory: RunDirectory, plugins: Sequence[str], changed_input: bool) -> None:
+    """Compare plug-in files with the fingerprints recorded when the run started, before they are executed.
+
+    Raises InputError when one has changed, unless `changed_input` allows it.
+    """
+    paths = _programs(plugins)
+    before = {file.path: file for file in recorded(directory)}
+    old = [before[path] for path in paths if path in before]
+    now = [file for file in _alike(old, [_fingerprint(path) for path in paths]) if file.size >= 0]
+    if changed_input or [file.content for file in old] == [file.content for file in now]:
+        return
+    raise InputError(
+        f"{directory.path}: plug-ins have changed since the run started; they were not executed\n"
+        f"    found:    {_differences(old, now)}\n"
+        f"    expected: those recorded in {directory.inputs}\n"
+        f"    hint:     restore them, or resume with --changed-input, which executes them"
+    )
 
 
 def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: bool) -> None:
@@ -89,6 +114,7 @@ def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: 
     before = recorded(directory)
     if not directory.inputs.exists():
         return
+    now = _alike(before, now)
     if [file.content for file in before] == [file.content for file in now]:
         pairs = zip(before, now, strict=True)
         dated = [new.path for old, new in pairs if old.path == new.path and old.modified != new.modified]
@@ -118,19 +144,38 @@ def _differences(before: Sequence[Fingerprint], now: Sequence[Fingerprint]) -> s
     return "; ".join(parts) or "the same files in another order"
 
 
+def _programs(plugins: Iterable[str]) -> list[str]:
+    return [plugin for plugin in plugins if plugin.endswith(".py")]
+
+
+def _alike(before: Sequence[Fingerprint], now: Sequence[Fingerprint]) -> list[Fingerprint]:
+    """Return `now` with the hashes of blocks that earlier versions recorded of plug-ins, too."""
+    sampled = {file.path for file in before if len(file.digest) == _SHORT}
+    return [
+        _fingerprint(file.path, sampled=True) if file.path in sampled and len(file.digest) > _SHORT else file
+        for file in now
+    ]
+
+
 def _listed(paths: Sequence[str]) -> str:
     return ", ".join(paths[:_LISTED]) + (", ..." if len(paths) > _LISTED else "")
 
 
-def _fingerprint(path: str) -> Fingerprint:
+def _fingerprint(path: str, sampled: bool | None = None) -> Fingerprint:
+    """Return the fingerprint of a file, by default of all bytes of a program and of blocks of other files."""
+    if sampled is None:
+        sampled = not path.endswith(".py")
     try:
         with open(path, "rb", buffering=0) as file:
             about = os.fstat(file.fileno())
+            if not sampled:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+                return Fingerprint(path, about.st_size, about.st_mtime_ns, digest)
             count = min(_MOST, max(2, about.st_size // _SPACING))
             offsets = sorted({max(0, about.st_size - _BLOCK) * i // (count - 1) for i in range(count)})
             blocks = [os.pread(file.fileno(), _BLOCK, offset) for offset in offsets]
     except OSError:
         return Fingerprint(path, -1, 0, "")
     return Fingerprint(
-        path, about.st_size, about.st_mtime_ns, hashlib.sha256(b"".join(blocks)).hexdigest()[:16]
+        path, about.st_size, about.st_mtime_ns, hashlib.sha256(b"".join(blocks)).hexdigest()[:_SHORT]
     )

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from petabatch import simulation
+from petabatch.cli import main
 from petabatch.errors import ParamsError
 from petabatch.layers import Linear
 from petabatch.spec import toml
@@ -247,6 +248,44 @@ def test_a_plug_in_next_to_the_file_makes_its_types_known(tmp_path: Path) -> Non
     elsewhere = Loaded.from_json(json.dumps(resolved(loaded.network)), "elsewhere/resolved.json")
     assert elsewhere.network == loaded.network
     assert "did you mean gain?" in report(text.replace("shape", "gian = 1\nshape", 2), tmp_path)
+
+
+def test_code_outside_of_the_current_directory_is_executed_only_if_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs, mine = tmp_path / "theirs", tmp_path / "mine"
+    theirs.mkdir()
+    mine.mkdir()
+    executed = tmp_path / "executed"
+    mark = f"open({str(executed)!r}, 'w').close()\n"
+    (theirs / "theirs.py").write_text(mark + LAYER.replace("doubled", "theirs"))
+    text = SMALL.replace('"linear"', '"test_params_theirs"', 1).replace('"linear"', '"nothing"', 1)
+    (theirs / "net.toml").write_text('plugins = ["theirs.py"]\n' + text)
+    (theirs / "net.py").write_text(mark + "network = None\n")
+    (mine / "net.toml").symlink_to(theirs / "net.toml")
+    monkeypatch.chdir(mine)
+    for command in ("check", "draw"):
+        for file in (theirs / "net.toml", Path("net.toml"), theirs / "net.py"):
+            monkeypatch.setattr(sys, "argv", ["petabatch", command, str(file)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+            said = capsys.readouterr().err
+            assert ended.value.code == 2
+            assert not executed.exists()
+            assert "not executed" in said
+            assert "--allow-code" in said
+            assert file.suffix == ".py" or all(
+                f"'{kind}'" in said for kind in ("test_params_theirs", "nothing")
+            )
+    for arguments in (["--allow-code"], []):
+        monkeypatch.setattr(sys, "argv", ["petabatch", "check", str(theirs / "net.py"), *arguments])
+        if not arguments:
+            monkeypatch.chdir(theirs)
+        with pytest.raises(SystemExit):
+            main()
+        assert "defines no `network`" in capsys.readouterr().err
+        assert executed.exists()
+        executed.unlink()
 
 
 def test_a_plug_in_cannot_take_the_type_of_a_built_in(tmp_path: Path) -> None:

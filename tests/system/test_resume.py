@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -253,6 +254,33 @@ def test_a_plug_in_that_was_edited_is_a_changed_input(small: Path, pausing: Call
         simulation.run(simulation.read(small), small.parent / "out", quiet=True)
     plugin.write_text(plugin.read_text() + "    # edited\n")
     with pytest.raises(InputError, match=r"1 changed: .*quiet.py"):
+        simulation.resume(small.parent / "out", quiet=True)
+
+
+def test_a_plug_in_that_was_edited_is_not_executed_before_it_is_refused(
+    small: Path, pausing: Callable[[], None]
+) -> None:
+    plugin, executed = small.parent / "silent.py", small.parent / "executed"
+    plugin.write_text(
+        "from typing import Literal\nfrom petabatch.layers import Linear\n"
+        "class Silent(Linear):\n    type: Literal['test_silent'] = 'test_silent'\n"
+        + f"# {'far from both ends ' * 20}\n"
+        * 100
+    )
+    small.write_text('plugins = ["silent.py"]\n' + SMALL.replace('"linear"', '"test_silent"', 1))
+    pausing()
+    with pytest.raises(StoppedEarly):
+        simulation.run(simulation.read(small), small.parent / "out", quiet=True)
+    lines = plugin.read_text().splitlines()
+    slipped_in = f"open({str(executed)!r}, 'w')  # "
+    lines[50] = slipped_in + "-" * (len(lines[50]) - len(slipped_in))
+    plugin.write_text("\n".join(lines) + "\n")
+    sys.modules.pop(next(name for name in sys.modules if name.startswith("petabatch_plugin_silent")))
+    with pytest.raises(InputError, match=r"not executed\n.*1 changed: .*silent.py"):
+        simulation.resume(small.parent / "out", quiet=True)
+    assert not executed.exists()
+    plugin.unlink()
+    with pytest.raises(InputError, match=r"1 missing: .*silent.py"):
         simulation.resume(small.parent / "out", quiet=True)
 
 
