@@ -75,6 +75,10 @@ class NotRecorded(PetabatchError, IndexError):
     """A time, a slice or a part of a recorded array that does not exist."""
 
 
+class DamagedError(StorageError):
+    """A file of a run is not what was written, or is missing."""
+
+
 class ResourceError(PetabatchError):
     """A required resource is not available: a GPU, an MPI library, an optional package."""
 

@@ -13,10 +13,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import FormatError, NotRecorded, ResourceError, StorageError, did_you_mean
+from petabatch.errors import DamagedError, FormatError, NotRecorded, ResourceError, StorageError, did_you_mean
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.series import Series, whole_number
-from petabatch.storage import FORMAT
+from petabatch.storage import FORMAT, READABLE, manifest
 
 _JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")
 
@@ -29,17 +29,26 @@ class Results:
 
     def __init__(self, file: Path) -> None:
         self.path = file
+        self._verify()
         try:
             self._file = h5py.File(file, "r")
         except OSError as error:
             raise StorageError(f"{file}: the run file cannot be read: {error}") from error
         found = self._file.attrs.get("petabatch_format"), self._file.attrs.get("kind")
-        if found != (FORMAT, "run"):
+        if found[0] not in READABLE or found[1] != "run":
             self._file.close()
             raise FormatError(
                 f"{file}: not a run file of this version of petabatch\n"
                 f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"
             )
+
+    def _verify(self) -> None:
+        try:
+            manifest.verify(self.path.parent, self.path.name)
+        except DamagedError as error:
+            raise DamagedError(
+                f"{error}\n    hint:     `petabatch verify --repair {self.path.parent}` rebuilds it"
+            ) from None
 
     def __enter__(self) -> Results:
         return self

@@ -15,6 +15,7 @@ from petabatch.results import open as open_results
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
+from petabatch.storage import manifest
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
@@ -134,13 +135,16 @@ class RunSession:
         records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or rank == 0]
         records = list(features.records(records))
         first = self.flushed + 1
+        written = None
         if first <= engine.step and features.writes:
             with engine.blocking_io, self.claim.writing():
-                write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
+                written = write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()
-        self.comm.barrier()
-        if self.comm.rank == 0:
+        segments = self.comm.gather(written)
+        if segments is not None:
+            with engine.blocking_io, self.claim.writing():
+                manifest.append(self.directory.path, filter(None, segments))
             self.index(status)
 
     def _latest(self, quantity: str) -> float | None:

@@ -28,12 +28,13 @@ from petabatch.sources.memory import held
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.spec.network import Network
 from petabatch.start_from import initialise_from
-from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
+from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, compare_plugins, fingerprints, serialise
 from petabatch.storage.provenance import blas_libraries, library_versions, other_software
+from petabatch.storage.recovery import name_files, resume_point
 from petabatch.version import __version__
 
 
@@ -130,6 +131,9 @@ def resume(
     with Claim(comm.rank) as claim:
         claim.take(directory.path)
         with to_file(directory.log, comm.rank):
+            if comm.rank == 0:
+                directory.verify()
+            comm.barrier()
             loaded = _reload(directory, device, features, changed_input)
             _check_environment(comm, loaded)
             engine = _engine(loaded, comm, threads)
@@ -141,7 +145,7 @@ def resume(
 def _resume(
     directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm, claim: Claim, quiet: bool
 ) -> None:
-    head = comm.broadcast(latest_checkpoint(directory) if comm.rank == 0 else None)
+    head = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
     if head is None:
         _initialise(engine, loaded)
     else:
@@ -160,6 +164,7 @@ def _resume(
             )
         session.index("running", until=engine.step)
         drop_after(directory, engine.step)
+        name_files(directory)
     comm.barrier()
     if head is None:
         session.checkpoint()

@@ -19,10 +19,13 @@ TEMPORARY = ".tmp"
 
 
 @contextmanager
-def new_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
+def new_hdf5(
+    path: Path, before_rename: Callable[[Path], None] | None = None
+) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Write a new HDF5 file, which appears as `path` when the block ends without an error.
 
     Yields `(file, check)`; long writers call `check` regularly, which raises as soon as the disk is full.
+    `before_rename` is called with the path of the complete file before it gets its name.
     Raises StorageError when the file cannot be written; `path` is then left as it was.
     """
     temporary = path.with_name(f".{path.name}{TEMPORARY}")
@@ -43,7 +46,10 @@ def new_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
                 file.attrs["petabatch_format"] = FORMAT
                 yield file, check
             check()
-            _finish(descriptor, temporary, path, sink)
+            _finish(descriptor, sink)
+            if before_rename is not None:
+                before_rename(temporary)
+            _rename(temporary, path, sink)
         finally:
             os.close(descriptor)
     except BaseException as error:
@@ -54,9 +60,16 @@ def new_hdf5(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
         raise sink.error or error from None
 
 
-def _finish(descriptor: int, temporary: Path, path: Path, sink: Sink) -> None:
+def _finish(descriptor: int, sink: Sink) -> None:
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        sink.error = error
+        raise
+
+
+def _rename(temporary: Path, path: Path, sink: Sink) -> None:
+    try:
         replace(temporary, path)
     except OSError as error:
         sink.error = error

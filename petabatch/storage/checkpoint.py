@@ -18,14 +18,21 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import FormatError, StorageError
-from petabatch.storage import FORMAT
+from petabatch.errors import DamagedError, FormatError, StorageError
+from petabatch.logs import log
+from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
-from petabatch.storage.checkpoint_part import Part, link, verify, write_part
-from petabatch.storage.directory import RunDirectory
+from petabatch.storage.checkpoint_part import Part, link, read_parts, verify, write_part
+from petabatch.storage.directory import CHECKPOINTS, RunDirectory
 
 _HEAD = re.compile(r"step_(\d+)\.h5")
 _FILE = re.compile(r"\.?step_(\d+)[_.].*")
+
+_INDENT = "\n" + 14 * " "
+"""Between the lines of a list in a message."""
+
+RESTORE = "restore the files from a copy, or start again at step 0 with `petabatch run --force`"
+"""Hint where a run cannot be resumed."""
 
 Gather = Callable[[Part], Sequence[Part] | None]
 """Gathers the parts of all ranks: a list in rank order on rank 0, None elsewhere."""
@@ -71,20 +78,42 @@ def save_checkpoint(
                 link(file, name, array, parts, batch)
             else:
                 file[name] = h5py.ExternalLink(parts[0].name, name)
+    name = _listed(_head(directory, step))
+    manifest.append(directory.path, [manifest.Entry.of(directory.path / name, name)])
     _retire(directory, step, keep)
 
 
-def latest_checkpoint(directory: RunDirectory) -> Path | None:
-    """Return the head of the latest complete checkpoint, fully verified; None if there is none."""
+def latest_checkpoint(directory: RunDirectory, before: int | None = None) -> Path | None:
+    """Return the head of the latest whole checkpoint; None if there are no checkpoints.
+
+    `before` leaves out those of this step and later, except that of step 0. Logs a warning for each damaged
+    checkpoint that is passed over. Raises DamagedError if there are checkpoints, but all are damaged.
+    """
+    damaged = []
     for step in reversed(checkpoint_steps(directory)):
+        if before is not None and step >= max(before, 1):
+            continue
         head = _head(directory, step)
         try:
-            for part in _read_head(head)[0]:
-                verify(head, part)
-        except StorageError:
+            verify_checkpoint(head)
+        except StorageError as error:
+            damaged.append(str(error))
             continue
+        for problem in damaged:
+            log.warning("%s; the checkpoint of step %d is used instead", problem, step)
         return head
+    if damaged:
+        raise DamagedError(
+            f"{directory.path}: no checkpoint can be used\n    found:    {_INDENT.join(damaged)}\n"
+            f"    hint:     {RESTORE}"
+        )
     return None
+
+
+def verify_checkpoint(head: Path) -> None:
+    """Verify all bytes of a checkpoint; raises DamagedError, or FormatError for other format versions."""
+    for part in _read_head(head)[0]:
+        verify(head, part)
 
 
 def load_checkpoint(path: Path, lo: int, hi: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -99,28 +128,35 @@ def load_checkpoint(path: Path, lo: int, hi: int) -> tuple[dict[str, np.ndarray]
         raise StorageError(
             f"{path}: slices {lo} to {hi - 1} were requested, but it holds a batch of {attributes['batch']}"
         )
-    for index, part in enumerate(parts):
-        if index == 0 or (part.lo < hi and lo < part.hi):
-            verify(path, part)
-    batched = set(json.loads(attributes["batched"]))
-    with h5py.File(path, "r") as file:
-        arrays = {
-            name: np.asarray(file[name][lo:hi] if name in batched else file[name][()])
-            for name in json.loads(attributes["arrays"])
-        }
-    return arrays, json.loads(attributes["meta"])
+    names, batched = attributes["arrays"], set(attributes["batched"])
+    try:
+        return read_parts(path, parts, names, batched, lo, hi), attributes["meta"]
+    except (OSError, LookupError, ValueError) as error:  # a head that the manifest does not name
+        raise DamagedError(f"{path}: this checkpoint does not fit its parts: {error}") from error
 
 
 def checkpoint_batch(path: Path) -> tuple[int, set[str]]:
     """Return the batch of the checkpoint with head `path`, and the names of its arrays that are per slice."""
     _, attributes = _read_head(path)
-    return int(attributes["batch"]), set(json.loads(attributes["batched"]))
+    return int(attributes["batch"]), set(attributes["batched"])
 
 
 def checkpoint_steps(directory: RunDirectory) -> list[int]:
     """Return the steps of all checkpoints that have a head, ascending."""
     found = (_HEAD.fullmatch(entry.name) for entry in directory.checkpoints.iterdir())
     return sorted(int(match[1]) for match in found if match)
+
+
+def checkpoint_heads(directory: RunDirectory) -> list[Path]:
+    """Return the heads of all checkpoints, by ascending step."""
+    return [_head(directory, step) for step in checkpoint_steps(directory)]
+
+
+def step_of(head: Path) -> int:
+    """Return the step of a checkpoint, by the name of its head."""
+    match = _HEAD.fullmatch(head.name)
+    assert match is not None
+    return int(match[1])
 
 
 def drop_checkpoints_after(directory: RunDirectory, step: int) -> None:
@@ -132,18 +168,32 @@ def _head(directory: RunDirectory, step: int) -> Path:
     return directory.checkpoints / f"step_{step:09d}.h5"
 
 
+def _listed(head: Path) -> str:
+    """Return the name of a head in the manifest."""
+    return f"{CHECKPOINTS}/{head.name}"
+
+
 def _read_head(path: Path) -> tuple[list[Part], dict[str, Any]]:
+    manifest.verify(path.parent.parent, _listed(path))
     try:
         with h5py.File(path, "r") as file:
             attributes = dict(file.attrs)
-    except (OSError, RuntimeError, KeyError, ValueError) as error:  # what h5py raises for damaged files
-        raise StorageError(f"{path}: this checkpoint cannot be read: {error}") from error
-    if attributes.get("kind") != "checkpoint" or attributes.get("petabatch_format") != FORMAT:
-        raise FormatError(
-            f"{path}: not a checkpoint of format {FORMAT}\n"
-            f"    found:    {attributes.get('kind')} of format {attributes.get('petabatch_format')}"
-        )
-    return [Part(**part) for part in json.loads(attributes["parts"])], attributes
+        if attributes.get("kind") != "checkpoint" or attributes.get("petabatch_format") not in READABLE:
+            raise FormatError(
+                f"{path}: not a checkpoint of format {FORMAT}\n"
+                f"    found:    {attributes.get('kind')} of format {attributes.get('petabatch_format')}"
+            )
+        texts = {name: json.loads(attributes[name]) for name in ("parts", "arrays", "batched", "meta")}
+        parts = [Part(**part) for part in texts.pop("parts")]
+        step = _HEAD.fullmatch(path.name)
+        if step is not None and not int(step[1]) == attributes["step"] == texts["meta"].get(
+            "step", int(step[1])
+        ):
+            raise ValueError("it holds another step than its name says")
+        return parts, {"batch": int(attributes["batch"]), **texts}
+    # what h5py and JSON raise for damaged files that the manifest does not name
+    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{path}: this checkpoint cannot be read: {error}") from error
 
 
 def _retire(directory: RunDirectory, step: int, keep: int) -> None:
@@ -167,13 +217,16 @@ def _remove(
     directory: RunDirectory, chosen: Callable[[int], bool], keeping: Collection[str] = frozenset()
 ) -> None:
     """Remove the files of the chosen steps, heads first, so that no head is left without its parts."""
-    names = [name for name in os.listdir(directory.checkpoints) if name not in keeping]
+    names = [
+        name
+        for name in os.listdir(directory.checkpoints)
+        if name not in keeping and (match := _FILE.fullmatch(name)) and chosen(int(match[1]))
+    ]
+    manifest.forget(directory.path, {f"{CHECKPOINTS}/{name}" for name in names})
     for name in sorted(names, key=lambda name: _HEAD.fullmatch(name) is None):
-        match = _FILE.fullmatch(name)
-        if match and chosen(int(match[1])):
-            try:
-                (directory.checkpoints / name).unlink(missing_ok=True)
-            except OSError as error:
-                raise StorageError(
-                    f"{directory.checkpoints / name}: cannot be removed: {error.strerror}"
-                ) from error
+        try:
+            (directory.checkpoints / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(
+                f"{directory.checkpoints / name}: cannot be removed: {error.strerror}"
+            ) from error

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import h5py
 import numpy as np
 
-from petabatch.errors import StorageError
+from petabatch.errors import DamagedError, StorageError
 from petabatch.storage.atomic import new_hdf5, replace
 from petabatch.storage.directory import RunDirectory
+from petabatch.storage.manifest import checksum
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def write_part(
             if name in batched or rank == 0:
                 file.create_dataset(name, data=array)
     # the checksum in the name keeps this from overwriting a part of an earlier attempt at the same step
-    crc, size = _checksum(unnamed)
+    crc, size = checksum(unnamed)
     part = Part(f"{stem}_{crc:08x}.h5", size, crc, lo, hi)
     try:
         replace(unnamed, directory.checkpoints / part.name)
@@ -76,25 +76,36 @@ def link(file: Any, name: str, array: np.ndarray, parts: Sequence[Part], batch: 
 
 
 def verify(head: Path, part: Part) -> None:
-    """Raise StorageError unless size and checksum of the part are those recorded in the head."""
+    """Raise DamagedError unless size and checksum of the part are those recorded in the head."""
     path = head.parent / part.name
     try:
         size = path.stat().st_size
-        crc = _checksum(path)[0] if size == part.size else None
+        crc = checksum(path)[0] if size == part.size else None
     except OSError as error:
-        raise StorageError(f"{path}: this part of {head.name} cannot be read: {error.strerror}") from error
+        raise DamagedError(f"{path}: this part of {head.name} cannot be read: {error.strerror}") from error
     if crc != part.crc32:
         what = "its bytes have changed" if size == part.size else f"it has {size} bytes, expected {part.size}"
-        raise StorageError(
-            f"{path}: this part of {head.name} is damaged: {what}\n"
-            f"    hint:     resume from another checkpoint"
-        )
+        raise DamagedError(f"{path}: this part of {head.name} is damaged: {what}")
 
 
-def _checksum(path: Path) -> tuple[int, int]:
-    """Return (CRC-32, size) of a file."""
-    crc = size = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 22):
-            crc, size = zlib.crc32(block, crc), size + len(block)
-    return crc, size
+def read_parts(
+    head: Path, parts: Sequence[Part], names: Sequence[str], batched: Collection[str], lo: int, hi: int
+) -> dict[str, np.ndarray]:
+    """Return the arrays with these names, those in `batched` restricted to slices `lo` to `hi - 1`.
+
+    They are read from the verified parts, not through the head: HDF5 would fill in zeros for a part that it
+    cannot find.
+    """
+    pieces: dict[str, list[np.ndarray]] = {name: [] for name in names}
+    for index, part in enumerate(parts):
+        first, last = max(lo, part.lo), min(hi, part.hi)
+        if index > 0 and first >= last:
+            continue
+        verify(head, part)
+        with h5py.File(head.parent / part.name, "r") as file:
+            for name in names:
+                if name in batched:
+                    pieces[name].append(file[name][first - part.lo : max(first, last) - part.lo])
+                elif index == 0:
+                    pieces[name].append(np.asarray(file[name][()]))
+    return {name: found[0] if len(found) == 1 else np.concatenate(found) for name, found in pieces.items()}

@@ -9,11 +9,12 @@ from itertools import groupby
 
 import numpy as np
 
+from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
-from petabatch.storage.rows import Row, find_rows
+from petabatch.storage.rows import Row, find_rows, verify_segments
 from petabatch.storage.segment import Segment, Summary, checksum, create_dataset, describe
 from petabatch.variable import Stream
 
@@ -66,6 +67,7 @@ def _flushes(rows: Sequence[Row]) -> int:
 
 
 def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[Stream], batch: int) -> None:
+    verify_segments(directory, (segment for row in rows for segment in row.segments))
     segment = Segment(rows[0].first, rows[-1].last)
     with new_hdf5(directory.parts / segment.name) as (file, check):
         values, steps = {}, {}
@@ -77,3 +79,4 @@ def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[
         join(directory.parts, rows, values, steps, check)
         times = {stream.path: (len(steps[stream]), checksum(steps[stream])) for stream in streams}
         describe(file, segment, Summary(sum(row.flushes for row in rows), times))
+    manifest.append(directory.path, [manifest.Entry.of(directory.path / segment.path, segment.path)])

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import RunDirectoryError, StorageError
+from petabatch.errors import DamagedError, RunDirectoryError, StorageError
+from petabatch.storage import manifest
 from petabatch.storage.claim import LOG, Claim
+from petabatch.storage.manifest import MANIFEST, Entry
 
 RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
 RESOLVED, INPUTS = "params.json", "inputs.jsonl"
@@ -30,8 +32,8 @@ _FILES = {
     RESOLVED,
     INPUTS,
     RUN_FILE,
-    f".{RUN_FILE}.tmp",
-    f".{INPUTS}.tmp",
+    MANIFEST,
+    *(f".{name}.tmp" for name in (INPUTS, RUN_FILE, MANIFEST)),
 }
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt")
 _OURS = {
@@ -134,6 +136,7 @@ class RunDirectory:
                 (fresh / DATA).mkdir()
             for name, array in (arrays or {}).items():
                 np.save(fresh / DATA / f"{name}.npy", array, allow_pickle=False)
+            manifest.append(fresh, (Entry.of(fresh / name, name) for name in cls(fresh).fixed_files()))
             if claim is not None:
                 claim.take(fresh, target)
             if exists:
@@ -168,9 +171,27 @@ class RunDirectory:
         temporary = self.path / f".{INPUTS}.tmp"
         try:
             temporary.write_text(text, encoding="utf-8")
+            manifest.append(self.path, [Entry.of(temporary, INPUTS)])
             os.replace(temporary, self.inputs)
         except OSError as error:
             raise StorageError(f"{self.inputs}: cannot be written: {error.strerror}") from error
+
+    def fixed_files(self) -> list[str]:
+        """Return the names of the files in the manifest that are neither segments nor checkpoints."""
+        found = [name for name in (*_PARAMS, RESOLVED, INPUTS, RUN_FILE) if (self.path / name).is_file()]
+        return [*found, *sorted(f"{DATA}/{file.name}" for file in self.data.glob("*.npy"))]
+
+    def verify(self) -> None:
+        """Raise DamagedError if a file that the run has from the start is not as it was written."""
+        known = manifest.read(self.path)
+        for name in (RESOLVED, INPUTS, *(name for name in known.entries if name.startswith(f"{DATA}/"))):
+            try:
+                known.check(self.path, name)
+            except DamagedError as error:
+                raise DamagedError(
+                    f"{error}\n"
+                    "    hint:     restore it; to change params, start a run from this one (run.start_from)"
+                ) from None
 
     def clean(self) -> None:
         """Remove unfinished files of a killed run; called on rank 0, before a resumed run writes."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import h5py
 import numpy as np
 
 from petabatch.errors import StorageError
+from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
-from petabatch.storage.directory import PARTS, RunDirectory
+from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
 from petabatch.storage.layout import Place, lay_out, write_attributes
 from petabatch.storage.rows import Row, all_segments, find_rows
 from petabatch.storage.segment import Segment
@@ -44,7 +47,7 @@ def write_index(
         compact(directory, streams, batch, limit)
     rows, superseded = find_rows(directory, batch)
     rows = [row for row in rows if until is None or row.last <= until != 0]
-    with new_hdf5(directory.run_file) as (file, _):
+    with new_hdf5(directory.run_file, partial(_announce, directory)) as (file, _):
         lay_out(file, rows, streams, batch, _values(rows, batch), _steps(rows))
         write_attributes(file, provenance)
         reached = {
@@ -75,7 +78,13 @@ def drop_after(directory: RunDirectory, step: int) -> None:
     _remove(directory, [segment for segment in reversed(segments) if segment.first > step or step == 0])
 
 
+def _announce(directory: RunDirectory, new: Path) -> None:
+    """Name the next index in the manifest, beside the one it replaces."""
+    manifest.append(directory.path, [manifest.Entry.of(new, RUN_FILE)])
+
+
 def _remove(directory: RunDirectory, segments: Sequence[Segment]) -> None:
+    manifest.forget(directory.path, {segment.path for segment in segments})
     for segment in segments:
         directory.summaries.pop(segment.name, None)
         try:

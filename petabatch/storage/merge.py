@@ -10,12 +10,12 @@ import h5py
 import numpy as np
 
 from petabatch.errors import FormatError, StorageError
-from petabatch.storage import FORMAT
+from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
-from petabatch.storage.rows import find_rows
+from petabatch.storage.rows import expected_segments, find_rows, verify_segments
 from petabatch.storage.segment import create_dataset
 from petabatch.variable import Stream
 
@@ -33,6 +33,7 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
         raise StorageError(f"{path}: already exists\n    hint:     choose another name or remove it first")
     streams, attributes = _declared(directory.run_file)
     batch, reached = int(attributes.pop("batch")), int(attributes["steps_reached"])
+    verify_segments(directory, expected_segments(directory))
     rows = [row for row in find_rows(directory, batch)[0] if row.last <= reached]
     if (rows[-1].last if rows else 0) != reached:
         raise StorageError(f"{directory.parts}: the segments up to step {reached} are missing")
@@ -75,9 +76,10 @@ def _declared(run_file: Path) -> tuple[list[Stream], dict[str, Any]]:
                 )
             )
 
+    manifest.verify(run_file.parent, run_file.name)
     try:
         with h5py.File(run_file, "r") as file:
-            if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") != FORMAT:
+            if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") not in READABLE:
                 raise FormatError(f"{run_file}: not a run file of format {FORMAT}")
             file.visititems(visit)
             return streams, {**file.attrs, "batch": len(file["batch"])}

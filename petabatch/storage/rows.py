@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from petabatch.errors import StorageError
-from petabatch.storage.directory import RunDirectory
+from petabatch.errors import DamagedError, StorageError
+from petabatch.storage import manifest
+from petabatch.storage.directory import PARTS, RunDirectory
 from petabatch.storage.segment import Segment, Summary, read_summary
 from petabatch.variable import Stream
 
@@ -52,6 +53,32 @@ def all_segments(directory: RunDirectory) -> list[Segment]:
     """Return every segment in `parts/`, in chronological order."""
     found = (Segment.parse(entry.name) for entry in directory.parts.iterdir())
     return sorted(segment for segment in found if segment is not None)
+
+
+def expected_segments(directory: RunDirectory) -> list[Segment]:
+    """Return every segment in `parts/` or in the manifest, in chronological order."""
+    named = (Segment.parse(name.removeprefix(f"{PARTS}/")) for name in manifest.read(directory.path).entries)
+    return sorted({*all_segments(directory), *(segment for segment in named if segment is not None)})
+
+
+def damaged_segments(directory: RunDirectory, segments: Iterable[Segment]) -> Iterator[tuple[Segment, str]]:
+    """Yield those of the segments that are damaged or missing, each with a message.
+
+    They are verified as a whole; those that the manifest does not name, by opening them.
+    """
+    known = manifest.read(directory.path)
+    for segment in segments:
+        try:
+            if not known.check(directory.path, segment.path):
+                read_summary(directory.path / segment.path)
+        except StorageError as error:
+            yield segment, str(error)
+
+
+def verify_segments(directory: RunDirectory, segments: Iterable[Segment]) -> None:
+    """Raise DamagedError if one of the segments is damaged, with all that are."""
+    if damaged := [problem for _, problem in damaged_segments(directory, segments)]:
+        raise DamagedError("\n".join(damaged))
 
 
 def find_rows(directory: RunDirectory, batch: int) -> tuple[list[Row], list[Segment]]:

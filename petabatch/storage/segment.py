@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import h5py
 import numpy as np
 
-from petabatch.errors import FormatError, StorageError
-from petabatch.storage import FORMAT
+from petabatch.errors import DamagedError, FormatError, StorageError
+from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
-from petabatch.storage.directory import RunDirectory
+from petabatch.storage.directory import PARTS, RunDirectory
 from petabatch.variable import Stream
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ class Segment:
         slices = "" if self.merged else f"_slices_{self.lo:06d}-{self.hi:06d}"
         return f"steps_{self.first:012d}-{self.last:012d}{slices}.h5"
 
+    @property
+    def path(self) -> str:
+        """Path below the run directory."""
+        return f"{PARTS}/{self.name}"
+
     @classmethod
     def parse(cls, name: str) -> Segment | None:
         """Return the segment with this file name; None for other files."""
@@ -76,12 +81,13 @@ def write_segment(
     last_step: int,
     lo: int,
     hi: int,
-) -> Path | None:
+) -> manifest.Entry | None:
     """Write what `rank` recorded in steps `first_step` to `last_step` of slices `lo` to `hi - 1`.
 
     Both steps are included, and the next segment starts at `last_step + 1`. Every rank with slices writes a
     segment at every flush, even an empty one; a rank without slices writes one only if it is rank 0, and
     otherwise returns None. Streams without a batch axis are the same on all ranks and are written by rank 0.
+    Returns the line of the manifest for the segment.
     Raises StorageError when a record does not match its stream or the file cannot be written.
     """
     if lo == hi and rank != 0:
@@ -89,7 +95,8 @@ def write_segment(
     records = [record for record in records if record.stream.batched or rank == 0]
     for record in records:
         _check(record, first_step, last_step, hi - lo)
-    path = directory.parts / Segment(first_step, last_step, lo, hi).name
+    segment = Segment(first_step, last_step, lo, hi)
+    path = directory.path / segment.path
     with new_hdf5(path) as (file, _):
         for record in records:
             shape = (len(record.steps), *record.values.shape[1:])
@@ -97,9 +104,9 @@ def write_segment(
             group.create_dataset("step", data=record.steps)
             create_dataset(group, "values", record.stream, shape)[...] = record.values
         summary = {r.stream.path: (len(r.steps), checksum(r.steps)) for r in records}
-        describe(file, Segment(first_step, last_step, lo, hi), Summary(1, summary))
+        describe(file, segment, Summary(1, summary))
         file.attrs["rank"] = rank
-    return path
+    return manifest.Entry.of(path, segment.path)
 
 
 def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]) -> Any:
@@ -137,12 +144,13 @@ def read_summary(path: Path) -> Summary:
     """Return the summary of a segment; raises StorageError, or FormatError when it is not a segment."""
     try:
         with h5py.File(path, "r") as file:
-            if file.attrs.get("petabatch_format") != FORMAT or file.attrs.get("kind") != "segment":
+            if file.attrs.get("petabatch_format") not in READABLE or file.attrs.get("kind") != "segment":
                 raise FormatError(f"{path}: not a segment of format {FORMAT}")
             times = {name: (n, crc) for name, (n, crc) in json.loads(file.attrs["times"]).items()}
             return Summary(int(file.attrs["flushes"]), times)
-    except (OSError, KeyError) as error:
-        raise StorageError(f"{path}: this segment cannot be read: {error}") from error
+    # what h5py and JSON raise for damaged files
+    except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
+        raise DamagedError(f"{path}: this segment cannot be read: {error}") from error
 
 
 def checksum(steps: Any, block: int = 1 << 19) -> int:

@@ -119,6 +119,7 @@ def test_a_new_run_directory_has_its_layout_and_the_params_as_given(tmp_path: Pa
         "checkpoints",
         "inputs.jsonl",
         "log.txt",
+        "manifest.txt",
         "params.json",
         "params.toml",
         "parts",
@@ -710,6 +711,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.series",
         "petabatch.errors",
         "petabatch.storage",
+        "petabatch.storage.manifest",
         "petabatch.version",
     }
     assert set(eval(done.stdout)) <= allowed

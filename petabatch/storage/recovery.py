@@ -1,0 +1,70 @@
+"""Recovery of an interrupted run: the checkpoint to resume from, and the manifest of what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from petabatch.errors import DamagedError, StorageError
+from petabatch.logs import log
+from petabatch.storage import manifest
+from petabatch.storage.checkpoint import (
+    RESTORE,
+    checkpoint_heads,
+    latest_checkpoint,
+    step_of,
+    verify_checkpoint,
+)
+from petabatch.storage.directory import CHECKPOINTS, RunDirectory
+from petabatch.storage.manifest import Entry
+from petabatch.storage.rows import all_segments, damaged_segments, expected_segments
+
+
+def resume_point(directory: RunDirectory) -> Path | None:
+    """Return the head of the latest whole checkpoint; None if nothing has been recorded yet.
+
+    If segments from before it are damaged, it is an earlier checkpoint from which they are computed again.
+    Raises DamagedError if there is none: the run is then left as it is.
+    """
+    head = latest_checkpoint(directory)
+    if head is None:
+        if all_segments(directory):
+            raise DamagedError(
+                f"{directory.path}: results were recorded, but there is no checkpoint to resume from\n"
+                f"    hint:     {RESTORE}"
+            )
+        return None
+    step = step_of(head)
+    kept = (segment for segment in expected_segments(directory) if segment.last <= step and step > 0)
+    damaged = dict(damaged_segments(directory, kept))
+    if damaged:
+        head = latest_checkpoint(directory, before=min(segment.first for segment in damaged))
+        problems = "\n".join(damaged.values())
+        if head is None:
+            raise DamagedError(
+                f"{problems}\n    found:    no checkpoint from before these steps\n    hint:     {RESTORE}"
+            )
+        log.warning(
+            "%s; the run is resumed at step %d, and its steps are computed again", problems, step_of(head)
+        )
+    return head
+
+
+def name_files(directory: RunDirectory) -> None:
+    """Give every file a line in the manifest; drop lines of files that are gone.
+
+    Files without a line are left by a killed run, or belong to a run of format 1; the segments were verified
+    by `resume_point`.
+    """
+    root, known = directory.path, manifest.read(directory.path).entries
+    names = [*directory.fixed_files(), *(segment.path for segment in all_segments(directory))]
+    for head in checkpoint_heads(directory):
+        name = f"{CHECKPOINTS}/{head.name}"
+        if name not in known:
+            try:
+                verify_checkpoint(head)
+            except StorageError:
+                continue
+        names.append(name)
+    manifest.rewrite(
+        root, (entry for name in names for entry in known.get(name) or [Entry.of(root / name, name)])
+    )

@@ -1,0 +1,112 @@
+"""The manifest: which files it calls damaged, and which it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from petabatch.errors import DamagedError
+from petabatch.storage import manifest
+from petabatch.storage.manifest import MANIFEST, Entry
+from support.processes import killed_at
+
+
+def add(root: Path, name: str, content: bytes) -> None:
+    (root / name).write_bytes(content)
+    manifest.append(root, [Entry.of(root / name, name)])
+
+
+def test_a_file_is_whole_or_damaged_or_unnamed(tmp_path: Path) -> None:
+    add(tmp_path, "a", b"one two")
+    assert (tmp_path / MANIFEST).read_text() == "crc32 cd07892f 7 a\n"
+    assert manifest.verify(tmp_path, "a")
+    (tmp_path / "b").touch()
+    assert not manifest.verify(tmp_path, "b")
+    (tmp_path / "a").write_bytes(b"one twp")
+    with pytest.raises(DamagedError, match="its bytes have changed"):
+        manifest.verify(tmp_path, "a")
+    assert manifest.read(tmp_path).check(tmp_path, "a", contents=False)
+    (tmp_path / "a").write_bytes(b"one")
+    with pytest.raises(DamagedError, match="it has 3 bytes, expected 7"):
+        manifest.read(tmp_path).check(tmp_path, "a", contents=False)
+    (tmp_path / "a").unlink()
+    with pytest.raises(DamagedError, match="cannot be read: No such file"):
+        manifest.verify(tmp_path, "a")
+
+
+def test_a_manifest_cut_anywhere_calls_no_whole_file_damaged(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        add(tmp_path, name, name.encode() * 100)
+    whole = (tmp_path / MANIFEST).read_bytes()
+    for length in range(len(whole)):
+        (tmp_path / MANIFEST).write_bytes(whole[:length])
+        named = [manifest.verify(tmp_path, name) for name in ("a", "b")]
+        assert named == [length >= whole.index(b"\n") + 1, False]
+        assert not manifest.read(tmp_path).bad_lines
+
+
+def test_a_damaged_line_is_counted_and_its_file_has_none(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        add(tmp_path, name, b"x")
+    lines = (tmp_path / MANIFEST).read_bytes().splitlines(keepends=True)
+    for broken in (
+        b"crc33 8cdc1683 1 b\n",
+        b"crc32 8cdc168 1 b\n",
+        b"crc32 8cdc1683 x b\n",
+        b"\xff\x00\n",
+        b"\n",
+    ):
+        (tmp_path / MANIFEST).write_bytes(b"".join([lines[0], broken, lines[2]]))
+        found = manifest.read(tmp_path)
+        assert found.bad_lines == (2,)
+        assert sorted(found.entries) == ["a", "c"]
+
+
+def test_a_kill_while_a_file_is_replaced_or_forgotten_never_makes_it_look_damaged(tmp_path: Path) -> None:
+    number, killed = 0, True
+    while killed:
+        root = tmp_path / str(number)
+        root.mkdir()
+        for content in (b"first", b"second"):
+            add(root, "index", content)
+        add(root, "old", b"x")
+
+        def replace(root: Path = root) -> None:
+            (root / "new").write_bytes(b"third!")
+            manifest.append(root, [Entry.of(root / "new", "index")])
+            (root / "new").replace(root / "index")
+            manifest.forget(root, {"old"})
+            (root / "old").unlink()
+
+        killed = killed_at(number, replace)
+        assert manifest.verify(root, "index")
+        if (root / "old").exists():
+            manifest.verify(root, "old")
+        number += 1
+    assert number > 3
+    assert len((root / MANIFEST).read_text().splitlines()) == 2  # the last two of the index
+
+
+def test_a_file_replaced_while_it_is_read_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(tmp_path, "index", b"first")
+    real, times = manifest.checksum, []
+
+    def replacing(path: Path) -> tuple[int, int]:
+        found = real(path)
+        times.append(path)
+        if len(times) == 1:  # two flushes later its line is gone
+            monkeypatch.setattr(manifest, "checksum", real)
+            for content in (b"2", b"3", b"4"):
+                (tmp_path / "new").write_bytes(content)
+                manifest.append(tmp_path, [Entry.of(tmp_path / "new", "index")])
+                (tmp_path / "new").replace(tmp_path / "index")
+        return found
+
+    before = manifest.read(tmp_path)
+    monkeypatch.setattr(manifest, "checksum", replacing)
+    assert manifest.verify(tmp_path, "index")
+    with pytest.raises(DamagedError):
+        before.check(tmp_path, "index")

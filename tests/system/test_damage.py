@@ -1,0 +1,181 @@
+"""Damaged files of a run: refused with their names, or their content computed again; never used."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import petabatch
+from petabatch import simulation
+from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
+from petabatch.session import RunSession
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.merge import merge
+from support.commands import SMALL, contents
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run twice: `whole`, and `stopped` at display 4 of 6, with checkpoints at displays 3 and 4."""
+    folder = tmp_path_factory.mktemp("damage")
+    images = np.random.default_rng(3).normal(size=(7, 12, 12, 3))
+    np.save(folder / "images.npy", images.astype(np.float32))
+    file = folder / "small.toml"
+    file.write_text(SMALL)
+    loaded = simulation.read(file, ["output.flush=1 display"])
+    simulation.run(loaded, folder / "whole", mpi=False, quiet=True, threads=1)
+    merge(folder / "whole", folder / "whole.h5")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunSession, "_out_of_time", lambda self: self.engine.step >= 40)
+        with pytest.raises(StoppedEarly):
+            simulation.run(loaded, folder / "stopped", mpi=False, quiet=True, threads=1)
+    return folder
+
+
+@pytest.fixture
+def stopped(runs: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(runs / "stopped", tmp_path / "stopped")
+
+
+def flip(path: Path, *places: int) -> None:
+    data = bytearray(path.read_bytes())
+    for place in places or (len(data) // 2,):
+        data[place] ^= 1
+    path.write_bytes(data)
+
+
+def part(folder: Path, step: int) -> Path:
+    return next((folder / "checkpoints").glob(f"step_{step:09d}_rank_*"))
+
+
+def resume(folder: Path) -> None:
+    simulation.resume(folder, mpi=False, quiet=True, threads=1)
+
+
+def assert_same_results(folder: Path, runs: Path) -> None:
+    merged = merge(folder, folder.with_suffix(".merged.h5"))
+    assert contents(merged) == contents(runs / "whole.h5")
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "log.txt"
+    }
+
+
+def test_without_a_whole_checkpoint_a_run_is_not_resumed_and_nothing_is_written(stopped: Path) -> None:
+    damaged = [part(stopped, 30), part(stopped, 40)]
+    for path in damaged:
+        flip(path, 500, 501, 502, 503)
+    before = snapshot(stopped)
+    with pytest.raises(DamagedError) as caught:
+        resume(stopped)
+    for path in damaged:
+        assert str(path) in str(caught.value)
+    assert "petabatch run --force" in str(caught.value)
+    assert snapshot(stopped) == before
+
+
+def test_recorded_results_without_any_checkpoint_are_not_written_over(stopped: Path) -> None:
+    for path in (stopped / "checkpoints").iterdir():
+        path.unlink()
+    before = snapshot(stopped)
+    with pytest.raises(DamagedError, match=r"no checkpoint to resume from[^$]*--force"):
+        resume(stopped)
+    assert snapshot(stopped) == before
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_again(runs: Path, stopped: Path) -> None:
+    for folder in ("checkpoints", "parts"):
+        for path in (stopped / folder).iterdir():
+            path.unlink()
+    (stopped / "run.h5").unlink()
+    resume(stopped)
+    assert_same_results(stopped, runs)
+
+
+@pytest.mark.parametrize("place", [954, 1200, -1], ids=["byte 954", "byte 1200", "the last byte"])
+def test_a_damaged_head_is_passed_over_with_a_warning_and_never_opened(
+    runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture, place: int
+) -> None:
+    head = stopped / "checkpoints" / "step_000000040.h5"
+    flip(head, place)
+    with caplog.at_level(logging.WARNING, "petabatch"):
+        resume(stopped)
+    warnings = [record.message for record in caplog.records if "step_000000040" in record.message]
+    assert warnings == [
+        f"{head}: this file is damaged: its bytes have changed; the checkpoint of step 30 is used instead"
+    ]
+    assert_same_results(stopped, runs)
+
+
+def test_zeros_in_a_head_do_not_hang(runs: Path, stopped: Path) -> None:
+    head = stopped / "checkpoints" / "step_000000040.h5"
+    data = bytearray(head.read_bytes())
+    data[896:1056] = bytes(160)
+    head.write_bytes(data)
+    resume(stopped)
+    assert_same_results(stopped, runs)
+
+
+@pytest.mark.parametrize("change", [flip, Path.unlink], ids=["flipped", "missing"])
+def test_steps_of_a_damaged_segment_are_computed_again_from_an_earlier_checkpoint(
+    runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture, change: Callable[[Path], object]
+) -> None:
+    segment = next((stopped / "parts").glob("steps_000000000031*"))
+    change(segment)
+    with caplog.at_level(logging.WARNING, "petabatch"):
+        resume(stopped)
+    assert any(segment.name in record.message and "step 30" in record.message for record in caplog.records)
+    assert_same_results(stopped, runs)
+
+
+def test_a_damaged_segment_from_before_all_checkpoints_is_refused(stopped: Path) -> None:
+    segment = next((stopped / "parts").glob("steps_000000000011*"))
+    flip(segment)
+    before = snapshot(stopped)
+    for use in (lambda: resume(stopped), lambda: merge(stopped, stopped.parent / "merged.h5")):
+        with pytest.raises(DamagedError, match=segment.name):
+            use()
+    assert snapshot(stopped) == before
+    assert not (stopped.parent / "merged.h5").exists()
+
+
+def test_edited_params_are_not_believed(stopped: Path) -> None:
+    text = (stopped / "params.json").read_text()
+    (stopped / "params.json").write_text(text.replace('"displays": 6', '"displays": 9'))
+    with pytest.raises(DamagedError, match=r"params.json: this file is damaged"):
+        resume(stopped)
+
+
+def test_a_damaged_index_is_not_read(stopped: Path) -> None:
+    flip(stopped / "run.h5")
+    with pytest.raises(DamagedError, match=r"run.h5: this file is damaged[^$]*petabatch verify --repair"):
+        petabatch.open(stopped)
+
+
+def test_a_resumed_run_names_all_its_files_again(runs: Path, stopped: Path) -> None:
+    (stopped / "manifest.txt").unlink()
+    resume(stopped)
+    assert_same_results(stopped, runs)
+    named = {line.split(" ")[3] for line in (stopped / "manifest.txt").read_text().splitlines()}
+    there = {path for path in snapshot(stopped) if "_rank_" not in path}
+    assert named == there - {"manifest.txt"}
+
+
+def test_a_done_run_is_not_resumed_and_its_files_are_all_named(runs: Path) -> None:
+    folder = runs / "whole"
+    with pytest.raises(RunDirectoryError, match="already done"):
+        resume(folder)
+    named = {line.split(" ")[3] for line in (folder / "manifest.txt").read_text().splitlines()}
+    there = {path for path in snapshot(folder) if "_rank_" not in path}
+    assert named == there - {"manifest.txt"}
+    directory = RunDirectory.open(folder)
+    directory.verify()
