@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from petabatch.engine.prefetch import FileReader, Prefetch
 from petabatch.engine.state import State
 from petabatch.engine.updates import Updates
 from petabatch.kernels.array import ArrayKernels
@@ -90,16 +91,20 @@ class Backend(Protocol):
     def collect(self) -> None:
         """Copy to the host what a checkpoint holds."""
 
+    def close(self) -> None:
+        """Stop reading images ahead."""
+
 
 class Host:
     """The CPU: a lane for each slice, or one for all."""
 
     def __init__(
-        self, state: State, readers: Mapping[str, Reader], threads: int, together: bool = False
+        self, state: State, readers: Mapping[str, FileReader], threads: int, together: bool = False
     ) -> None:
         """Use `threads` threads; with `together`, one lane has all slices."""
-        self.arrays, self._readers, self._threads = state, readers, threads
+        self.arrays, self._threads = state, threads
         slices = state.hi - state.lo
+        self._prefetch = Prefetch(readers, slices)
         self.lanes = [slice(0, slices)] if together else [slice(n, n + 1) for n in range(slices)]
 
     @property
@@ -138,9 +143,9 @@ class Host:
         return nullcontext()
 
     def show(self, name: str, slices: range, item: int, into: Array) -> None:
-        """Read the images."""
+        """Copy images that were read ahead, and begin to read the next."""
         for index, number in enumerate(slices):
-            into[index] = self._readers[name](number, item)
+            into[index] = self._prefetch.read(name, number, item)
 
     def record(self, number: int, values: Array, row: np.ndarray, pending: list[Callable[[], None]]) -> None:
         """Copy at once."""
@@ -157,3 +162,7 @@ class Host:
 
     def collect(self) -> None:
         """The state is the one that lanes advance."""
+
+    def close(self) -> None:
+        """Stop reading images ahead."""
+        self._prefetch.close()

@@ -111,6 +111,7 @@ class Engine:
             self.backend.pool() as pool,
             self._shared_slices(),
             closing(self.recorder),
+            closing(self.backend),
         ):
             self._warm_up(pool)
             while self.step < self.plan.length:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from petabatch.engine.backend import Backend
 from petabatch.engine.history import History
-from petabatch.engine.recorder import Recorder
 from petabatch.errors import InputError
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
@@ -37,13 +37,21 @@ class ImageReader:
             self.stream = layer.source.stream(self.shape, run.batch, run.seed)
         except InputError as error:
             raise InputError(f"{error}{self._note}") from None if self._note else error
-        displays, shown = self.stream.displays, layer.shown(run.length, run.display) + 1
+        self.from_files = bool(layer.source.paths())
+        self.last_item = layer.shown(run.length, run.display)
+        """The item that is shown at the end of the run."""
+        displays, shown = self.stream.displays, self.last_item + 1
         if displays is not None and shown > displays:
             raise InputError(
                 f"layers.{name}: the run is longer than its films\n"
                 f"    found:    {shown:,} frames to show\n    expected: at most {displays:,}\n"
                 f'    hint:     with order.end = "wrap" films begin again, with "hold" the last frames remain'
             )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of an image."""
+        return math.prod(self.shape) * np.dtype(np.float32).itemsize
 
     def __call__(self, number: int, item: int) -> np.ndarray:
         """Return the image that the layer shows, without its margin."""
@@ -117,7 +125,6 @@ class LaneImages:
     ) -> None:
         self._inputs, self._display = plan.inputs, plan.graph.network.run.display
         self._readers, self._histories, self._slices, self._backend = readers, histories, slices, backend
-        self._recordings = [(n, one) for n, one in enumerate(plan.recordings) if one.input]
 
     def new_at(self, step: int) -> bool:
         """Return whether an image is new at `step`."""
@@ -129,15 +136,6 @@ class LaneImages:
             item = layer.item(step, self._display)
             if item is not None:
                 self._backend.show(name, self._slices, item, self._histories[name].at(step))
-
-    def record(self, step: int, recorder: Recorder, lanes: slice) -> None:
-        """Record the items, frames and crops that are shown from `step` on."""
-        for index, recording in self._recordings:
-            if recording.due(step):
-                _, name, quantity = recording.stream.path.split("/")
-                item, reader = self._inputs[name].shown(step, self._display), self._readers[name]
-                shown = [getattr(reader.shown(number, item), quantity) for number in self._slices]
-                recorder.row(index, step)[lanes] = shown
 
     def begin(self, step: int) -> list[int]:
         """Return the lanes whose layers are reset before `step`, since a film begins."""

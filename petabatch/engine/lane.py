@@ -47,7 +47,7 @@ class Lane:
         margins = image_margins(plan, readers, ctx)
         self.signals = Signals(plan.graph, self.kernels, arrays, margins, features)
         self.stepper = make_stepper(Binding(plan, arrays, self.signals, ctx, backend))
-        self.observer = Observer(plan, self.signals, self.stepper, recorder, lanes, backend)
+        self.observer = Observer(plan, self.signals, self.stepper, recorder, lanes, backend, readers, slices)
         self.images = LaneImages(plan, readers, self.signals.histories, slices, backend)
         self.control = TimeScaleControl(plan, self.observer, arrays, self.stepper.follows)
         self.learning = LaneLearning(plan, self.signals, self.stepper, ctx)
@@ -71,7 +71,6 @@ class Lane:
             while step < last:
                 with self.clock.measure("input"):
                     self.images.show(step + 1)
-                    self.images.record(step + 1, self.recorder, self.lanes)
                     self._restart(self.images.begin(step + 1))
                 stop = self.plan.next_event(step, last, self.observer.watched)
                 with self.clock.measure("steps"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from petabatch.engine.backend import Backend
+from petabatch.engine.images import ImageReader
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
 from petabatch.engine.steppers import Stepper
@@ -24,7 +25,10 @@ class Observer:
         recorder: Recorder,
         lanes: slice,
         backend: Backend,
+        readers: Mapping[str, ImageReader],
+        slices: range,
     ) -> None:
+        self._readers, self._slices = readers, slices
         self.plan, self.signals, self.stepper = plan, signals, stepper
         self.recorder, self.lanes, self._backend = recorder, lanes, backend
 
@@ -39,11 +43,13 @@ class Observer:
         for index, recording in enumerate(self.plan.recordings):
             if not recording.due(step) or not recording.stream.batched or index in self.watched:
                 continue
-            if recording.input:
-                continue  # `LaneImages` has recorded it
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
-            if recording.key.startswith("probes/"):
+            if kind == "inputs":
+                item = self.plan.inputs[name].shown(step, self.plan.graph.network.run.display)
+                shown = (self._readers[name].shown(number, item) for number in self._slices)
+                row[...] = [getattr(one, quantity) for one in shown]
+            elif recording.key.startswith("probes/"):
                 if name not in measured:
                     measured[name] = self.measure(name, step)
                 row[...] = host(measured[name][quantity])

@@ -33,9 +33,9 @@ FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
 _SHOWN = (
-    ("item", (), "image or film shown from this step on"),
+    ("item", (), "image or film that is shown"),
     ("frame", (), "frame of the film; 0 for images"),
-    ("crop", ("corner",), "first row and column of the part shown"),
+    ("crop", ("corner",), "first row and column of the part that is shown"),
 )
 """What is recorded of each display: the fields of `Shown`, their axes and descriptions."""
 
@@ -78,11 +78,6 @@ class Recording:
     def weights(self) -> bool:
         """Weights are recorded also before the first step and after the last."""
         return self.key.startswith("connections/")
-
-    @property
-    def input(self) -> bool:
-        """What is shown is recorded when a lane shows it, at the beginning of a step."""
-        return self.key.startswith("inputs/")
 
     def due(self, step: int) -> bool:
         """Return whether the stream is recorded at the end of `step`."""
@@ -154,7 +149,7 @@ class Plan:
                 stops.append(due)
         for index, recording in enumerate(self.recordings):
             due = next_fire(recording.period, step, recording.offset)
-            if due is not None and index not in passed and not recording.input:
+            if due is not None and index not in passed:
                 stops.append(due)
         if self.graph.network.run.until is not None:
             stops.append(next_look(self.graph.network.run.until, display, step))
@@ -273,7 +268,7 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
                     period or network.run.length,
                     f"inputs/{name}",
                     network.run.length,
-                    1 + (layer.images.offset if period else 0),
+                    layer.images.offset if period else 0,
                 )
     for name, probe in network.probes.items():
         for quantity, description in probe.quantities().items():

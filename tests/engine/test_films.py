@@ -24,7 +24,7 @@ SHOWN = {"type": "movie", "reset": True}
 def test_the_item_frame_and_crop_of_each_display_are_recorded() -> None:
     found = in_memory.run(film_network("movie"))
     items, frames = found.recorded["inputs/image/item"], found.recorded["inputs/image/frame"]
-    assert found.steps["inputs/image/item"].tolist() == [1, 21, 41, 61, 81, 101]
+    assert found.steps["inputs/image/item"].tolist() == [20, 40, 60, 80, 100, 120]
     assert items.T.tolist() == [[0, 0, 0, 2, 2, 0], [1, 1, 1, 1, 1, 3]]
     assert frames.T.tolist() == [[0, 1, 2, 0, 1, 0], [0, 1, 2, 3, 4, 0]]
     crops = found.recorded["inputs/image/crop"]
@@ -40,17 +40,20 @@ def test_an_image_that_stays_for_the_whole_run_is_recorded_once() -> None:
     net = film_network("movie")
     image = net.layers["image"].model_copy(update={"every": NEVER})
     found = in_memory.run(net.model_copy(update={"layers": {**net.layers, "image": image}}))
-    assert found.steps["inputs/image/item"].tolist() == [1]
+    assert found.steps["inputs/image/item"].tolist() == [120]
     assert found.recorded["inputs/image/item"].tolist() == [[0, 1]]
 
 
 def test_recording_what_is_shown_adds_no_event() -> None:
     net = film_network("movie")
     plan = schedule(build(net.model_copy(update={"probes": {}, "output": Output()})))
-    assert [one.stream.path for one in plan.recordings if one.due(1)] == [
+    assert [one.stream.path for one in plan.recordings if one.due(20)] == [
         "inputs/image/item", "inputs/image/frame", "inputs/image/crop"
     ]  # fmt: skip
-    assert plan.next_event(0, 120) == 20
+    unwatched = range(len(plan.recordings))
+    assert [plan.next_event(step, 120) for step in range(40)] == [
+        plan.next_event(step, 120, unwatched) for step in range(40)
+    ]
 
 
 @pytest.mark.parametrize("kernel", ["array", "dense", "lazy"])

@@ -49,7 +49,7 @@ def test_each_slice_shows_its_own_film_from_its_first_frame(movies: Path) -> Non
     alone(movies / "movies.toml", "raw", 'layers.image.source.normalize="none"', "output.layers.image={}")
     with results.open(movies / "raw") as run:
         first = np.rint(255 * run.layer("image")[:][:, :, 0, 0, :]).astype(int)
-        item, frame = run.series("inputs/image/item")[:], run.series("inputs/image/frame")[:]
+        item, frame = run["inputs/image/item"][:], run["inputs/image/frame"][:]
     for display in range(14):
         for b, length in enumerate(LENGTHS):
             assert first[display, b].tolist() == [b, display % length, 200]

@@ -91,3 +91,7 @@ class GpuBackend:
     def collect(self) -> None:
         """Copy what a checkpoint holds."""
         self.arrays.collect()
+
+    def close(self) -> None:
+        """Stop reading images ahead."""
+        self._prefetch.close()

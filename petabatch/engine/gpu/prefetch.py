@@ -1,4 +1,4 @@
-"""Prefetch of images: read on threads into pinned memory while kernels run."""
+"""Prefetch of images on a GPU: read on threads into pinned memory while kernels run."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ class Prefetch:
         one, other = self._buffers[key]
         spare = other if buffer is one else one
         self._ahead[key] = (item + 1, spare, self._read(name, slices, item + 1, spare))
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._pool.shutdown(cancel_futures=True)
 
     def _read(self, name: str, slices: range, item: int, buffer: _Buffer) -> list[Future[None]]:
         read = self._readers[name]

@@ -1,0 +1,109 @@
+"""Prefetch of images on the CPU."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from petabatch.engine.prefetch import Prefetch
+from petabatch.errors import InputError
+
+SLICES, LAST = 2, 9
+
+
+class Reader:
+    """A reader of slow files that notes what it read on which thread."""
+
+    def __init__(self, from_files: bool = True, nbytes: int = 1 << 20, bad: int = -1) -> None:
+        self.from_files, self.nbytes, self.last_item, self.bad = from_files, nbytes, LAST, bad
+        self.read: list[tuple[int, int, str]] = []
+
+    def __call__(self, number: int, item: int) -> np.ndarray:
+        self.read.append((number, item, threading.current_thread().name))
+        if item == self.bad:
+            raise InputError(f"image {item} is damaged")
+        return np.full((1, 1, 1), 100 * number + item, np.float32)
+
+
+@pytest.fixture
+def prefetch() -> Iterator[Callable[[Reader], Prefetch]]:
+    made: list[Prefetch] = []
+
+    def make(reader: Reader) -> Prefetch:
+        made.append(Prefetch({"image": reader}, SLICES))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def settled(reader: Reader) -> list[tuple[int, int]]:
+    """Return what was read once nothing more is read."""
+    count = -1
+    while count != len(reader.read):
+        count = len(reader.read)
+        time.sleep(0.05)
+    return sorted((number, item) for number, item, _ in reader.read)
+
+
+def test_images_of_a_slice_are_read_once_ahead_and_no_further_than_the_run(
+    prefetch: Callable[[Reader], Prefetch],
+) -> None:
+    reader = Reader()
+    feed = prefetch(reader)
+    assert feed.read("image", 1, 0).item() == 100
+    assert settled(reader) == [(1, item) for item in range(5)]
+    for item in range(1, LAST + 1):
+        assert feed.read("image", 1, item).item() == 100 + item
+    assert settled(reader) == [(1, item) for item in range(LAST + 1)]
+    assert {thread.rsplit("_", 1)[0] for _, _, thread in reader.read} == {"feed"}
+
+
+def test_large_images_are_read_one_display_ahead(prefetch: Callable[[Reader], Prefetch]) -> None:
+    reader = Reader(nbytes=1 << 30)
+    prefetch(reader).read("image", 0, 3)
+    assert settled(reader) == [(0, 3), (0, 4)]
+
+
+def test_a_slice_may_jump_to_another_image(prefetch: Callable[[Reader], Prefetch]) -> None:
+    feed = prefetch(Reader())
+    feed.read("image", 0, 0)
+    assert feed.read("image", 0, 7).item() == 7
+    assert feed.read("image", 0, 8).item() == 8
+
+
+def test_a_damaged_image_is_an_error_when_it_is_shown_not_when_it_is_read_ahead(
+    prefetch: Callable[[Reader], Prefetch],
+) -> None:
+    feed = prefetch(Reader(bad=2))
+    feed.read("image", 0, 0)
+    feed.read("image", 0, 1)
+    with pytest.raises(InputError, match="image 2 is damaged"):
+        feed.read("image", 0, 2)
+
+
+def test_images_in_memory_are_read_when_they_are_shown(prefetch: Callable[[Reader], Prefetch]) -> None:
+    reader = Reader(from_files=False)
+    prefetch(reader).read("image", 0, 0)
+    assert settled(reader) == [(0, 0)]
+    assert reader.read[0][2] == threading.current_thread().name
+
+
+def test_waiting_is_counted(prefetch: Callable[[Reader], Prefetch]) -> None:
+    class Slow(Reader):
+        def __call__(self, number: int, item: int) -> np.ndarray:
+            time.sleep(0.02)
+            return super().__call__(number, item)
+
+    feed = prefetch(Slow())
+    feed.read("image", 0, 0)
+    first = feed.waited
+    assert first >= 0.02
+    time.sleep(0.3)
+    feed.read("image", 0, 1)
+    assert feed.waited - first < 0.02
