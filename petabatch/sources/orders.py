@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo
 
 from petabatch.errors import InputError
 from petabatch.sources.shuffle import permutation
@@ -168,8 +168,12 @@ class Movie(Order):
         return _Films(self, frames, batch)
 
 
-def _from_name(order: Any) -> Any:
-    return {"type": order} if isinstance(order, str) else order
+def _from_name(order: Any, info: ValidationInfo) -> Any:
+    if not isinstance(order, str):
+        return order
+    # params.json has tables; only runs of format 1 have names there, and called `by_movie` so
+    former = order == "movie" and "arrays" in (info.context or {})
+    return {"type": "by_movie" if former else order}
 
 
 AnOrder = Annotated[Order, OneOf(Order), BeforeValidator(_from_name)]
