@@ -172,7 +172,7 @@ def _from_name(order: Any, info: ValidationInfo) -> Any:
     if not isinstance(order, str):
         return order
     # params.json has tables; only runs of format 1 have names there, and called `by_movie` so
-    former = order == "movie" and "arrays" in (info.context or {})
+    former = order == "movie" and (info.context or {}).get("arrays") is not None
     return {"type": "by_movie" if former else order}
 
 
