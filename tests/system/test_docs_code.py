@@ -1,0 +1,168 @@
+"""The code of the README and of the docs: every block is executed, or says why not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+from click import Context
+from typer.core import TyperGroup
+
+from petabatch import cli, simulation
+from support import docs
+from support.commands import BIN
+from support.docs import PAGES, REPOSITORY, Block
+
+SMALLER = {
+    r"\bbatch = 16 ": "batch = 4 ",
+    r"\bdisplays = 150\b": "displays = 10",
+    r"\[16, 16, 128\]": "[16, 16, 8]",
+}
+"""The README's run with 8 features, in two seconds, with its own schedule of displays and output."""
+
+LESS = {"displays=300": "displays=11", "batch=32": "batch=6"}
+"""Overrides in commands of the docs, in proportion."""
+
+ELSEWHERE = {
+    "petabatch run FILE --device gpu": "needs a GPU",
+    "mpirun -n 4 petabatch run FILE": "docs/ranks.md has it",
+    "petabatch resume DIR": "tests/system/test_cli.py interrupts a run",
+    "petabatch bench [FILE]": "tests/bench measures a smaller network",
+}
+"""Commands of the README that are not executed here."""
+
+INSTALLS = re.compile(r"\b(pip|venv|conda|apt)\b(?!/bin)")
+"""Commands that would change the environment of the tests."""
+
+
+def to_run(page: Path, language: str) -> list[Block]:
+    """Return the blocks of a page in this language that are executed."""
+    return [block for block in docs.blocks(page) if block.language == language and not block.reason]
+
+
+def pages(language: str) -> list[str]:
+    """Return the pages with such blocks."""
+    return [str(page.relative_to(REPOSITORY)) for page in PAGES if to_run(page, language)]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the docs' commands work as in a checkout, with smaller params and a finished run."""
+    site = tmp_path_factory.mktemp("site")
+    for folder in ("params", "demos", "analysis"):
+        shutil.copytree(REPOSITORY / folder, site / folder)
+    (site / ".venv").symlink_to(BIN.parent)
+    main = site / "params" / "natural_images.toml"
+    text = main.read_text()
+    for pattern, value in SMALLER.items():
+        text, count = re.subn(pattern, value, text)
+        assert count == 1
+    main.write_text(text)
+    shutil.copy(main, site / "mine.toml")
+    until = docs.merged(text, to_run(REPOSITORY / "docs" / "until.md", "toml")[0].text)
+    until["run"]["displays"] = 2
+    (site / "codes.toml").write_text(docs.toml(until))
+    for file in (main, site / "codes.toml"):
+        simulation.run(simulation.read(file), site / "runs" / file.stem, mpi=False, quiet=True)
+    return site
+
+
+def in_site(site: Path, *command: str) -> None:
+    """Run a command in the folder; fail with what it printed."""
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    python = os.pathsep.join(filter(None, (str(REPOSITORY), os.environ.get("PYTHONPATH"))))
+    done = subprocess.run(
+        command,
+        cwd=site,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PATH": path, "PYTHONPATH": python, "MPLBACKEND": "agg", "USER": "someone"},
+    )
+    assert done.returncode == 0, f"{shlex.join(command)}\n{done.stdout}{done.stderr}"
+
+
+def test_every_block_is_executed_or_says_why_not() -> None:
+    found = [block for page in PAGES for block in docs.blocks(page)]
+    fences = sum(len(re.findall(r"^ *(```|~~~)", page.read_text(), re.M)) for page in PAGES)
+    assert fences == 2 * len(found) >= 40
+    for block in found:
+        if block.language in docs.EXECUTED:
+            continue
+        assert not block.reason, f"{block.place}: this block is never executed, so it needs no reason"
+        assert block.language in ("", "text"), f"{block.place}: cannot execute {block.language}"
+        looks = re.search(r"^(\$ |petabatch |pip |python|mpirun |import |from \w+ import)", block.text, re.M)
+        assert not looks, f"{block.place}: code without a language: {looks and looks[0]}"
+
+
+def test_excerpts_of_params_files_are_valid_in_the_main_network(site: Path) -> None:
+    folder, source = site / "params", "from petabatch import simulation\n"
+    shutil.copy(site / "demos" / "integrate_and_fire" / "lif.py", folder)
+    found = [block for page in PAGES for block in to_run(page, "toml")]
+    for number, block in enumerate(found):
+        file = folder / f"{block.page.stem}_{number}.toml"
+        file.write_text(docs.toml(docs.merged((folder / "natural_images.toml").read_text(), block.text)))
+        source += f"print({block.place!r})\nsimulation.plan(simulation.read({str(file)!r}))\n"
+    assert len(found) >= 4
+    in_site(site, sys.executable, "-c", source)
+
+
+def test_the_excerpt_in_the_readme_is_the_params_file() -> None:
+    file = (REPOSITORY / "params" / "natural_images.toml").read_text()
+    excerpt = to_run(REPOSITORY / "README.md", "toml")[0]
+    assert docs.merged(file, excerpt.text) == tomllib.loads(file)
+
+
+@pytest.mark.parametrize("name", pages("python"))
+def test_python_of_a_page_runs(name: str, site: Path) -> None:
+    source = "".join(
+        f"exec(compile({chr(10) * (block.line - 1) + block.text!r}, {name!r}, 'exec'))\n"
+        for block in to_run(REPOSITORY / name, "python")
+    )
+    in_site(site, sys.executable, "-W", "error", "-c", source)
+
+
+@pytest.mark.parametrize("name", pages("bash"))
+def test_commands_of_a_page_run(name: str, site: Path) -> None:
+    for block in to_run(REPOSITORY / name, "bash"):
+        assert not INSTALLS.search(block.text), f"{block.place}: installs something; mark it as not run"
+        in_site(site, "bash", "-euo", "pipefail", "-c", less(block.text))
+
+
+def less(command: str) -> str:
+    """Return a command with smaller overrides."""
+    for setting, value in LESS.items():
+        command = command.replace(setting, value)
+    return command
+
+
+def test_commands_in_the_table_of_the_readme_run(site: Path) -> None:
+    commands = docs.inline_commands(REPOSITORY / "README.md")
+    assert ELSEWHERE.keys() <= set(commands)
+    for command in commands:
+        if command not in ELSEWHERE:
+            file, folder = "params/natural_images.toml", "runs/natural_images"
+            known = command.replace("FILE", file).replace("[DIR]", folder).replace("DIR", folder)
+            in_site(site, *shlex.split(known), *(("--out", "runs/table") if " run " in command else ()))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_commands_within_lines_exist_with_their_options(page: Path) -> None:
+    root = typer.main.get_command(cli.app)
+    assert isinstance(root, TyperGroup)
+    for command in docs.inline_commands(page):
+        verb, *words = shlex.split(re.sub(r"[][]", "", command).partition("petabatch ")[2])
+        if not verb.startswith("-"):
+            known = root.get_command(Context(root), verb)
+            assert known is not None, command
+            given = {word.partition("=")[0] for word in words if word.startswith("-")}
+            assert given <= {name for option in known.params for name in option.opts}, command
