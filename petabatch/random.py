@@ -17,3 +17,12 @@ def stream(seed: int, purpose: str, *indices: int) -> np.random.Generator:
     # A spawn key, since plain entropy is zero-padded: (1, p) and (1, p, 0) would be the same key.
     key = (zlib.crc32(purpose.encode()), *indices)
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+def stream_pool(seed: int, purpose: str, index: int) -> np.ndarray:
+    """Return what compiled code makes the streams of (seed, purpose, index, step) from, uint64 `[4]`.
+
+    It is the entropy pool of numpy's SeedSequence before the last index is mixed into it.
+    """
+    key = (zlib.crc32(purpose.encode()), index)
+    return np.random.SeedSequence(seed, spawn_key=key).pool.astype(np.uint64)

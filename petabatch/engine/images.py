@@ -30,7 +30,7 @@ class ImageReader:
         layer, run = graph.network.layers[name].images, graph.network.run
         assert layer is not None
         self.layer, self.name, self._blocking_io = layer, name, blocking_io
-        self.y, self.x = margins(graph, name) if layer.border == "image" else (0, 0)
+        self.y, self.x = graph.margins(name) if layer.border == "image" else (0, 0)
         ny, nx, nf = layer.shape
         self.shape = (ny + 2 * self.y, nx + 2 * self.x, nf)
         try:
@@ -146,17 +146,3 @@ class LaneImages:
                 begins = self._readers[name].stream.begins
                 lanes.update(lane for lane, number in enumerate(self._slices) if begins(number, item))
         return sorted(lanes)
-
-
-def margins(graph: Graph, layer: str) -> tuple[int, int]:
-    """Return how many rows and columns beyond its edges the connections from a layer see."""
-    rows, columns = 0, 0
-    for name, connection in graph.network.connections.items():
-        link = graph.wirings[name].link
-        if connection.pre == layer and link is not None:
-            y, x = (
-                axis.margin if link.scatter else max(axis.before, axis.after)
-                for axis in (link.patches.y, link.patches.x)
-            )
-            rows, columns = max(rows, y), max(columns, x)
-    return rows, columns

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from petabatch.layers.noise import drawn
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, NonNegative, Positive
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
@@ -76,6 +77,18 @@ class ConductanceLIF(Layer):
     def host_numbers(self) -> bool:
         """Noise is drawn by the host."""
         return any(self.noise)
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same, with the same random numbers."""
+        numbers = {
+            "heun": float(self.method == "heun"),
+            "recovery": self.recovery,
+            **{key: getattr(self, key) for key in ("tau", "rest", "threshold", "fatigue", "after")},
+            "largest": LARGEST_CONDUCTANCE,
+        }
+        for key in ("reversal", "decay", "noise", "noise_rate"):
+            numbers |= {f"{key} {number}": value for number, value in enumerate(getattr(self, key))}
+        return CompiledRule("conductance_lif", numbers, memory=True, variables=("V", "Vth", *_CONDUCTANCES))
 
     def variables(self) -> Sequence[Variable]:
         """Declare potential, threshold and the three conductances."""

@@ -10,8 +10,7 @@ import numpy as np
 
 from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
-from petabatch.layers.transfer import Polyline
-from petabatch.spec.compiled import CompiledRule, NotSuitable
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
 from petabatch.spec.parts import Stability, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
@@ -62,15 +61,13 @@ class LCA(Thresholded):
         self, name: str, self_interaction: float, inertia: float = 0.0, previous: str = ""
     ) -> CompiledRule:
         """Return a compiled rule with the decay, transfer function and time scale of this layer."""
-        curve, scale = self.curve, self.time_scale
-        if isinstance(curve, Polyline):
-            raise NotSuitable("its transfer function has vertices")
+        scale = self.time_scale
         return CompiledRule(
             name,
             memory=True,
             potential="V",
             decay=self.decay,
-            **vars(curve),
+            **vars(self.curve),
             self_interaction=self_interaction,
             inertia=inertia,
             previous=previous,

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from petabatch.random import stream
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, NonNegative
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -22,6 +23,10 @@ class GaussianNoise(Layer):
     """Mean of the noise."""
     deviation: NonNegative = 1.0
     """Standard deviation of the noise."""
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same, with the same random numbers."""
+        return CompiledRule("gaussian_noise", {"mean": self.mean, "deviation": self.deviation})
 
     def update(
         self,
@@ -42,6 +47,10 @@ class Dropout(Layer):
     type: Literal["dropout"] = "dropout"
     probability: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Probability with which a unit is set to 0. (PetaVision's parameter is in per cent.)"""
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same, with the same random numbers."""
+        return CompiledRule("dropout", {"probability": self.probability})
 
     def update(
         self,

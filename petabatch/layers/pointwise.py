@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.transfer import Polyline
-from petabatch.spec.compiled import CompiledRule, NotSuitable
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, Positive
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -94,9 +94,7 @@ class Rectified(Thresholded):
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
         curve = self.curve
-        if isinstance(curve, Polyline):
-            raise NotSuitable("its transfer function has vertices")
-        return CompiledRule("transfer", **vars(curve))
+        return CompiledRule("linear" if isinstance(curve, Polyline) else "transfer", **vars(curve))
 
     def update(
         self,

@@ -64,7 +64,7 @@ class Thresholded(Layer):
     def curve(self) -> Transfer | Polyline:
         """The transfer function."""
         if self.vertices is not None:
-            return Polyline(self.vertices, *self.slopes)
+            return Polyline(self.vertices, self.slopes)
         shift = self.shift
         if shift is None:
             shift = self.threshold if self.transfer == "soft" else 0.0

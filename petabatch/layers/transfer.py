@@ -50,18 +50,16 @@ class Polyline:
     """
 
     vertices: tuple[tuple[float, float], ...]
-    below: float
-    """Slope before the first vertex."""
-    above: float
-    """Slope after the last vertex."""
+    slopes: tuple[float, float]
+    """Slopes before the first vertex and after the last."""
 
     def __call__(self, potential: Array, out: Array, xp: Any) -> None:
         """Write the activity of `potential` to `out`, an array of the same shape; they may be one array."""
         v, a = self.vertices[0]
-        activity = a + self.below * (potential - v)
+        activity = a + self.slopes[0] * (potential - v)
         for (v0, a0), (v1, a1) in pairwise(self.vertices):
             if v1 > v0:
                 line = a0 + (a1 - a0) / (v1 - v0) * (potential - v0)
                 activity = xp.where(potential >= v0, line, activity)
         v, a = self.vertices[-1]
-        out[...] = xp.where(potential >= v, a + self.above * (potential - v), activity)
+        out[...] = xp.where(potential >= v, a + self.slopes[1] * (potential - v), activity)

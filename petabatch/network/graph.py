@@ -108,6 +108,19 @@ class Graph:
         """Return how many steps before the activity of `source` was made that `layer` is reset to."""
         return int(self.levels[source] >= self.levels[layer])
 
+    def margins(self, layer: str) -> tuple[int, int]:
+        """Return how many rows and columns beyond its edges the connections from a layer see."""
+        rows, columns = 0, 0
+        for name, connection in self.network.connections.items():
+            link = self.wirings[name].link
+            if connection.pre == layer and link is not None:
+                y, x = (
+                    axis.margin if link.scatter else max(axis.before, axis.after)
+                    for axis in (link.patches.y, link.patches.x)
+                )
+                rows, columns = max(rows, y), max(columns, x)
+        return rows, columns
+
     def _update_variables(self, name: str, owner: WeightOwner, weights: Variable) -> list[Variable]:
         """Declare what the updates of a plastic connection need in addition to its rule's state."""
         output = self.network.output.connections.get(name)

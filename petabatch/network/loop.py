@@ -76,7 +76,9 @@ def _code(moving: dict[str, Layer]) -> tuple[str, CompiledRule]:
         except NotSuitable as reason:
             reasons.append(f"{name}: {reason}")
         else:
-            if rule.potential:
+            if rule.potential and rule.vertices:
+                reasons.append(f"{name}: its transfer function has vertices")
+            elif rule.potential:
                 rules[name] = rule
     if len(rules) > 1:
         raise NotSuitable(f"there is more than one code: {', '.join(rules)}")

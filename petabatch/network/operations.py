@@ -117,6 +117,29 @@ class Extend(Operation):
 
 
 @dataclass(frozen=True)
+class Crop(Operation):
+    """A part of a layer."""
+
+    source: Source
+    shape: tuple[int, int, int]
+    """Of the part."""
+    start: tuple[int, int]
+    """Its first row and column."""
+    columns: int
+    """Of the layer."""
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"crop {self.source}"
+
+    @property
+    def _text(self) -> str:
+        (ny, nx, _), (y, x) = self.shape, self.start
+        return f"rows {y} .. {y + ny}, columns {x} .. {x + nx} of {self.source}"
+
+
+@dataclass(frozen=True)
 class Carry(Operation):
     """What patches deliver: each unit's product with its patch, or (`scatter`) the sum of patches."""
 
@@ -197,6 +220,9 @@ class Program:
     operations: tuple[Operation, ...]
     scratch: Mapping[str, int]
     """Floats of each scratch array, which holds nothing between steps but zeros around an `Extend`."""
+    margins: Mapping[str, tuple[int, int, int]]
+    """The shape of each image with its margin, of layers whose border is their image: `margins/<layer>`, as
+    many steps of it as the layer keeps."""
     constants: Mapping[str, tuple[tuple[float, ...], int]]
     """Scratch that never changes: a pattern, and how often it is repeated."""
 
@@ -214,5 +240,7 @@ def _short(key: str) -> str:
     kind, _, name = key.partition("/")
     if kind == "scratch":
         return f"<{name}>"
+    if kind == "margins":
+        return f"<{name} and its margin>"
     layer, _, variable = name.partition("/")
     return layer if variable == "A" else f"{layer}.{variable}"

@@ -18,6 +18,7 @@ from petabatch.network.operations import (
     Carry,
     Control,
     Copy,
+    Crop,
     Extend,
     Fill,
     Operation,
@@ -58,6 +59,7 @@ class _Maker:
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
         self.scratch: dict[str, int] = {}
         self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
+        self.margins: dict[str, tuple[int, int, int]] = {}
         self.extended: set[tuple[str, When]] = set()
         self.rules: dict[str, CompiledRule] = {}
         self.calls: dict[str, str] = {}
@@ -84,7 +86,7 @@ class _Maker:
                 except NotSuitable as reason:
                     self.extended = extended
                     operations.append(Call(f"layers/{name}/A", name, str(reason)))
-        return Program(tuple(operations), self.scratch, self.constants)
+        return Program(tuple(operations), self.scratch, self.margins, self.constants)
 
     def _windows(self) -> dict[str, int]:
         """Return in how many of the last steps of a run each reader is needed; 0 for other layers: in all.
@@ -124,6 +126,10 @@ class _Maker:
         if self.graph.depth[name] > 1 and (constant or when.period != 1):
             stands = ALWAYS if constant else replace(when, stands=True)
             yield Copy(key, Source(key, 1), when=stands)
+            if layer.border == "image":
+                yield Copy(f"margins/{name}", Source(f"margins/{name}", 1), when=stands)
+        if layer.border == "image":
+            self.margins[name] = self._with_margin(name)
         if layer.static:
             return
         rule, sources = self.rules[name], []
@@ -173,8 +179,6 @@ class _Maker:
         link = edge.wiring.link
         if c.operation == "other" or link is None:
             raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")
-        if pre.border == "image":
-            raise NotSuitable(f"{place}: border image has no operation")
         p, weights, method, factor = link.patches, "", "sum", 1.0
         border: Border = pre.border
         if c.operation.startswith("pool"):
@@ -187,17 +191,28 @@ class _Maker:
             weights = f"connections/{edge.wiring.weights}/patches"
             if weights not in self.graph.variables:
                 weights = f"connections/{edge.wiring.weights}/weights"
-            if not link.scatter and (p.y.margin or p.x.margin):
-                raise NotSuitable(f"{place}: patches of units beyond the edge have no operation")
         if link.scatter:
             rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
         else:
             rows, columns = (p.y.before, p.y.after), (p.x.before, p.x.after)
         seen, operations = self._extended(c.pre, seen, rows, columns, border, when)
         out = f"scratch/{edge.name}"
-        self.scratch[out] = math.prod(self.layers[c.post].shape)
-        operations.append(Carry(out, seen, weights, p, link.scatter, method, factor, when=when))
+        shape = self.layers[c.post].shape
+        self.scratch[out] = math.prod(shape)
+        arrived = out
+        if not link.scatter and (p.y.margin or p.x.margin):
+            # Units beyond the edge have patches of their own, which deliver nothing this way.
+            arrived = f"scratch/{edge.name} and beyond"
+            self.scratch[arrived] = p.positions * p.features
+        operations.append(Carry(arrived, seen, weights, p, link.scatter, method, factor, when=when))
+        if arrived != out:
+            start = (p.y.margin, p.x.margin)
+            operations.append(Crop(out, Source(arrived), shape, start, p.x.units, when=when))
         return Source(out, 0, edge.factor, edge.buffer), operations
+
+    def _with_margin(self, name: str) -> tuple[int, int, int]:
+        (rows, columns), (ny, nx, nf) = self.graph.margins(name), self.layers[name].shape
+        return ny + 2 * rows, nx + 2 * columns, nf
 
     def _extended(
         self,
@@ -217,6 +232,12 @@ class _Maker:
         if (out, when) in self.extended:
             return Source(out), []
         self.extended.add((out, when))
+        if border == "image":
+            whole, margin = self._with_margin(pre), self.graph.margins(pre)
+            part = (ny + sum(rows), nx + sum(columns), nf)
+            start = (margin[0] - rows[0], margin[1] - columns[0])
+            image = replace(seen, key=f"margins/{pre}")
+            return Source(out), [Crop(out, image, part, start, whole[1], when=when)]
         return Source(out), [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
 
     def _followed(self, name: str) -> tuple[Term, ...]:

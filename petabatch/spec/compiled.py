@@ -29,6 +29,12 @@ class CompiledRule:
     """By feature, what the second buffer holds, which then has no other source."""
     memory: bool = False
     """The rule depends on the step before otherwise than by its input."""
+    variables: tuple[str, ...] = ()
+    """Of rules without membrane, the variables of the layer that they change, in their order."""
+    vertices: tuple[tuple[float, float], ...] = ()
+    """Of a polyline that takes the place of the transfer function."""
+    slopes: tuple[float, float] = (0.0, 0.0)
+    """Its slopes before the first vertex and after the last."""
 
     # Of code layers: the membrane equation and the transfer function.
     potential: str = ""

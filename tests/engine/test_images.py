@@ -10,6 +10,7 @@ from petabatch.engine.engine import Engine
 from petabatch.errors import InputError, ParamsError
 from petabatch.layers import Input, Linear
 from petabatch.network.build import build
+from petabatch.network.method import choose
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.sources import ImageArray
@@ -48,8 +49,24 @@ def test_the_layer_shows_the_middle_of_what_a_larger_one_would_see(crop: str) ->
     np.testing.assert_array_equal(own.recorded["inputs/image/crop"], larger.recorded["inputs/image/crop"] + 2)
 
 
-def test_a_resumed_run_sees_the_same_margins() -> None:
+def compiled(net: Network) -> Network:
+    return net.model_copy(update={"run": net.run.model_copy(update={"kernel": "auto"})})
+
+
+@pytest.mark.parametrize("every", ["display", "never", "2 steps", "1 step"])
+def test_compiled_connections_see_the_same_margins(every: str) -> None:
+    data = np.random.default_rng(1).normal(size=(3, 30, 30, 2)).astype(np.float32)
+    net = network("image", data, every, crop="random")
+    assert choose(build(compiled(net))).stepper == "program"
+    mine, theirs = in_memory.run(compiled(net)).recorded, in_memory.run(net).recorded
+    for path, values in theirs.items():
+        np.testing.assert_allclose(mine[path], values, 0, 2e-5 * abs(values).max(), err_msg=path)
+
+
+@pytest.mark.parametrize("kernel", ["array", "auto"])
+def test_a_resumed_run_sees_the_same_margins(kernel: str) -> None:
     net = network("image", MIRRORED)
+    net = compiled(net) if kernel == "auto" else net
     recorded = in_memory.run(net).recorded
     first = Engine(schedule(build(net)), Serial(), 1)
     first.start()

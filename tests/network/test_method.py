@@ -9,7 +9,7 @@ import pytest
 
 from petabatch import in_memory
 from petabatch.connections import Identity
-from petabatch.layers import LCA, GaussianNoise, Linear
+from petabatch.layers import LCA, Linear
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.spec.compiled import CompiledRule
@@ -64,10 +64,12 @@ def test_the_stepper_and_its_reason(network: Network, stepper: str, reason: str)
 
 
 def test_check_names_layers_that_are_interpreted_and_the_price() -> None:
-    polyline = str(choose(build(with_code(vertices=((0.0, 0.0),)))))
-    assert polyline.startswith("compiled program: error, V1, recon, because V1: ")
-    assert "V1 is interpreted step by step, because its transfer function has vertices" in polyline
-    alone = Network(run=Run(steps=2), layers={"noise": GaussianNoise(shape=(4, 4, 1))})
+    base = lca_network(DATA, **LARGE)
+    doubled = Doubled(**{**dict(base.layers["V1"]), "type": "doubled_lca"})
+    own = str(choose(build(base.model_copy(update={"layers": {**base.layers, "V1": doubled}}))))
+    assert own.startswith("compiled program: error, V1, recon, because V1: ")
+    assert "V1 is interpreted step by step, because layers of type doubled_lca have no compiled rule" in own
+    alone = Network(run=Run(steps=2), layers={"alone": Doubled(shape=(4, 4, 1))})
     method = choose(build(alone))
     assert method.stepper == "layers"
     assert str(method).endswith("expect several times the time of compiled steps")

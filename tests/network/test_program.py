@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from petabatch.connections import Identity
-from petabatch.layers import LCA, GaussianNoise, Linear, Rectified
+from petabatch.connections import Identity, Transpose
+from petabatch.layers import LCA, Input, Linear, Rectified
 from petabatch.network.build import build
 from petabatch.network.operations import Program
 from petabatch.network.program import find_program
 from petabatch.probes import L0, L1, Energy
-from petabatch.spec.compiled import NotSuitable, Term
+from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, Layer
+from petabatch.spec.parts import Connection, Layer, Operation
 from petabatch.spec.schedule import Every
-from support.networks import images, lca_network
+from support.networks import GivenImages, images, lca_network
 from support.sparse_coding import SCALES
 
 
@@ -80,25 +80,46 @@ def test_a_reset_starts_state_anew_before_the_update() -> None:
     assert lines.index("V1.V = 0.25  where t = 1 mod 20") == lines.index("V1 = leaky(<drive>)") - 1
 
 
-@pytest.mark.parametrize(
-    ("name", "layer", "reason"),
-    [
-        (
-            "noise",
-            GaussianNoise(shape=(6, 8, 12)),
-            "layers of type gaussian_noise have no compiled rule",
-        ),
-        (
-            "V1",
-            LCA(shape=(6, 8, 12), vertices=((0.0, 0.0), (1.0, 1.0))),
-            "its transfer function has vertices",
-        ),
-    ],
-)
-def test_what_has_no_operation_is_interpreted_and_named(name: str, layer: Layer, reason: str) -> None:
-    made = program(loop({name: layer}))
-    assert made.interpreted == {name: reason}
-    assert f"{name} = interpreted, {reason}" in str(made).splitlines()
+class Doubled(Linear):
+    """A layer with an update of its own, and no rule."""
+
+    type: Literal["doubled"] = "doubled"  # type: ignore[assignment]
+
+    def compiled_rule(self) -> CompiledRule:
+        raise NotSuitable("it is doubled")
+
+
+class Wire(Identity):
+    """A connection without an operation."""
+
+    type: Literal["wire"] = "wire"  # type: ignore[assignment]
+
+    @property
+    def operation(self) -> Operation:
+        return "other"
+
+
+def test_what_has_no_operation_is_interpreted_and_named() -> None:
+    shape = (12, 16, 3)
+    layers = {"doubled": Doubled(shape=shape), "wired": Linear(shape=shape)}
+    made = program(loop(layers, {"wire": Wire(pre="recon", post="wired")}))
+    assert made.interpreted == {
+        "doubled": "it is doubled",
+        "wired": "connections.wire: a connection of type wire has no operation",
+    }
+    assert "doubled = interpreted, it is doubled" in str(made).splitlines()
+
+
+def test_the_margin_of_an_image_is_cut_out_of_the_image_around_it() -> None:
+    layers: dict[str, Layer] = {
+        "image": Input(shape=(12, 16, 3), border="image", source=GivenImages(data=images(1))),
+        "other": Linear(shape=(6, 8, 12)),
+    }
+    made = program(loop(layers, {"look": Transpose(pre="image", post="other", of="dictionary")}))
+    assert (
+        "<image[-0] in (2, 2) (2, 2) image> = rows 0 .. 16, columns 0 .. 20 of <image and its margin>  last 1"
+    ) in str(made).splitlines()
+    assert made.margins == {"image": (16, 20, 3)}
 
 
 def test_probes_that_are_sums_of_norms_say_so() -> None:

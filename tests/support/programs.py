@@ -1,11 +1,11 @@
-"""Random networks of all built-in types, and one step of them by their program and layer by layer."""
+"""Random networks of all built-in types, and their steps by their program and layer by layer, in float64."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -47,6 +47,23 @@ State = dict[str, np.ndarray]
 DISPLAY, BATCH = 4, 2
 """Steps and slices of random networks."""
 
+
+class PeriodicImages(GivenImages):
+    """Images handed over in Python, with margins in which they are continued periodically."""
+
+    type: Literal["periodic_images"] = "periodic_images"  # type: ignore[assignment]
+
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Any:
+        read = super().open(shape, batch, seed)
+
+        def with_margin(number: int, item: int) -> np.ndarray:
+            image = read(number, item)
+            pads = [((n - m) // 2, (n - m) // 2) for n, m in zip(shape, image.shape, strict=True)]
+            return np.pad(image, pads, mode="wrap")
+
+        return with_margin
+
+
 LAYERS: dict[str, Any] = {
     "linear": lambda c, one_of: Linear(**c, scale=one_of(1.0, 0.7)),
     "rectified": lambda c, one_of: Rectified(**c, threshold=0.1, transfer="soft", maximum=0.8),
@@ -70,9 +87,12 @@ LAYERS: dict[str, Any] = {
     "heavy": lambda c, one_of: HeavyBall(**c, tau=6.0, threshold=0.2, beta=0.5, initial=0.1),
     "momentum": lambda c, one_of: MomentumLCA(**c, tau=3.0, threshold=0.1, rate=0.2, self_interact=False),
     "ista": lambda c, one_of: ISTA(**c, tau=8.0, threshold=0.1, initial=0.5),
-    "lif": lambda c, one_of: ConductanceLIF(**c, method="heun", tau=5.0, threshold=-60.0),
+    "lif": lambda c, one_of: ConductanceLIF(
+        **c, method=one_of("arma", "heun"), tau=5.0, threshold=-60.0, noise=one_of((0, 0, 0), (2.0, 0, 0.5))
+    ),
     "noise": lambda c, one_of: GaussianNoise(**c, deviation=0.2),
     "dropout": lambda c, one_of: Dropout(**c, probability=0.4),
+    "bent": lambda c, one_of: Rectified(**c, vertices=((-0.5, 0.2), (0.4, -0.3)), slopes=(-0.2, 0.6)),
     "polyline": lambda c, one_of: LCA(**c, tau=3.0, vertices=((0.1, 0.0), (0.1, 0.2), (0.5, 0.4))),
     "fista": lambda c, one_of: FISTA(**c, step=0.1, threshold=0.1, signed=one_of(True, False)),
 }  # fmt: skip
@@ -90,9 +110,9 @@ def random_network(seed: int) -> Network:
     coarse, fine = (ny, nx, features), (ny * down, nx * down, channels)
     pooled = (ny, nx, channels)
     data = rng.normal(size=(BATCH, 3, *fine)).astype(np.float32)
-    border = one_of("zero", "mirror", 0.5)
+    border = one_of("zero", "mirror", 0.5, "image")
     layers: dict[str, Layer] = {
-        "image": Input(shape=fine, source=GivenImages(data=data), phase=0, border=border)
+        "image": Input(shape=fine, source=PeriodicImages(data=data), phase=0, border=border)
     }
     for number in range(int(rng.integers(2, 7))):
         kind = one_of(*LAYERS)
@@ -131,7 +151,8 @@ def _connect(
         "pre": pre,
         "post": post,
         "delay": one_of(0, 0, 1, 3),
-        "strength": one_of(1.0, -0.4),
+        # Conductances far below -1 would make a membrane amplify rounding.
+        "strength": one_of(1.0, -0.4) * (0.05 if isinstance(layers[post], ConductanceLIF) else 1),
         "channel": one_of(*layers[post].channels),
     }
     (ny, nx, nf), ends = layers[pre].shape, layers[post].shape
@@ -173,21 +194,23 @@ def _connect(
 
 
 class Runs:
-    """A network's slices: the reference, layer by layer, and the same by its program."""
+    """A network's slices: the reference, layer by layer in float64, and the same by its program."""
 
     def __init__(self, network: Network) -> None:
         graph = build(network)
         program = find_program(graph, measured_layers(graph))
         moving = tuple(name for name, layer in network.layers.items() if not layer.static)
         by_program = Method("program", moving, "it is tested", found=program)
-        self.program, plan = program, schedule(graph)
+        self.program = program
+        precise = network.run.model_copy(update={"kernel": "array", "precision": "float64"})
+        reference = schedule(build(network.model_copy(update={"run": precise})))
         by_layers = Method("layers", moving, "it is the reference", compiled_operators=False)
-        self.reference = Engine(replace(plan, method=by_layers), Serial(), 1)
-        self.mine = Engine(replace(plan, method=by_program), Serial(), 1)
+        self.reference = Engine(replace(reference, method=by_layers), Serial(), 1)
+        self.mine = Engine(replace(schedule(graph), method=by_program), Serial(), 1)
         self.reference.start()
         self.mine.start()
         for engine in (self.reference, self.mine):
-            engine.recorder.open(0, plan.length, False)
+            engine.recorder.open(0, engine.plan.length, False)
 
     def expected(self, step: int) -> State:
         """Make the next step of the reference, and return its state."""
@@ -195,10 +218,11 @@ class Runs:
             lane.run(step - 1, step)
         return {key: array.copy() for key, array in self.reference.state.arrays.items()}
 
-    def start_from(self, state: State) -> None:
-        """Put the program's slices in this state."""
-        for key in self.mine.state.arrays:
-            self.mine.state.arrays[key] = state[key]
+    def synchronise(self) -> None:
+        """Put the reference in the state of the program."""
+        arrays = self.reference.state.arrays
+        for key, array in self.mine.state.arrays.items():
+            arrays[key] = array.astype(arrays[key].dtype)
 
     def run(self, first: int, last: int) -> None:
         """Run the program's slices in turns, each up to new images and on."""

@@ -14,13 +14,15 @@ import numpy as np
 from petabatch.engine.steppers.base import Binding, Stepper, StepTimes
 from petabatch.engine.steppers.layers import layer_operation
 from petabatch.engine.steppers.probe_sums import StepProbes
-from petabatch.engine.steppers.program_tables import NORMS, Tables, Workspace
+from petabatch.engine.steppers.program_tables import NORMS, Tables
+from petabatch.engine.steppers.program_workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.network.plan import Plan
+from petabatch.random import stream_pool
 from petabatch.spec.parts import StepContext
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
@@ -47,12 +49,26 @@ class ProgramStepper(Stepper):
         self._numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
         self._factors = np.array(tables.factors, np.float32)
+        self._margins = {
+            name: np.zeros((1, bound.plan.graph.depth[name], *shape), np.float32)
+            for name, shape in tables.program.margins.items()
+        }
+        self._shown = -1
+        """The step whose images are in the margins."""
+        self._own = {
+            **{f"margins/{name}": array for name, array in self._margins.items()},
+            **{
+                key: stream_pool(bound.ctx.seed, key.removeprefix("random/"), bound.ctx.slices[0])
+                for key in tables.numbers_of
+                if key.startswith("random/")
+            },
+        }
         self._bound = np.zeros((len(tables.numbers_of), 3), np.int64)
         for key, number in tables.numbers_of.items():
-            if key in self.arrays:
-                array = self.arrays[key]
+            array = self.arrays.get(key, self._own.get(key))
+            if array is not None:
                 assert array.flags.c_contiguous
-                depth = array.shape[1] if key.endswith("/A") else 1
+                depth = array.shape[1] if key.endswith("/A") or key.startswith("margins/") else 1
                 self._bound[number] = array.ctypes.data, array.size // depth, depth
 
     def warm_up(self) -> None:
@@ -68,6 +84,8 @@ class ProgramStepper(Stepper):
         due, columns = self.probes.due(first, last), len(self.probes.columns)
         watched = np.repeat(due[:, None], columns, axis=1)
         found = np.zeros((last - first, columns))
+        self._show_margins(first)
+        self._shown = last
         if not self._calls:
             self._make(0, len(self._rows), first, last, last, new_image, watched, found)
             self.reached = last
@@ -102,6 +120,14 @@ class ProgramStepper(Stepper):
             self._rows[begin:end], self._numbers[begin:end], self._sources, self._factors, arrays,
             space.shapes, first, last, final, new_image, watched, found,
         )  # fmt: skip
+
+    def _show_margins(self, first: int) -> None:
+        """Have the images that step first + 1 sees in their places, with their margins."""
+        for name, (places,) in self._margins.items():
+            depth, margin = len(places), self.bound.signals.margins[name]
+            begin = first + 1 if self._shown == first else first + 2 - depth
+            for step in range(begin, first + 2):
+                places[step % depth] = margin.at(step)[0] if step >= 0 else 0
 
     def sums(self, step: int) -> Array:
         """Return the norms after `step`; see `Stepper`."""

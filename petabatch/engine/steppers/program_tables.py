@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
 from petabatch.geometry import Axis, Patches
-from petabatch.kernels.cpu import layout
-from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Scratch, Shape
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
@@ -22,6 +21,7 @@ from petabatch.network.operations import (
     Carry,
     Control,
     Copy,
+    Crop,
     Extend,
     Fill,
     Operation,
@@ -37,11 +37,15 @@ _RESCALE = {
     "rescale_length": w.LENGTH,
     "rescale_softmax": w.SOFTMAX,
 }
-_RULES = {**RULES, **u.RULES, **dict.fromkeys(_RESCALE, u.LINEAR)}
-"""All rules by name. A layer that is rescaled as a whole first takes over its input."""
+_NOISES = {"gaussian_noise": t.Op.NOISE, "dropout": t.Op.DROP}
+_RULES = {**RULES, **u.RULES, **dict.fromkeys((*_RESCALE, *_NOISES), u.LINEAR)}
+"""All rules by name. A layer that is rescaled as a whole, or noisy, first takes over its input."""
 NORMS = {"squares": w.SQUARES, "sizes": w.SIZES, "count": w.COUNT}
-_NOTHING = "scratch/"
+NOTHING = "scratch/"
 """The empty array, number 0."""
+GEOMETRY = ("window", "drive", "active", "values", "ends", "places", "vectors")
+"""Scratch of a geometry, besides its strips."""
+WORDS = ("scratch/random words", "scratch/more random words")
 _BUFFERS, _INPUT = "scratch/buffers", "scratch/input of "
 
 
@@ -95,8 +99,8 @@ class Tables:
 
     def __init__(self, graph: Graph, program: Program, measured: Sequence[Term]) -> None:
         self.graph, self.program = graph, program
-        self.numbers_of: dict[str, int] = {_NOTHING: 0}
-        self.scratch = dict(program.scratch)
+        self.numbers_of: dict[str, int] = {NOTHING: 0}
+        self.scratch, self.constants = dict(program.scratch), dict(program.constants)
         self.geometries: list[Patches] = []
         self.weights: dict[tuple[str, str], Weights] = {}
         self.rows: list[list[int]] = []
@@ -145,7 +149,7 @@ class Tables:
         p = replace(p, shared=p.shared)
         if p not in self.geometries:
             self.geometries.append(p)
-            for name in (*_SCRATCH, "strips"):
+            for name in (*GEOMETRY, "strips"):
                 self._array(f"scratch/{name} {self.geometries.index(p)}")
         return self.geometries.index(p)
 
@@ -165,6 +169,11 @@ class Tables:
             value = float(one.border)
         sizes = dict(zip(range(t.A, t.H + 1), (ny, nx, *one.rows, *one.columns, nf, border), strict=True))
         self._row(t.Op.EXTEND, one, {**self._read(one.source), **sizes}, (value,))
+
+    def _crop(self, one: Crop) -> None:
+        (ny, nx, nf), (top, left) = one.shape, one.start
+        sizes = {t.A: ny, t.B: nx, t.C: top, t.D: left, t.E: one.columns, t.G: nf}
+        self._row(t.Op.CROP, one, {**self._read(one.source), **sizes}, ())
 
     def _carry(self, one: Carry) -> None:
         p = with_margin_as_units(one.patches)
@@ -188,10 +197,13 @@ class Tables:
     def _update(self, one: Update) -> None:
         first, last = self._summed(one.sources)
         rule, key = one.rule, f"layers/{one.layer}"
-        V, before = (self._array(f"{key}/{n}" if n else _NOTHING) for n in (rule.potential, rule.previous))
+        V, before = (self._array(f"{key}/{n}" if n else NOTHING) for n in (rule.potential, rule.previous))
         row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: self._array(_BUFFERS)}
         if rule.adaptive is not None:
             self._accelerate(one, row)
+            return
+        if rule.variables:
+            self._spike(one, row)
             return
         if rule.scale is not None:
             row |= {t.G: self._array(f"{key}/time_scale")}
@@ -201,13 +213,59 @@ class Tables:
             n = rule.numbers
             row = {t.A: _RESCALE[rule.name], t.B: int(n["together"])}
             self._row(t.Op.RESCALE, one, row, [n[name] for name in ("low", "high", "mean", "deviation")])
+        if rule.name in _NOISES:
+            row = {t.A: self._stream(one.layer), t.B: self._array(WORDS[0])}
+            self._row(_NOISES[rule.name], one, row, [*rule.numbers.values()])
+        if rule.vertices:
+            self._polyline(one)
+
+    def _stream(self, layer: str) -> int:
+        return self._array(f"random/layers/{layer}")
+
+    def _polyline(self, one: Update) -> None:
+        vertices, key = f"scratch/vertices of {one.layer}", f"layers/{one.layer}/{one.rule.potential or 'A'}"
+        corners = [*one.rule.vertices, (np.inf, 0.0)]
+        slopes = [(b - a) / (w - v) if w > v else 0.0 for (v, a), (w, b) in pairwise(corners)]
+        slopes[-1] = one.rule.slopes[1]
+        self.constants[vertices] = (
+            tuple(x for (v, a), slope in zip(one.rule.vertices, slopes, strict=True) for x in (v, a, slope)),
+            1,
+        )
+        row = {**self._read(Source(key)), t.A: self._array(vertices)}
+        self._row(t.Op.POLYLINE, one, row, (one.rule.slopes[0],))
+
+    def _spike(self, one: Update, row: dict[int, int]) -> None:
+        n, dt, drives = one.rule.numbers, self.graph.network.run.dt, []
+        for channel in range(3):
+            heard = [replace(s, buffer=0) for s in one.sources if s.buffer == channel]
+            drives.append(self._gather(one, row, heard, f", channel {channel}"))
+            size, rate = n[f"noise {channel}"], n[f"noise_rate {channel}"]
+            if size:
+                words = {t.B: self._array(WORDS[0]), t.C: self._array(WORDS[1]), t.D: channel}
+                shots = replace(one, out=drives[-1])
+                words[t.A] = self._stream(one.layer)
+                self._row(t.Op.SHOTS, shots, words, (size, min(1.0, rate * dt / 1000)))
+        numbers = (n["heun"], dt, n["tau"], n["rest"], n["threshold"], math.exp(-dt / n["recovery"]))
+        reversal = (n[f"reversal {channel}"] for channel in range(3))
+        decay = (math.exp(-dt / n[f"decay {channel}"]) for channel in range(3))
+        names = [*drives, *(f"layers/{one.layer}/{name}" for name in one.rule.variables)]
+        arrays = [self._array(name) for name in names]
+        row = dict(zip((t.A, t.B, t.C, t.IN, t.D, t.E, t.F, t.G), arrays, strict=True))
+        self._row(t.Op.SPIKE, one, row, (*numbers, n["fatigue"], n["after"], n["largest"], *reversal, *decay))
+
+    def _gather(self, one: Update, row: dict[int, int], sources: Sequence[Source], end: str = "") -> str:
+        """Make the sum of sources an array of its own."""
+        out = f"{_INPUT}{one.layer}{end}"
+        self.scratch[out] = int(np.prod(self.graph.network.layers[one.layer].shape))
+        first, last = self._summed(sources)
+        gathered = Update(out, CompiledRule("linear"), tuple(sources), one.layer, when=one.when)
+        row = {**row, t.A: first, t.B: last, t.D: 0, t.E: 0}
+        self._row(t.Op.UPDATE, gathered, row, _numbers(gathered.rule, 1))
+        return out
 
     def _accelerate(self, one: Update, row: dict[int, int]) -> None:
-        drive, turned = _INPUT + one.layer, f"{_INPUT}{one.layer}, turned"
-        size = int(np.prod(self.graph.network.layers[one.layer].shape))
-        self.scratch |= {drive: size, turned: size}
-        gathered = Update(drive, CompiledRule("linear"), one.sources, one.layer, when=one.when)
-        self._row(t.Op.UPDATE, gathered, {**row, t.D: 0, t.E: 0}, _numbers(gathered.rule, 1))
+        drive, turned = self._gather(one, row, one.sources), f"{_INPUT}{one.layer}, turned"
+        self.scratch[turned] = self.scratch[drive]
         assert one.rule.adaptive is not None
         names = (one.rule.potential, one.rule.previous, turned, *one.rule.adaptive)
         arrays = [self._array(n if n == turned else f"layers/{one.layer}/{n}") for n in names]
@@ -223,57 +281,6 @@ class Tables:
         kind, *growth = one.scale
         row = dict(zip((t.A, t.B, t.C, t.D, t.E), (*others, first, len(self.sources), kind), strict=True))
         self._row(t.Op.CONTROL, one, row, growth)
-
-
-_SCRATCH = ("window", "drive", "active", "values", "ends", "places", "vectors")
-
-
-class Workspace:
-    """What a thread needs to run a program: scratch, and the weights in reading order."""
-
-    def __init__(self, tables: Tables) -> None:
-        self.weights = tables.weights
-        self.held: dict[str, np.ndarray] = {_NOTHING: np.zeros(0, np.float32)}
-        for key, size in tables.scratch.items():
-            # Drives are computed in blocks, the last of which may reach beyond the end.
-            self.held[key] = np.zeros(size + _slack(tables, key), np.float32)
-        for key, (pattern, times) in tables.program.constants.items():
-            self.held[key] = np.tile(np.array(pattern, np.float32), times)
-        self.shapes = np.zeros((max(1, len(tables.geometries)), t.SHAPES), np.int64)
-        for number, p in enumerate(tables.geometries):
-            self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
-        self.packed: dict[tuple[str, str], np.ndarray] = {}
-        self.dictionaries: dict[tuple[str, str], Dictionary] = {}
-        for names, weights in tables.weights.items():
-            dictionary = layout.dictionary(weights.patches)
-            self.dictionaries[names] = dictionary
-            self.held[names[0]], self.held[names[1]] = dictionary.panels, dictionary.groups
-            self.packed[names] = np.full((weights.patches.features, weights.patches.length), np.nan, "f4")
-        self.arrays = np.zeros((len(tables.numbers_of), 3), np.int64)
-        for key, number in tables.numbers_of.items():
-            if key in self.held:
-                array = self.held[key]
-                self.arrays[number] = array.ctypes.data, tables.scratch.get(key, array.size), 1
-        self.products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
-
-    def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
-        row, names = self.shapes[number], tables.numbers_of
-        own = {name: getattr(scratch, name) for name in (*_SCRATCH, "strips")}
-        self.held |= {f"scratch/{name} {number}": array for name, array in own.items()}
-        row[: len(s)] = s
-        row[t.TILES], row[t.STRIP] = scratch.strips.shape
-        row[t.LEFT], row[t.STRIDE] = p.x.offset * p.channels, p.x.stride * p.channels
-        columns = (t.WINDOW_OF, t.DRIVE, t.ACTIVE, t.VALUES, t.ENDS, t.PLACES, t.VECTORS, t.STRIPS)
-        for column, name in zip(columns, own, strict=True):
-            row[column] = names[f"scratch/{name} {number}"]
-
-    def load(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Put the weights of a slice in reading order, where they are not those that are there."""
-        for names, one in self.weights.items():
-            mine = weights[one.key].reshape(one.patches.features, one.patches.length)
-            if not layout.same(mine.reshape(-1), self.packed[names].reshape(-1)):
-                layout.pack(mine, one.patches, self.dictionaries[names])
-                self.packed[names][...] = mine
 
 
 def _numbers(rule: CompiledRule, dt: float) -> list[float]:
@@ -292,8 +299,3 @@ def _numbers(rule: CompiledRule, dt: float) -> list[float]:
     values[u.FACTOR] = n.get("factor", 1.0) if rule.decay is None else float(e)
     values[u.GAIN] = float(gain)
     return values
-
-
-def _slack(tables: Tables, key: str) -> int:
-    drives = [o for o in tables.program.operations if isinstance(o, Carry) and o.out == key and not o.scatter]
-    return max((DRIVE_BLOCK * o.patches.features for o in drives), default=0)

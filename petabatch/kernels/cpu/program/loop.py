@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
+from petabatch.kernels.cpu.program.spiking import spike
 from petabatch.kernels.cpu.program.table import (
     CODE,
     IN,
@@ -26,7 +28,7 @@ from petabatch.kernels.cpu.program.table import (
     H,
     Op,
 )  # fmt: skip
-from petabatch.kernels.cpu.program.transport import extend, pool, project_units, reconstruct, spread
+from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
 from petabatch.kernels.cpu.program.units import (
     CHUNK,
     FACTOR,
@@ -37,13 +39,15 @@ from petabatch.kernels.cpu.program.units import (
     apply,
     copy,
     gather,
+    polyline,
     rates,
 )
-from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
+from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, unsigned
 from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
 _COPY, _FILL, _FILL_DOUBLE, _EXTEND, _PROJECT, _SYNTHESIZE, _POOL = (int(op) for op in list(Op)[:7])
-_SPREAD, _UPDATE, _RESCALE, _ACCELERATE, _CONTROL, _MEASURE = (int(op) for op in list(Op)[7:])
+_SPREAD, _UPDATE, _RESCALE, _ACCELERATE, _CONTROL, _MEASURE = (int(op) for op in list(Op)[7:13])
+_CROP, _POLYLINE, _NOISE, _DROP, _SHOTS, _SPIKE = (int(op) for op in list(Op)[13:])
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -89,6 +93,25 @@ def _control(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: 
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def _random(row: Any, own: Any, arrays: Any, step: int, source: Any, out: Any) -> None:
+    code = row[CODE]
+    if code == _SPIKE:
+        spike(
+            own, floats(arrays, row[A], 0), floats(arrays, row[B], 0), floats(arrays, row[C], 0), source,
+            floats(arrays, row[D], 0), floats(arrays, row[E], 0), floats(arrays, row[F], 0),
+            floats(arrays, row[G], 0), out,
+        )  # fmt: skip
+        return
+    pool, room = unsigned(arrays, row[A]), unsigned(arrays, row[B])
+    if code == _NOISE:
+        add_noise(pool, step, own[0], own[1], room, out)
+    elif code == _DROP:
+        drop(pool, step, own[0], room, out)
+    elif code == _SHOTS:
+        add_shots(pool, step, own[0], own[1], row[D], room, unsigned(arrays, row[C]), out)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def operate(
     row: Any, own: Any, sources: Any, factors: Any, arrays: Any, shapes: Any, step: int,
     fresh: bool,
@@ -112,6 +135,9 @@ def operate(
         )  # fmt: skip
         return
     source, out = floats(arrays, row[IN], step - row[LOOKBACK]), floats(arrays, row[OUT], step)
+    if code >= _NOISE:
+        _random(row, own, arrays, step, source, out)
+        return
     if code == _COPY:
         copy(source, out)
     elif code == _FILL:
@@ -134,6 +160,10 @@ def operate(
     elif code == _RESCALE:
         for begin in range(0, out.size, row[B]):
             rescale(out[begin : begin + row[B]], row[A], own[0], own[1], own[2], own[3])
+    elif code == _CROP:
+        crop(source, row[A], row[B], row[G], row[C], row[D], row[E], out)
+    elif code == _POLYLINE:
+        polyline(source, floats(arrays, row[A], 0), np.float32(own[0]), out)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)

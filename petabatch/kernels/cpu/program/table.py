@@ -21,7 +21,7 @@ CODE, PERIOD, OFFSET, STANDS, WINDOW, OUT, IN, LOOKBACK, A, B, C, D, E, F, G, H 
 """Columns of a row: an `Op`; due at steps t with (t - OFFSET) % PERIOD == 0, or, if it STANDS, at all others;
 only in the last WINDOW steps of a run, if that is not 0; the array that is written; the array that is read,
 and of how many steps ago; what else an operation needs, see `Op`."""
-COLUMNS, NUMBERS = 16, 15
+COLUMNS, NUMBERS = 16, 24
 _OWN = len(Shape._fields)
 TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, VECTORS = range(
     _OWN, _OWN + 12
@@ -66,3 +66,17 @@ class Op(IntEnum):
     before; E: kind of growth; numbers: those of `Growth`."""
     MEASURE = 12
     """Column A of the sums = norm B of OUT, where it is watched."""
+    CROP = 13
+    """OUT [A, B, G] = the part of IN from row C and column D on; E: columns of IN."""
+    POLYLINE = 14
+    """OUT = polyline of IN, which may be OUT; A: vertices (V, A, slope up to the next), float32."""
+    NOISE = 15
+    """OUT += number 0 + number 1 times normal random numbers; A: pool of the stream; B: scratch."""
+    DROP = 16
+    """OUT = 0 where a random number is below number 0; A: pool of the stream; B: scratch."""
+    SHOTS = 17
+    """OUT += shot noise of channel D of three: up to number 0 with probability number 1; A: pool of the
+    stream; B, C: scratch."""
+    SPIKE = 18
+    """OUT = spikes after inputs A, B, C; IN: potential; D: threshold; E, F, G: conductances; numbers: see
+    `spiking.py`."""

@@ -85,6 +85,17 @@ def extend(
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def crop(
+    layer: Any, ny: int, nx: int, nf: int, top: int, left: int, columns: int, out: Any
+) -> None:  # fmt: skip
+    """Copy the part `[ny, nx, nf]` of a layer that starts at (`top`, `left`)."""
+    row = nx * nf
+    for y in range(ny):
+        start = ((top + y) * columns + left) * nf
+        out[y * row : (y + 1) * row] = layer[start : start + row]
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def project_units(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
     """Write the scalar product of each unit's patch with the padded fine layer, `[units]`.
 

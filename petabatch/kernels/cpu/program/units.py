@@ -152,6 +152,20 @@ def _transfer(drive: Any, c: Cell, out: Any) -> None:
         out[i] = transfer(drive[i], c)
 
 
+@njit(nogil=True, error_model="numpy", cache=True)
+def polyline(potential: Any, vertices: Any, below: Any, out: Any) -> None:
+    """Apply a polyline; `vertices` `[n * 3]` are V, A and the slope up to the next vertex."""
+    last = vertices.size - 3
+    for i in range(out.size):
+        u = potential[i]
+        v, a, slope = vertices[0], vertices[1], below
+        n = 0
+        while n <= last and u >= vertices[n]:
+            v, a, slope = vertices[n], vertices[n + 1], vertices[n + 2]
+            n += 3
+        out[i] = a + slope * (u - v)
+
+
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def _integrate(drive: Any, factor: Any, A: Any) -> None:
     for i in range(A.size):

@@ -41,6 +41,12 @@ def longs(arrays: Any, number: int) -> Any:
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
+def unsigned(arrays: Any, number: int) -> Any:
+    """Return the uint64 numbers of an array."""
+    return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.uint64)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
 def ints(arrays: Any, number: int) -> Any:
     """Return the int32 numbers of an array."""
     return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int32)

@@ -1,0 +1,70 @@
+"""What a thread needs to run a program: scratch, and the weights in reading order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from petabatch.engine.steppers.program_tables import GEOMETRY, NOTHING, WORDS, Tables
+from petabatch.geometry import Patches
+from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.program import random
+from petabatch.kernels.cpu.program import table as t
+from petabatch.network.operations import Carry
+
+
+class Workspace:
+    """Scratch and packed weights of one thread."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.weights = tables.weights
+        self.held: dict[str, np.ndarray] = {NOTHING: np.zeros(0, np.float32)}
+        for key, size in tables.scratch.items():
+            # Drives are computed in blocks, the last of which may reach beyond the end.
+            self.held[key] = np.zeros(size + _slack(tables, key), np.float32)
+        for key, (pattern, times) in tables.constants.items():
+            self.held[key] = np.tile(np.array(pattern, np.float32), times)
+        self.held |= {key: np.zeros(random.WORDS + 4, np.uint64) for key in WORDS}
+        self.shapes = np.zeros((max(1, len(tables.geometries)), t.SHAPES), np.int64)
+        for number, p in enumerate(tables.geometries):
+            self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
+        self.packed: dict[tuple[str, str], np.ndarray] = {}
+        self.dictionaries: dict[tuple[str, str], Dictionary] = {}
+        for names, weights in tables.weights.items():
+            dictionary = layout.dictionary(weights.patches)
+            self.dictionaries[names] = dictionary
+            self.held[names[0]], self.held[names[1]] = dictionary.panels, dictionary.groups
+            self.packed[names] = np.full((weights.patches.features, weights.patches.length), np.nan, "f4")
+        self.arrays = np.zeros((len(tables.numbers_of), 3), np.int64)
+        for key, number in tables.numbers_of.items():
+            if key in self.held:
+                array = self.held[key]
+                self.arrays[number] = array.ctypes.data, tables.scratch.get(key, array.size), 1
+        self.products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
+
+    def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
+        row, names = self.shapes[number], tables.numbers_of
+        own = {name: getattr(scratch, name) for name in (*GEOMETRY, "strips")}
+        self.held |= {f"scratch/{name} {number}": array for name, array in own.items()}
+        row[: len(s)] = s
+        row[t.TILES], row[t.STRIP] = scratch.strips.shape
+        row[t.LEFT], row[t.STRIDE] = p.x.offset * p.channels, p.x.stride * p.channels
+        columns = (t.WINDOW_OF, t.DRIVE, t.ACTIVE, t.VALUES, t.ENDS, t.PLACES, t.VECTORS, t.STRIPS)
+        for column, name in zip(columns, own, strict=True):
+            row[column] = names[f"scratch/{name} {number}"]
+
+    def load(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Put the weights of a slice in reading order, where they are not those that are there."""
+        for names, one in self.weights.items():
+            mine = weights[one.key].reshape(one.patches.features, one.patches.length)
+            if not layout.same(mine.reshape(-1), self.packed[names].reshape(-1)):
+                layout.pack(mine, one.patches, self.dictionaries[names])
+                self.packed[names][...] = mine
+
+
+def _slack(tables: Tables, key: str) -> int:
+    drives = [o for o in tables.program.operations if isinstance(o, Carry) and o.out == key and not o.scatter]
+    return max((DRIVE_BLOCK * o.patches.features for o in drives), default=0)

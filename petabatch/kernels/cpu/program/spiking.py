@@ -1,0 +1,62 @@
+"""Conductance-based spiking neurons, compiled; `layers/conductance_lif.py` has the equations."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numba import njit
+
+HEUN, DT, TAU, REST, THRESHOLD, RECOVERY, FATIGUE, AFTER, LARGEST, REVERSAL, DECAY = *range(10), 12
+"""Numbers of a SPIKE: whether the method is Heun's; the parameters of the layer, RECOVERY and DECAY as
+factors in a step; LARGEST limits conductances. REVERSAL and DECAY are three each, of exc, inh and inh_b."""
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _arma(v: float, tau_s: float, v_s: float, tau_e: float, v_e: float, dt: float) -> float:
+    k = (tau_e - tau_s) / dt
+    f1 = math.exp(-dt / tau_s) if k == 0 else (tau_e / tau_s) ** (-1 / k)
+    f2 = (1 - tau_s / dt * (1 - f1)) / (1 + k)
+    return f1 * v + f2 * v_s + (1 - f1 - f2) * v_e
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _heun(v: float, tau_s: float, v_s: float, tau_e: float, v_e: float, dt: float) -> float:
+    first = (v_s - v) / tau_s
+    second = (v_e - (v + dt * first)) / tau_e
+    return v + dt / 2 * (first + second)
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _pull(n: Any, e: float, i: float, b: float) -> tuple[float, float]:
+    """Return (tau_inf, V_inf) for three conductances."""
+    total = 1 + e + i + b
+    pulled = n[REST] + e * n[REVERSAL] + i * n[REVERSAL + 1] + b * n[REVERSAL + 2]
+    return n[TAU] / total, pulled / total
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def spike(n: Any, exc: Any, inh: Any, inh_b: Any, V: Any, Vth: Any, E: Any, I: Any, B: Any, A: Any) -> None:  # noqa: E741
+    """Integrate one step and emit spikes; in float64, since f1 amplifies the rounding of tau_e / tau_s."""
+    dt, largest = n[DT], n[LARGEST]
+    for u in range(A.size):
+        e0, i0, b0 = E[u] + float(exc[u]), I[u] + float(inh[u]), B[u] + float(inh_b[u])
+        e, i, b = min(e0, largest), min(i0, largest), min(b0, largest)
+        e1, i1, b1 = e * n[DECAY], i * n[DECAY + 1], b * n[DECAY + 2]
+        tau_e, v_e = _pull(n, e1, i1, b1)
+        if n[HEUN] != 0:
+            tau_s, v_s = _pull(n, e, i, b)
+            v = _heun(float(V[u]), tau_s, v_s, tau_e, v_e, dt)
+        else:
+            tau_s, v_s = _pull(n, e0, i0, b0)
+            v = _arma(float(V[u]), tau_s, v_s, n[TAU] / (1 + e1 + i1 + b), v_e, dt)
+        threshold = n[THRESHOLD] + (Vth[u] - n[THRESHOLD]) * n[RECOVERY]
+        # Compared as they are kept, like the layer's own update does.
+        V[u], Vth[u] = v, threshold
+        fires = V[u] > Vth[u]
+        A[u] = fires
+        if fires:
+            V[u] = n[REST]
+            Vth[u] = threshold + n[FATIGUE]
+            b1 += n[AFTER]
+        E[u], I[u], B[u] = e1, i1, b1
