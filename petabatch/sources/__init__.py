@@ -1,8 +1,25 @@
 """Image sources; `petabatch.builtins` imports every file of this folder."""
 
 from petabatch.sources.array import ImageArray
+from petabatch.sources.cifar import Cifar10, Cifar100
+from petabatch.sources.idx import Idx
 from petabatch.sources.images import Images
 from petabatch.sources.photographs import Photographs
+from petabatch.sources.sound import Sound
+from petabatch.sources.synthetic import Bars, DeadLeaves, Gratings, Noise
 from petabatch.sources.video import Video
 
-__all__ = ["ImageArray", "Images", "Photographs", "Video"]
+__all__ = [
+    "Bars",
+    "Cifar10",
+    "Cifar100",
+    "DeadLeaves",
+    "Gratings",
+    "Idx",
+    "ImageArray",
+    "Images",
+    "Noise",
+    "Photographs",
+    "Sound",
+    "Video",
+]

@@ -39,3 +39,33 @@ class Gallery:
     @cached_property
     def _ends(self) -> list[int]:
         return list(accumulate(self.films))
+
+
+def stacked(images: np.ndarray, name: str) -> Gallery:
+    """Return the gallery of an array of images `[n, ny, nx, nf]`, each named by its index."""
+
+    def read(number: int, rows: slice, columns: slice) -> np.ndarray:
+        return np.asarray(images[number, rows, columns])
+
+    return Gallery([images.shape[1:]] * len(images), read, lambda number: f"{name}[{number}]")
+
+
+def joined(galleries: Sequence[Gallery]) -> Gallery:
+    """Return several galleries of still images as one."""
+    if len(galleries) == 1:
+        return galleries[0]
+    ends = list(accumulate(len(gallery.shapes) for gallery in galleries))
+
+    def place(number: int) -> tuple[Gallery, int]:
+        index = bisect_right(ends, number)
+        return galleries[index], number - (ends[index] - len(galleries[index].shapes))
+
+    def read(number: int, rows: slice, columns: slice) -> np.ndarray:
+        gallery, index = place(number)
+        return gallery.read(index, rows, columns)
+
+    def name(number: int) -> str:
+        gallery, index = place(number)
+        return gallery.name(index)
+
+    return Gallery([shape for gallery in galleries for shape in gallery.shapes], read, name)

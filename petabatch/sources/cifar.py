@@ -1,0 +1,104 @@
+"""CIFAR-10 and CIFAR-100: batches in the binary and in the Python version."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.sources.files import unreadable
+from petabatch.sources.gallery import Gallery, joined, stacked
+from petabatch.sources.paths import Files, find_files
+from petabatch.sources.view import View
+
+_PIXELS = 3 * 32 * 32
+_ALLOWED = {
+    (module, name)
+    for package in ("numpy.core", "numpy._core")
+    for module, name in ((f"{package}.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"))
+} | {("_codecs", "encode")}
+"""What the pickled arrays of the Python version name; nothing else is looked up."""
+
+
+class Cifar10(View):
+    """Colour images of 32 x 32 pixels in the batches of CIFAR-10, binary or Python version.
+
+    The pickled batches of the Python version are read without executing anything that they name.
+    """
+
+    labels: ClassVar[int] = 1
+    """Bytes of labels before the pixels of an image, in the binary version."""
+    type: Literal["cifar10"] = "cifar10"
+    files: Files
+    """Batches, such as `cifar-10-batches-py/data_batch_*`, or a folder of `.bin` files."""
+
+    def paths(self) -> Sequence[str]:
+        """Return the files; raises InputError if there are none."""
+        return find_files(self.files, (".bin",), "CIFAR batches")
+
+    def gallery(self) -> Gallery:
+        """Open the batches; raises InputError if one is not a batch or incomplete."""
+        paths = self.paths()
+        batches = [_binary(path, self.labels) if path.endswith(".bin") else _pickled(path) for path in paths]
+        images = [batch.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1) for batch in batches]
+        return joined([stacked(each, path) for each, path in zip(images, paths, strict=True)])
+
+
+class Cifar100(Cifar10):
+    """Colour images of 32 x 32 pixels in the files of CIFAR-100, binary or Python version.
+
+    The pickled files of the Python version are read without executing anything that they name.
+    """
+
+    labels = 2
+    type: Literal["cifar100"] = "cifar100"  # type: ignore[assignment]
+
+
+class _Unpickler(pickle.Unpickler):
+    """Builds numpy arrays and plain containers, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return what a pickle names; raises UnpicklingError unless it belongs to an array."""
+        if (module, name) not in _ALLOWED:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which is not part of an array")
+        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+
+
+def _binary(path: str, labels: int) -> np.ndarray:
+    record = labels + _PIXELS
+    try:
+        size = os.path.getsize(path)
+        if not size or size % record:
+            raise InputError(
+                f"{path}: the length of this file is wrong\n    found:    {size:,} bytes\n"
+                f"    expected: a multiple of {record:,}: {labels} for labels and 3 x 32 x 32 for each image"
+            )
+        return np.memmap(path, np.uint8, "r").reshape(-1, record)[:, labels:]
+    except OSError as error:
+        raise unreadable(path, error, "a binary CIFAR batch") from error
+
+
+def _pickled(path: str) -> np.ndarray:
+    expected = "a batch of the Python version of CIFAR"
+    try:
+        with open(path, "rb") as file:
+            stored = _Unpickler(file, encoding="bytes").load()
+    except (OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError,
+            AttributeError, ImportError, OverflowError, MemoryError) as error:  # fmt: skip
+        raise unreadable(path, error, expected) from error
+    data = stored.get(b"data") if isinstance(stored, dict) else None
+    if (
+        not isinstance(data, np.ndarray)
+        or data.ndim != 2
+        or data.shape[1] != _PIXELS
+        or data.dtype != np.uint8
+    ):
+        raise InputError(
+            f"{path}: there are no images in this file\n"
+            f"    expected: {expected}, with `data` uint8 [n, {_PIXELS}]"
+        )
+    return data

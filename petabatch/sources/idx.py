@@ -1,0 +1,66 @@
+"""MNIST: images in idx files."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.sources.files import unreadable
+from petabatch.sources.gallery import Gallery, stacked
+from petabatch.sources.view import View
+from petabatch.spec.paths import FilePath
+
+_HEADER = struct.Struct(">4B3I")
+_EXPECTED = "an idx file of images, such as train-images-idx3-ubyte.gz"
+
+
+class Idx(View):
+    """Greyscale images in an idx file, as MNIST and Fashion-MNIST are distributed, also gzipped.
+
+    A plain file is read in parts, a gzipped one is decompressed in memory.
+    """
+
+    type: Literal["idx"] = "idx"
+    file: FilePath
+    """The file of images, such as `train-images-idx3-ubyte.gz`."""
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the file."""
+        return (self.file,)
+
+    def gallery(self) -> Gallery:
+        """Open the file; raises InputError if it is not an idx file of images, or incomplete."""
+        header, pixels = _opened(self.file)
+        if len(header) < _HEADER.size:
+            raise InputError(f"{self.file}: this file is too short\n    expected: {_EXPECTED}")
+        *magic, count, ny, nx = _HEADER.unpack(header)
+        if magic != [0, 0, 8, 3]:
+            found = bytes(magic).hex(" ")
+            raise InputError(
+                f"{self.file}: this is not an idx file of images\n    found:    {found}\n"
+                f"    expected: 00 00 08 03 (8 bits per pixel, 3 dimensions)"
+            )
+        if len(pixels) != count * ny * nx or not count * ny * nx:
+            raise InputError(
+                f"{self.file}: the length of this file is wrong\n    found:    {len(pixels):,} pixels\n"
+                f"    expected: {count * ny * nx:,}, for {count:,} images {ny} x {nx}"
+            )
+        return stacked(pixels.reshape(count, ny, nx, 1), self.file)
+
+
+def _opened(path: str) -> tuple[bytes, np.ndarray]:
+    """Return the header and the pixels of a file; raises InputError if it cannot be read."""
+    try:
+        if Path(path).suffix != ".gz":
+            stored = np.memmap(path, np.uint8, "r")
+            return stored[: _HEADER.size].tobytes(), stored[_HEADER.size :]
+        with gzip.open(path) as file:
+            return file.read(_HEADER.size), np.frombuffer(file.read(), np.uint8)
+    except (OSError, EOFError, ValueError, zlib.error) as error:  # ValueError: an empty file
+        raise unreadable(path, error, _EXPECTED) from error

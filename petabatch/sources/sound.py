@@ -1,0 +1,81 @@
+"""Sound: WAV files as images of one row."""
+
+from __future__ import annotations
+
+import wave
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.sources.files import unreadable
+from petabatch.sources.gallery import Gallery
+from petabatch.sources.paths import Files, find_files
+from petabatch.sources.view import View
+
+_EXPECTED = "a complete WAV file of integer samples (PCM)"
+
+
+class Sound(View):
+    """WAV files of integer samples as images `[1, samples, channels]`, in [-1, 1).
+
+    A layer shows a window of them: its columns are samples.
+    """
+
+    type: Literal["sound"] = "sound"
+    files: Files
+    """A file, a folder, a pattern such as `speech/*.wav`, a `.txt` file that lists one of these per line, or
+    an array of these. The files of a folder or pattern are sorted by name."""
+
+    def paths(self) -> Sequence[str]:
+        """Return the files; raises InputError if there are none."""
+        return find_files(self.files, (".wav",), "WAV files")
+
+    def gallery(self) -> Gallery:
+        """Return the recordings, with the headers read; raises InputError if one cannot be read."""
+        paths = self.paths()
+
+        def read(number: int, rows: slice, columns: slice) -> np.ndarray:
+            return _samples(paths[number], columns.start, columns.stop)[None]
+
+        return Gallery([_shape(path) for path in paths], read, paths.__getitem__)
+
+
+def _shape(path: str) -> tuple[int, int, int]:
+    try:
+        with wave.open(path) as file:
+            samples, channels = file.getnframes(), file.getnchannels()
+            if samples:
+                file.setpos(samples - 1)
+                whole = len(file.readframes(1)) == channels * file.getsampwidth()
+    except (OSError, EOFError, wave.Error) as error:
+        raise unreadable(path, error, _EXPECTED) from error
+    if not samples:
+        raise InputError(f"{path}: there are no samples in this file\n    expected: at least one")
+    if not whole:
+        raise InputError(
+            f"{path}: this file is truncated\n    expected: {samples:,} samples, as its header says"
+        )
+    return 1, samples, channels
+
+
+def _samples(path: str, first: int, end: int) -> np.ndarray:
+    """Return samples first .. end - 1, float32 `[samples, channels]`."""
+    try:
+        with wave.open(path) as file:
+            file.setpos(first)
+            raw, width, channels = file.readframes(end - first), file.getsampwidth(), file.getnchannels()
+    except (OSError, EOFError, wave.Error) as error:
+        raise unreadable(path, error, _EXPECTED) from error
+    if len(raw) != (end - first) * width * channels:
+        raise InputError(f"{path}: this file is truncated\n    expected: samples {first:,} to {end - 1:,}")
+    if width == 1:  # the only unsigned one
+        values = np.frombuffer(raw, np.uint8).astype(np.int32) - 128
+    elif width == 3:
+        padded = np.zeros((len(raw) // 3, 4), np.uint8)
+        padded[:, 1:] = np.frombuffer(raw, np.uint8).reshape(-1, 3)
+        values = padded.view("<i4")[:, 0] >> 8
+    else:
+        values = np.frombuffer(raw, f"<i{width}")
+    return (values / float(1 << (8 * width - 1))).astype(np.float32).reshape(-1, channels)
