@@ -72,7 +72,7 @@ class Lane:
                 with self.clock.measure("input"):
                     self.images.show(step + 1)
                     self._restart(self.images.begin(step + 1))
-                stop = self.plan.next_event(step, last, self.observer.watched)
+                stop = self.plan.next_event(step, last, self.stepper.passed)
                 with self.clock.measure("steps"):
                     self._advance(step, stop)
                 step = stop

@@ -231,6 +231,11 @@ class Program:
         """The layers that are updated in the interpreter, step by step, and why."""
         return {one.layer: one.reason for one in self.operations if isinstance(one, Call)}
 
+    @property
+    def readers(self) -> set[str]:
+        """The layers that are made at the end of a run of steps alone."""
+        return {one.layer for one in self.operations if isinstance(one, Update) and one.when.window}
+
     def __str__(self) -> str:
         return "\n".join(map(str, self.operations))
 

@@ -31,6 +31,10 @@ from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.parts import Layer, Probe
 from petabatch.variable import Border
 
+_SELDOM = 8
+"""Steps between measurements of a layer that nothing else reads, from which on it is made for those alone: a
+run is then cut at them, which takes about as long as a step of a small network."""
+
 
 def find_program(graph: Graph, measured: Collection[str] = ()) -> Program:
     """Return the program of a step.
@@ -42,9 +46,11 @@ def find_program(graph: Graph, measured: Collection[str] = ()) -> Program:
 
 
 def measured_layers(graph: Graph) -> set[str]:
-    """Return the layers of which probes measure norms, which a program does inside."""
+    """Return the layers of which probes measure norms so often that programs make them in every step."""
     found: set[str] = set()
     for probe in graph.network.probes.values():
+        if not 0 < probe.every.steps(graph.network.run.display) < _SELDOM:
+            continue
         try:
             norms = probe.norms(graph.network.layers)
         except NotSuitable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -63,6 +63,11 @@ class Stepper(ABC):
         """Layers whose time scale `run` adapts."""
         self.reached = 0
         """The last step that was made: what tells a slow lane from one that hangs."""
+
+    @property
+    def passed(self) -> Collection[int]:
+        """The recordings that `run` makes in the middle of its steps; at others the lane ends it."""
+        return self.probes.recordings
 
     @abstractmethod
     def run(self, first: int, last: int, new_image: bool) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from weakref import WeakKeyDictionary
@@ -70,6 +70,17 @@ class ProgramStepper(Stepper):
                 assert array.flags.c_contiguous
                 depth = array.shape[1] if key.endswith("/A") or key.startswith("margins/") else 1
                 self._bound[number] = array.ctypes.data, array.size // depth, depth
+
+    @property
+    def passed(self) -> Collection[int]:
+        """The recordings of layers that are made in every step; readers are made at the end of `run`."""
+        readers = self.tables.program.readers
+        columns = [term.layer in readers for term in self.probes.columns]
+        return {
+            index
+            for index, weights in self.probes.recordings.items()
+            if not any(reads and weight for reads, weight in zip(columns, weights, strict=True))
+        }
 
     def warm_up(self) -> None:
         """Compile by making no steps."""
