@@ -1,4 +1,4 @@
-"""Readers: layers without memory that nothing feeds back from are computed only where something reads them."""
+"""Readers: layers without memory that nothing feeds back from, computed only where something reads them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEPS = 20
 
 
 def with_readers(probes: dict[str, Probe] | None = None, record: Every | None = DISPLAY) -> Network:
-    """Return a loop that learns, and what reads it: one layer after the other, with a delay and a schedule."""
+    """Return a loop that learns, and what reads it: layer after layer, with a delay and a schedule."""
     base = lca_network(images(2), display=STEPS, displays=2)
     readers: dict[str, Layer] = {
         "pooled": Rectified(shape=(3, 4, 12), threshold=0.1),
