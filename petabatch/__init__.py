@@ -1,11 +1,10 @@
-"""Batches of dynamical networks: describe one as a params file or in Python, run it, read its HDF5 file.
+"""Batches of dynamical networks: describe one as a params file or in Python, run it, read its results.
 
 import petabatch
 
-run = petabatch.load("params/natural_images.toml")
-petabatch.run(run, "runs/first")
-with petabatch.open("runs/first") as found:
-    print(found.weights("dictionary")[-1].shape)
+network = petabatch.load("params/natural_images.toml", ["run.displays=20"])
+run = petabatch.run(network, "runs/first")
+code = run["layers/V1/A"].at(display=20, slice=5)
 """
 
 from __future__ import annotations
@@ -16,22 +15,59 @@ from typing import TYPE_CHECKING, Any
 from petabatch.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from petabatch import connections as connections
+    from petabatch import errors as errors
+    from petabatch import in_memory as in_memory
+    from petabatch import layers as layers
+    from petabatch import learning as learning
+    from petabatch import probes as probes
+    from petabatch import sources as sources
+    from petabatch import weights as weights
     from petabatch.coding import encode as encode
+    from petabatch.network.sparse_coding import sparse_coding as sparse_coding
     from petabatch.results import open as open
     from petabatch.simulation import read as load
     from petabatch.simulation import resume as resume
     from petabatch.simulation import run as run
+    from petabatch.spec.network import Checkpoint as Checkpoint
     from petabatch.spec.network import Network as Network
+    from petabatch.spec.network import Output as Output
+    from petabatch.spec.network import Run as Run
 
 _PLACES = {
+    "Checkpoint": ("petabatch.spec.network", "Checkpoint"),
     "Network": ("petabatch.spec.network", "Network"),
+    "Output": ("petabatch.spec.network", "Output"),
+    "Run": ("petabatch.spec.network", "Run"),
     "encode": ("petabatch.coding", "encode"),
     "load": ("petabatch.simulation", "read"),
     "open": ("petabatch.results", "open"),
     "resume": ("petabatch.simulation", "resume"),
     "run": ("petabatch.simulation", "run"),
+    "sparse_coding": ("petabatch.network.sparse_coding", "sparse_coding"),
 }
-__all__ = ["Network", "__version__", "encode", "load", "open", "resume", "run"]
+_MODULES = ("connections", "errors", "in_memory", "layers", "learning", "probes", "sources", "weights")
+__all__ = [
+    "Checkpoint",
+    "Network",
+    "Output",
+    "Run",
+    "__version__",
+    "connections",
+    "encode",
+    "errors",
+    "in_memory",
+    "layers",
+    "learning",
+    "load",
+    "open",
+    "probes",
+    "resume",
+    "run",
+    "sources",
+    "sparse_coding",
+    "weights",
+]
 
 
 def __dir__() -> list[str]:
@@ -40,9 +76,14 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for, so that `import petabatch` stays light."""
-    if name in ("in_memory", "memory"):  # `memory`, its former name, is part of the public API
+    if name == "memory":  # the former name of `in_memory`, which is part of the public API
         return import_module("petabatch.in_memory")
-    if name not in _PLACES:
-        raise AttributeError(f"module petabatch has no attribute {name!r}")
-    module, attribute = _PLACES[name]
-    return getattr(import_module(module), attribute)
+    if name in _MODULES:
+        return import_module(f"petabatch.{name}")
+    if name in _PLACES:
+        module, attribute = _PLACES[name]
+        return getattr(import_module(module), attribute)
+    from petabatch.errors import did_you_mean
+
+    hint = did_you_mean(name, __all__)
+    raise AttributeError(f"module petabatch has no attribute {name!r}{f': {hint}' if hint else ''}")

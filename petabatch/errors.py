@@ -42,10 +42,21 @@ class ParamsError(PetabatchError):
 
     exit_code = 2
 
-    def __init__(self, problems: Sequence[Problem], file: str = "params") -> None:
+    def __init__(self, problems: Sequence[Problem], file: str = "network") -> None:
         self.problems = tuple(problems)
         self.file = file
         super().__init__("\n".join(problem.render(file) for problem in self.problems))
+
+
+class TableError(ParamsError, ValueError):
+    """Invalid values for a table built in Python; `file` is the name of its class."""
+
+
+class ArgumentError(PetabatchError, ValueError):
+    """An argument of a Python function that it cannot use."""
+
+    def __init__(self, name: str, message: str, found: object, expected: str = "", hint: str = "") -> None:
+        super().__init__(Problem("", message, repr(found)[:80], expected, hint).render(name))
 
 
 class InputError(PetabatchError):

@@ -33,16 +33,36 @@ def silence() -> None:
 
 
 @contextmanager
-def to_file(path: Path, rank: int) -> Iterator[None]:
-    """Also log to `path`, or, on ranks other than 0, to a file of their own next to it.
+def shown(quiet: bool) -> Iterator[None]:
+    """Log to standard error in the block, unless the program has configured logging itself."""
+    if log.hasHandlers():
+        yield
+        return
+    before = log.handlers, log.level, log.propagate
+    console(quiet)
+    try:
+        yield
+    finally:
+        log.handlers, log.level, log.propagate = before
 
-    An exception that ends the block is logged, too: the console on which it is printed may be gone.
+
+@contextmanager
+def to_file(path: Path, rank: int) -> Iterator[None]:
+    """Also log everything to `path`, or, on ranks other than 0, to a file of their own next to it.
+
+    An exception that ends the block is logged, too: the console on which it is printed may be gone. Handlers,
+    also those of a program that uses this package, get what they would get without the file.
     """
     target = path if rank == 0 else path.with_suffix(f".rank{rank}{path.suffix}")
     handler = logging.FileHandler(target, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    before = log.level
-    log.addHandler(handler)
+    before, least = log.level, log.getEffectiveLevel()
+
+    def write(record: logging.LogRecord) -> bool:
+        handler.handle(record)
+        return record.levelno >= least
+
+    log.addFilter(write)
     log.setLevel(logging.DEBUG)
     try:
         yield
@@ -51,6 +71,6 @@ def to_file(path: Path, rank: int) -> Iterator[None]:
         handler.handle(log.makeRecord(log.name, logging.ERROR, "", 0, text, (), None))
         raise
     finally:
-        log.removeHandler(handler)
+        log.removeFilter(write)
         handler.close()
         log.setLevel(before)

@@ -13,9 +13,10 @@ from typing import Any
 import h5py
 import numpy as np
 
+from petabatch.arguments import whole_number
 from petabatch.errors import DamagedError, FormatError, NotRecorded, ResourceError, StorageError, did_you_mean
 from petabatch.errors import UnknownName as UnknownName
-from petabatch.series import Series, whole_number
+from petabatch.series import Series
 from petabatch.storage import FORMAT, READABLE, manifest
 
 _JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")

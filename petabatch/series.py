@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from petabatch.errors import NotRecorded, StorageError
+from petabatch.arguments import whole_number
+from petabatch.errors import ArgumentError, NotRecorded, StorageError
 
 
 class Series:
@@ -59,7 +59,7 @@ class Series:
 
         Displays and steps count from 1; 0 is the state before step 1. A negative display or step counts the
         recorded times from the end: -1 is the last one. A negative slice counts from the end of the batch.
-        Raises NotRecorded if there is no such time or slice.
+        Raises NotRecorded if there is no such time or slice, ArgumentError if one is not a number.
         """
         time = self.index(display=display, step=step)
         if slice is None:
@@ -82,10 +82,8 @@ class Series:
     def index(self, *, display: int | None = None, step: int | None = None) -> int | None:
         """Return the index of a recorded time, as `at` takes it; None if neither is given."""
         if display is not None and step is not None:
-            raise NotRecorded(
-                f"{self.name}: the time is given twice\n    found:    display={display}, step={step}\n"
-                "    expected: either `display` or `step`"
-            )
+            both = f"display={display}, step={step}"
+            raise ArgumentError(self.name, "the time is given twice", both, "either `display` or `step`")
         if display is None and step is None:
             return None
         name, given = ("display", display) if step is None else ("step", step)
@@ -162,16 +160,6 @@ class Series:
                 f"    hint:     if the run is still in progress, open it again; if run.h5 was copied, copy "
                 f"parts/ as well, or use `petabatch merge` to make a self-contained file"
             )
-
-
-def whole_number(name: str, value: Any) -> int:
-    """Return the value as an int; raises NotRecorded if it is not a whole number."""
-    try:
-        if not isinstance(value, bool | np.bool_):
-            return operator.index(value)
-    except TypeError:
-        pass
-    raise NotRecorded(f"{name} has the wrong type\n    found:    {value!r}\n    expected: a whole number")
 
 
 def times(steps: Sequence[int] | np.ndarray, display: int | None) -> str:

@@ -72,6 +72,7 @@ class RunSession:
                 progress.update(step, self._latest("total"), self._latest("fraction"))
                 self._at_sync_event(step, flag)
             self._finish("done")
+            self.comm.barrier()  # the index is complete before any rank opens it
             log.info("done: %s", self.directory.run_file)
 
     def checkpoint(self) -> None:

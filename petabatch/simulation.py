@@ -14,15 +14,17 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
 from petabatch.engine.split import Split
-from petabatch.errors import ParamsError, RunDirectoryError, StorageError
+from petabatch.errors import ArgumentError, ParamsError, RunDirectoryError, StorageError
 from petabatch.kernels.cuda.device import Limits
-from petabatch.logs import log, silence, to_file
+from petabatch.logs import log, shown, silence, to_file
 from petabatch.network.build import build
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
+from petabatch.results import Results
+from petabatch.results import open as open_results
 from petabatch.session import RunSession
 from petabatch.sources.memory import held
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
@@ -41,8 +43,12 @@ from petabatch.version import __version__
 def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_code: bool = True) -> Loaded:
     """Load a params file; raises ParamsError with every problem in its tables and in their wiring.
 
-    Without `allow_code`, neither its plug-ins nor a params file in Python are executed.
+    `overrides` are texts such as `"run.batch=4"`. Without `allow_code`, neither the file's plug-ins nor a
+    params file in Python are executed.
     """
+    if not isinstance(file, str | os.PathLike):
+        hint = "a network built in Python needs no loading" if isinstance(file, Network) else ""
+        raise ArgumentError("file", "this is not a path", file, "the path of a params file", hint)
     try:
         return load(Path(file), overrides, allow_code)
     except PartlyWrong as error:
@@ -66,46 +72,24 @@ def plan(loaded: Loaded, limits: Limits | None = None) -> Plan:
 
 
 def run(
-    loaded: Loaded | Network,
+    network: Loaded | Network | str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
     force: bool = False,
     threads: int | None = None,
     mpi: bool | None = None,
     quiet: bool = False,
-) -> None:
-    """Run a loaded params file, or a network built in Python, from step 0 into the new directory `out`.
+) -> Results:
+    """Run a network from step 0 into the new directory `out`, and return its results, opened.
 
-    Nothing is written before the network has been checked and its input opened. Raises StoppedEarly, with a
-    checkpoint to resume from, on a signal or when `run.wall_limit` is reached.
+    `network` is a loaded params file, the path of one, or a network built in Python. Nothing is written
+    before it has been checked and its input opened. Unless `quiet`, progress is reported on standard error,
+    or to the handlers of the logger "petabatch" or of the root logger if there are any. Raises StoppedEarly,
+    with a checkpoint to resume from, on a signal or when `run.wall_limit` is reached.
     """
-    if isinstance(loaded, Network):
-        loaded = Loaded.from_network(loaded)
-    comm = _connect(mpi)
-    _check_environment(comm, loaded)
-    engine = _engine(loaded, comm, threads)
-    _initialise(engine, loaded)
-    with Claim(comm.rank) as claim:
-        directory = None
-        if comm.rank == 0:
-            suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
-            directory = RunDirectory.create(
-                Path(out),
-                loaded.text,
-                suffix,
-                force,
-                resolved(loaded.network),
-                serialise(fingerprints(loaded.network)),
-                {array.digest: array.array for array in held(loaded.network)},
-                claim,
-            )
-        directory = comm.broadcast(directory)
-        if comm.rank > 0:
-            claim.take(directory.path)
-        with to_file(directory.log, comm.rank):
-            session = RunSession(directory, loaded, engine, comm, claim)
-            session.checkpoint()
-            session.run(quiet)
+    with shown(quiet):
+        directory = _run(_loaded(network), Path(out), force, threads, mpi, quiet)
+    return open_results(directory.path)
 
 
 def resume(
@@ -117,29 +101,75 @@ def resume(
     device: Literal["cpu", "gpu"] | None = None,
     features: int | None = None,
     changed_input: bool = False,
-) -> None:
+) -> Results:
     """Resume the run in directory `path` from its latest complete checkpoint, on any number of ranks.
 
     `device` and `features` override the device and the number of ranks over which features are split.
-    `changed_input` resumes the run even if its input files have changed.
+    `changed_input` resumes the run even if its input files have changed. Returns and reports as `run`.
 
     Raises InputError when input files have changed without it, RunDirectoryError when the run is already
     done, and StoppedEarly when it is stopped again.
     """
+    with shown(quiet):
+        comm = _connect(mpi)
+        directory = RunDirectory.open(Path(path))
+        with Claim(comm.rank) as claim:
+            claim.take(directory.path)
+            with to_file(directory.log, comm.rank):
+                if comm.rank == 0:
+                    directory.verify()
+                comm.barrier()
+                loaded = _reload(directory, device, features, changed_input)
+                _check_environment(comm, loaded)
+                engine = _engine(loaded, comm, threads)
+                if comm.rank == 0:
+                    compare(directory, fingerprints(loaded.network), changed_input)
+                _resume(directory, loaded, engine, comm, claim, quiet)
+    return open_results(directory.path)
+
+
+def _loaded(network: object) -> Loaded:
+    """Return what `run` was given as a loaded network."""
+    if isinstance(network, Loaded):
+        return network
+    if isinstance(network, Network):
+        return Loaded.from_network(network)
+    if isinstance(network, str | os.PathLike):
+        return read(network)
+    hint = "petabatch.Network(**tables)" if isinstance(network, dict) else ""
+    expected = "a Network, a params file loaded by petabatch.load, or its path"
+    raise ArgumentError("network", "this is not a network", network, expected, hint)
+
+
+def _run(
+    loaded: Loaded, out: Path, force: bool, threads: int | None, mpi: bool | None, quiet: bool
+) -> RunDirectory:
     comm = _connect(mpi)
-    directory = RunDirectory.open(Path(path))
+    _check_environment(comm, loaded)
+    engine = _engine(loaded, comm, threads)
+    _initialise(engine, loaded)
     with Claim(comm.rank) as claim:
-        claim.take(directory.path)
+        made = None
+        if comm.rank == 0:
+            suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
+            made = RunDirectory.create(
+                out,
+                loaded.text,
+                suffix,
+                force,
+                resolved(loaded.network),
+                serialise(fingerprints(loaded.network)),
+                {array.digest: array.array for array in held(loaded.network)},
+                claim,
+            )
+        directory: RunDirectory = comm.broadcast(made)
+        if comm.rank > 0:
+            claim.take(directory.path)
         with to_file(directory.log, comm.rank):
-            if comm.rank == 0:
-                directory.verify()
-            comm.barrier()
-            loaded = _reload(directory, device, features, changed_input)
-            _check_environment(comm, loaded)
-            engine = _engine(loaded, comm, threads)
-            if comm.rank == 0:
-                compare(directory, fingerprints(loaded.network), changed_input)
-            _resume(directory, loaded, engine, comm, claim, quiet)
+            session = RunSession(directory, loaded, engine, comm, claim)
+            session.checkpoint()
+            session.run(quiet)
+    return directory
 
 
 def _resume(

@@ -20,6 +20,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from petabatch.arguments import whole_number
 from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
 from petabatch.engine.features import AllFeatures, Features
@@ -69,6 +70,8 @@ class Engine:
         self.readers = {
             name: ImageReader(self.plan.graph, name, self.blocking_io) for name in self.plan.inputs
         }
+        if threads is not None:
+            threads = whole_number("threads", threads, 1)
         self.threads = threads or run.threads or len(os.sched_getaffinity(0))
         self.backend: Backend = (
             Host(self.state, self.readers, self.threads, self.features.together)

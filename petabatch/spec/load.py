@@ -60,6 +60,12 @@ class Loaded:
         """Return a network built in Python, with absolute paths: the run can be resumed from anywhere."""
         return cls(_validate(tables(network), SourceLocation(), folder=Path()))
 
+    def __repr__(self) -> str:
+        network = self.network
+        named = (("layers", network.layers), ("connections", network.connections), ("probes", network.probes))
+        tables = "; ".join(f"{kind} {', '.join(names)}" for kind, names in named if names)
+        return f"<network {self.file}: batch {network.run.batch}, {network.run.length} steps; {tables}>"
+
 
 def load(path: Path, overrides: Sequence[str] = (), execute: bool = True) -> Loaded:
     """Read a `.toml` file, or a `.py` file that defines `network`; `overrides` are `key.path=value` strings.
@@ -87,7 +93,7 @@ def load(path: Path, overrides: Sequence[str] = (), execute: bool = True) -> Loa
 
 def parse(
     text: str,
-    file: str = "params",
+    file: str = "network",
     folder: Path = Path(),
     overrides: Sequence[str] = (),
     execute: bool = True,

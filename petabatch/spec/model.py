@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from petabatch.errors import did_you_mean
+from petabatch.errors import Problem, TableError, did_you_mean
 from petabatch.spec.docstrings import docstrings
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
@@ -46,6 +54,28 @@ class Model(BaseModel):
         for key, text in docstrings(cls).items():
             properties[key]["description"] = text
         return found
+
+    def __init__(self, *values: Any, **keys: Any) -> None:
+        """Build a table in Python; raises TableError with every error found."""
+        name = type(self).__name__
+        if values:
+            found = ", ".join(repr(value)[:40] for value in values)
+            first = next((key for key in type(self).model_fields if key != "type"), "key")
+            hint = f"{name}({first}=...)"
+            problem = Problem("", "values are given without their keys", found, "key=value", hint)
+            raise TableError([problem], name)
+        try:
+            super().__init__(**keys)
+        except ValidationError as error:
+            raise TableError(_problems(error, type(self), keys), name) from None
+
+    # pydantic would otherwise validate nested tables by this method, too, and lose their context.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        table = type(self).__name__
+        hint = f"make another one: {table}(**{{**dict(table), {name!r}: ...}})"
+        raise TableError([Problem(name, "a table cannot be changed", repr(value)[:80], hint=hint)], table)
 
 
 class Part(Model):
@@ -86,6 +116,12 @@ class Part(Model):
         return dict(sorted(found.items()))
 
 
+def _problems(error: ValidationError, model: type[Model], keys: dict[str, Any]) -> list[Problem]:
+    from petabatch.spec.problems import problems  # which needs this module
+
+    return problems(error, model, keys)
+
+
 def _subclasses(cls: type[Part]) -> Iterator[type[Part]]:
     yield cls
     for sub in cls.__subclasses__():
@@ -111,10 +147,18 @@ class OneOf:
         """Return a placeholder that `petabatch.spec.schema` replaces by the choices."""
         return {"part": self.base.kind}
 
+    def _choices(self, value: Any) -> dict[str, list[type[Part]]]:
+        """Return the choices; the built-in ones are imported if `value` names none of those imported."""
+        choices = self.base.named()
+        if isinstance(value, dict) and isinstance(value.get("type"), str) and value["type"] in choices:
+            return choices
+        import_module("petabatch.builtins")  # by name, as a plug-in: this module comes before all types
+        return self.base.named()
+
     def _validate(self, value: Any, info: core_schema.ValidationInfo) -> Part:
         if isinstance(value, self.base):
             return value
-        choices = self.base.named()
+        choices = self._choices(value)
         listed = ", ".join(choices)
         if not isinstance(value, dict):
             raise PydanticCustomError(

@@ -20,7 +20,7 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     """
     done: dict[str, str] = {}
     found: list[Problem] = []
-    for text in overrides:
+    for text in (overrides,) if isinstance(overrides, str) else overrides:
         key, equals, value = text.partition("=")
         path = _path(key) if equals else ()
         if not path:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import runpy
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from petabatch.errors import ParamsError, Problem
-from petabatch.spec.model import Model
+from petabatch.errors import ParamsError, Problem, TableError
 from petabatch.spec.network import Network
 from petabatch.spec.plugins import importing_from, line_in
-from petabatch.spec.problems import problems
 from petabatch.spec.source_location import SourceLocation
 
 _MODULE = "<params file>"
@@ -26,13 +24,11 @@ def run_python(path: Path) -> Network:
     try:
         with importing_from(path.parent):
             network = runpy.run_path(str(path), run_name=_MODULE).get("network")
-    except ValidationError as error:
-        model = next((m for m in _models(Model) if m.__name__ == error.title), Network)
+    except TableError as error:
         line = line_in(str(path), error)
-        found = problems(error, model, None)
         raise location.error(
-            Problem(f"{error.title}.{p.key}".rstrip("."), p.message, p.found, p.expected, p.hint, line)
-            for p in found
+            replace(problem, key=f"{error.file}.{problem.key}".rstrip("."), line=line)
+            for problem in error.problems
         ) from None
     except ParamsError:
         raise
@@ -62,9 +58,3 @@ def defines_parts(value: Any) -> bool:
         inside = [getattr(value, name) for name in type(value).model_fields]
         return type(value).__module__ == _MODULE or any(map(defines_parts, inside))
     return isinstance(value, dict) and any(map(defines_parts, value.values()))
-
-
-def _models(base: type[Model]) -> Iterator[type[Model]]:
-    for model in base.__subclasses__():
-        yield model
-        yield from _models(model)

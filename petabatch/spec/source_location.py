@@ -12,7 +12,8 @@ from petabatch.errors import ParamsError, Problem, shortened
 class SourceLocation:
     """A params file, the line of each key in it, and the overrides of the command line."""
 
-    file: str = "params"
+    file: str = "network"
+    """Path of the file; `network` for one that was built in Python."""
     lines: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     """One-based line number of each key."""
     overrides: Mapping[str, str] = field(default_factory=dict)

@@ -214,7 +214,8 @@ def _may_replace(path: Path, force: bool) -> None:
     if not force:
         raise RunDirectoryError(
             f"{path}: already exists\n"
-            "    hint:     resume it, choose another directory, or replace it with --force"
+            "    hint:     resume it, choose another directory, or replace it with --force (in Python: "
+            "force=True)"
         )
     if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and _lacking(path)):
         raise RunDirectoryError(f"{path}: exists and is not a run directory; not replaced")

@@ -44,7 +44,9 @@ class Uniform(Initial):
     def _ordered(self) -> Uniform:
         if self.low > self.high:
             raise PydanticCustomError(
-                "uniform", "`low` is above `high`", {"got": f"low {self.low}, high {self.high}"}
+                "uniform",
+                "`low` is above `high`",
+                {"got": f"low {self.low}, high {self.high}", "expected": "`low` at most as large as `high`"},
             )
         return self
 

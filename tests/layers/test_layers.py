@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from petabatch import in_memory
 from petabatch.connections import Identity, Pool
-from petabatch.errors import NonFiniteError
+from petabatch.errors import NonFiniteError, TableError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import (
     ISTA,
@@ -281,7 +280,7 @@ def test_polyline_takes_the_later_value_at_a_jump_and_its_own_slopes_outside() -
 
 
 def test_corners_out_of_order_are_an_error() -> None:
-    with pytest.raises(ValidationError, match="not in order"):
+    with pytest.raises(TableError, match="not in order"):
         LCA(shape=SHAPE, vertices=((1.0, 0.0), (0.0, 1.0)))
 
 

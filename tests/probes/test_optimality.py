@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
-from petabatch.errors import ParamsError
+from petabatch.errors import ParamsError, TableError
 from petabatch.network.build import build
 from petabatch.probes import Optimality
 from petabatch.report.stability import step_limits
@@ -114,7 +113,7 @@ def test_a_dangling_connection_of_a_probe_is_an_error_before_the_run() -> None:
 
 
 def test_a_price_of_zero_has_no_certificate() -> None:
-    with pytest.raises(ValidationError, match="coefficient"):
+    with pytest.raises(TableError, match="coefficient"):
         Optimality(image="a", reconstruction="b", code="c", drive="d", coefficient=0.0)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from petabatch import in_memory
+from petabatch.errors import TableError
 from petabatch.layers import LCA, Constant, HeavyBall, Input
 from petabatch.probes import Cost, Energy, Quotient, Statistics, Sum
 from petabatch.spec.parts import Probe
@@ -88,9 +88,9 @@ def test_statistics_of_a_layer() -> None:
 @pytest.mark.parametrize("corner", [None, 0.5])
 def test_a_corner_belongs_to_the_firm_cost(corner: float | None) -> None:
     wrong: Any = "l1" if corner else "firm"
-    with pytest.raises(ValidationError, match="corner"):
+    with pytest.raises(TableError, match="corner"):
         Cost(layer="V1", norm=wrong, corner=corner)
-    with pytest.raises(ValidationError, match="corner"):
+    with pytest.raises(TableError, match="corner"):
         Energy(error="error", code="V1", coefficient=1, cost=wrong, corner=corner)
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
-from petabatch.errors import InputError, ResourceError
+from petabatch.errors import InputError, ResourceError, TableError
 from petabatch.sources import ImageArray, Video
 
 ROOM = (16, 24, 3)
@@ -68,7 +67,7 @@ def test_a_movie_of_any_images_shows_one_part_of_them() -> None:
 
 
 def test_a_movie_cannot_ask_for_contrast() -> None:
-    with pytest.raises(ValidationError, match="whatever its contrast"):
+    with pytest.raises(TableError, match="whatever its contrast"):
         Video(files="a.mkv", contrast=0.1)
 
 

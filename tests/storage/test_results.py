@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 import petabatch
-from petabatch.errors import NotRecorded, PetabatchError, ResourceError, StorageError, UnknownName
+from petabatch.errors import (
+    ArgumentError,
+    NotRecorded,
+    PetabatchError,
+    ResourceError,
+    StorageError,
+    UnknownName,
+)
 from petabatch.results import Results
 from support.commands import alone
 
@@ -74,9 +81,9 @@ def test_mistakes_are_answered(run: Results, monkeypatch: pytest.MonkeyPatch) ->
         (lambda: code.at(display=7), NotRecorded, "expected: displays 1, 2, 3, 4, 5, 6", "display 6"),
         (lambda: code.at(step=15), NotRecorded, "found:    step 15"),
         (lambda: code.at(display=-7), NotRecorded, "found:    display -7"),
-        (lambda: code.at(display=2, step=20), NotRecorded, "the time is given twice"),
-        (lambda: code.at(display="2"), NotRecorded, "found:    '2'", "expected: a whole number"),
-        (lambda: code.at(display=True), NotRecorded, "expected: a whole number"),
+        (lambda: code.at(display=2, step=20), ArgumentError, "the time is given twice"),
+        (lambda: code.at(display="2"), ArgumentError, "found:    '2'", "expected: a whole number"),
+        (lambda: code.at(display=True), ArgumentError, "expected: a whole number"),
         (lambda: code.at(slice=3), NotRecorded, "found:    slice 3", "expected: 0 to 2, or -3 to -1"),
         (lambda: run.codes("V1", slice=-4), NotRecorded, "found:    slice -4"),
         (lambda: weights.at(slice=0), NotRecorded, "has no slices"),

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from petabatch import in_memory
 from petabatch.connections import Conv
-from petabatch.errors import InputError, ParamsError
+from petabatch.errors import InputError, ParamsError, TableError
 from petabatch.layers import Linear
 from petabatch.network.build import build
 from petabatch.random import stream
@@ -70,7 +70,7 @@ def test_uniform_sparsity_is_the_fraction_of_zeros_and_leaves_the_others() -> No
     assert np.array_equal(sparse[sparse != 0], dense[sparse != 0])
     assert not Uniform(sparsity=1.0).weights(SHAPE, stream(1, "w")).any()
     assert (Uniform(low=0.3, high=0.3).weights(SHAPE, stream(1, "w")) == 0.3).all()
-    with pytest.raises(ValidationError, match="above"):
+    with pytest.raises(TableError, match="above"):
         Uniform(low=1.0, high=0.0)
 
 
@@ -381,5 +381,5 @@ def test_connections_that_cannot_be_normalised_together_are_refused(
     for wrong in ("dictionary", "nobody", "drive"):
         with pytest.raises(ParamsError, match=r"normalize\.together"):
             build(grouped((wrong,)))
-    with pytest.raises(ValidationError, match="patch by patch"):
+    with pytest.raises(TableError, match="patch by patch"):
         L2(by="post", together=("up",))
