@@ -707,6 +707,7 @@ def test_reading_never_imports_the_simulator() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     allowed = {
         "petabatch",
+        "petabatch.arguments",
         "petabatch.results",
         "petabatch.series",
         "petabatch.errors",
