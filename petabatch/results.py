@@ -18,6 +18,7 @@ from petabatch.errors import DamagedError, FormatError, NotRecorded, ResourceErr
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.series import Series
 from petabatch.storage import FORMAT, READABLE, manifest
+from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 
 _JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")
 
@@ -42,6 +43,13 @@ class Results:
                 f"{file}: not a run file of this version of petabatch\n"
                 f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"
             )
+        try:
+            refuse_references(self._file, is_segment)
+        except StorageError:
+            self._file.close()
+            raise
+        self._contained: set[tuple[Path, str]] = set()
+        """Segments, and names in them, that are known to refer to nothing outside of the run."""
 
     def _verify(self) -> None:
         try:
@@ -122,7 +130,7 @@ class Results:
         if name not in names:
             within = [place for place in names if str(name) in place.split("/")]
             raise _unknown(f"{self.path}: {name} was not recorded", name, names, within)
-        return Series(self.path, self._open_file()[name], self._display)
+        return Series(self.path, self._open_file()[name], self._display, self._contained)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names()
@@ -230,6 +238,8 @@ def open(path: str | os.PathLike[str]) -> Results:
     target = Path(path).absolute()
     if not target.exists():
         raise StorageError(f"{target}: there is no such run directory or file")
+    if target.is_dir():
+        refuse_links(target)
     return Results(target / "run.h5" if target.is_dir() else target)
 
 

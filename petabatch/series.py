@@ -10,13 +10,17 @@ import numpy as np
 
 from petabatch.arguments import whole_number
 from petabatch.errors import ArgumentError, NotRecorded, StorageError
+from petabatch.storage.containment import refuse_segment
 
 
 class Series:
     """One recorded array, read lazily: `series[i]` reads the i-th time, `series[...]` everything."""
 
-    def __init__(self, file: Path, dataset: Any, display: int | None = None) -> None:
-        self._file, self._dataset, self._display = file, dataset, display
+    def __init__(
+        self, file: Path, dataset: Any, display: int | None, contained: set[tuple[Path, str]]
+    ) -> None:
+        """`contained` are segments, and names in them, known to refer to nothing outside of the run."""
+        self._file, self._dataset, self._display, self._contained = file, dataset, display, contained
         self._steps = dataset.dims[0][0]
         self._segments = {
             file.parent / source.file_name
@@ -142,7 +146,7 @@ class Series:
         return f"<{self.name} ({_axes(self.dims, self.shape)}) {self.dtype}>"
 
     def _check(self) -> None:
-        """Raise StorageError if the file was closed, or if a segment is missing.
+        """Raise StorageError if the file was closed, if a segment is missing, or if it refers to other files.
 
         HDF5 would silently return fill values for a missing segment.
         """
@@ -160,6 +164,10 @@ class Series:
                 f"    hint:     if the run is still in progress, open it again; if run.h5 was copied, copy "
                 f"parts/ as well, or use `petabatch merge` to make a self-contained file"
             )
+        for segment in self._segments:
+            if (segment, self.name) not in self._contained:
+                refuse_segment(segment, self._file.parent, self.name)
+                self._contained.add((segment, self.name))
 
 
 def times(steps: Sequence[int] | np.ndarray, display: int | None) -> str:

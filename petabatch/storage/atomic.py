@@ -30,7 +30,7 @@ def new_hdf5(
     """
     temporary = path.with_name(f".{path.name}{TEMPORARY}")
     try:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o666)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         raise _failure(path, error, 0) from error
     sink = Sink(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,11 @@ import numpy as np
 
 from petabatch.errors import DamagedError, StorageError
 from petabatch.storage.atomic import new_hdf5, replace
+from petabatch.storage.containment import refuse_references
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.manifest import checksum
+
+_NAME = re.compile(r"step_\d+_rank_\d+_[0-9a-f]{8}\.h5")
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,8 @@ def link(file: Any, name: str, array: np.ndarray, parts: Sequence[Part], batch: 
 def verify(head: Path, part: Part) -> None:
     """Raise DamagedError unless size and checksum of the part are those recorded in the head."""
     path = head.parent / part.name
+    if not _NAME.fullmatch(part.name):
+        raise StorageError(f"{head}: refused, since it names a part elsewhere\n    found:    {part.name}")
     try:
         size = path.stat().st_size
         crc = checksum(path)[0] if size == part.size else None
@@ -103,6 +109,7 @@ def read_parts(
             continue
         verify(head, part)
         with h5py.File(head.parent / part.name, "r") as file:
+            refuse_references(file)
             for name in names:
                 if name in batched:
                     pieces[name].append(file[name][first - part.lo : max(first, last) - part.lo])

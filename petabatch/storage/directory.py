@@ -18,6 +18,7 @@ import numpy as np
 from petabatch.errors import DamagedError, RunDirectoryError, StorageError
 from petabatch.storage import manifest
 from petabatch.storage.claim import LOG, Claim
+from petabatch.storage.containment import refuse_links
 from petabatch.storage.manifest import MANIFEST, Entry
 
 RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
@@ -140,7 +141,7 @@ class RunDirectory:
             if claim is not None:
                 claim.take(fresh, target)
             if exists:
-                if (target / LOG).exists():
+                if (target / LOG).is_file() and not (target / LOG).is_symlink():
                     replaced.take(target)
                 os.rename(target, old)
             try:
@@ -158,12 +159,16 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
-        """Return the run directory at `path`; raises RunDirectoryError when there is none."""
+        """Return the run directory at `path`; raises RunDirectoryError when there is none.
+
+        Raises StorageError when a symbolic link in it leads out of it.
+        """
         target = Path(path).absolute()
         if not target.is_dir():
             raise RunDirectoryError(f"{target}: no such run directory")
         if lacking := _lacking(target):
             raise RunDirectoryError(f"{target}: not a run directory: it has no {', no '.join(lacking)}")
+        refuse_links(target)
         return cls(target)
 
     def write_inputs(self, text: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from petabatch.errors import FormatError, StorageError
 from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.containment import is_segment, refuse_references
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
@@ -81,6 +82,7 @@ def _declared(run_file: Path) -> tuple[list[Stream], dict[str, Any]]:
         with h5py.File(run_file, "r") as file:
             if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") not in READABLE:
                 raise FormatError(f"{run_file}: not a run file of format {FORMAT}")
+            refuse_references(file, is_segment)
             file.visititems(visit)
             return streams, {**file.attrs, "batch": len(file["batch"])}
     except OSError as error:

@@ -16,6 +16,7 @@ import numpy as np
 from petabatch.errors import DamagedError, FormatError, StorageError
 from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.containment import refuse_references
 from petabatch.storage.directory import PARTS, RunDirectory
 from petabatch.variable import Stream
 
@@ -146,6 +147,7 @@ def read_summary(path: Path) -> Summary:
         with h5py.File(path, "r") as file:
             if file.attrs.get("petabatch_format") not in READABLE or file.attrs.get("kind") != "segment":
                 raise FormatError(f"{path}: not a segment of format {FORMAT}")
+            refuse_references(file)
             times = {name: (n, crc) for name, (n, crc) in json.loads(file.attrs["times"]).items()}
             return Summary(int(file.attrs["flushes"]), times)
     # what h5py and JSON raise for damaged files

@@ -712,6 +712,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.series",
         "petabatch.errors",
         "petabatch.storage",
+        "petabatch.storage.containment",
         "petabatch.storage.manifest",
         "petabatch.version",
     }
