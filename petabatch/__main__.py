@@ -1,5 +1,5 @@
 """`python -m petabatch`: the command line."""
 
-from petabatch.cli import main
+from petabatch.main import main
 
 main()

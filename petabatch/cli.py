@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from petabatch.errors import PetabatchError, StoppedEarly
 from petabatch.logs import console
 from petabatch.version import __version__
 
@@ -167,21 +165,14 @@ def draw(
         drawing.draw(graph, output)
 
 
-@app.command()
-def info(
-    folder: Annotated[Path | None, typer.Argument(help="Run directory.")] = None,
-    devices: Annotated[
-        bool, typer.Option("--devices", help="List the GPUs, or explain why there are none.")
-    ] = False,
-) -> None:
-    """Show the progress and contents of a run; without a directory, describe this installation."""
-    from petabatch.engine.gpu.detect import report
-    from petabatch.report import information
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False
+)
+def info(context: typer.Context) -> None:
+    """Show what a run is, how far and how fast; without a run, describe this installation."""
+    from petabatch.report.command import info as show
 
-    if devices:
-        typer.echo(report())
-        return
-    typer.echo(information.installation() if folder is None else information.describe(folder))
+    show(context.args)
 
 
 @app.command()
@@ -255,29 +246,7 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run the command line; report every PetabatchError as a message and an exit code, without a traceback.
+    """Run the command line; see `petabatch.main`, which does not import this module where it need not."""
+    from petabatch.main import main as enter
 
-    Under MPI an error on one rank ends all ranks, with that rank's message; an early stop is collective.
-    """
-    from petabatch.parallel.failure import fail
-
-    try:
-        app(standalone_mode=True)
-    except StoppedEarly as error:
-        if error.rank == 0:
-            sys.stderr.write(f"{error}\n")
-        sys.exit(error.exit_code)
-    except PetabatchError as error:
-        fail(str(error), error.exit_code)
-    except MemoryError as error:
-        fail(
-            f"not enough memory: {error}\n"
-            "    hint:     lower run.batch, use smaller layers, or distribute the slices over more machines "
-            "with MPI",
-            1,
-        )
-    except OSError as error:
-        if error.filename is None:
-            raise
-        fail(f"{error.filename}: {error.strerror}", 1)
-    sys.exit(0)
+    enter()

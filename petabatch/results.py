@@ -20,7 +20,7 @@ from petabatch.series import Series
 from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 
-_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")
+_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas", "times")
 
 
 class Results:

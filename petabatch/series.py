@@ -41,6 +41,16 @@ class Series:
         return str(self._dataset.attrs["units"])
 
     @property
+    def sparse(self) -> bool:
+        """Whether most values are zero, as those of a code are."""
+        return bool(self._dataset.attrs["sparse"])
+
+    @property
+    def missing(self) -> list[str]:
+        """Names of the segments that hold the values but are missing."""
+        return sorted(segment.name for segment in self._segments if not segment.exists())
+
+    @property
     def description(self) -> str:
         """Description of the values."""
         return str(self._dataset.attrs.get("description", ""))
@@ -155,8 +165,7 @@ class Series:
                 f"{self._file}: the run is closed\n    found:    {self.name} read after `with` or close()\n"
                 "    hint:     read inside of the `with` block, or copy: series[...]"
             )
-        missing = sorted(segment.name for segment in self._segments if not segment.exists())
-        if missing:
+        if missing := self.missing:
             more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
             raise StorageError(
                 f"{self._file}: {self.name} cannot be read: segments are missing\n"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from petabatch.engine.engine import Engine
 from petabatch.errors import StoppedEarly
@@ -36,6 +39,7 @@ class RunSession:
         self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = time.monotonic()
+        before = _before(directory)
         self.provenance = collect(
             params_text=directory.params.read_text(encoding="utf-8"),
             params=resolved(loaded.network),
@@ -43,9 +47,10 @@ class RunSession:
             hosts=comm.hosts,
             ranks=comm.size,
             devices=comm.gather(engine.backend.name) or (),
-            started=_started(directory),
+            started=before.get("started"),
         )
         self.provenance["inputs"] = summary(directory)
+        self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
 
     def run(self, quiet: bool) -> None:
         """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
@@ -82,7 +87,7 @@ class RunSession:
         arrays = engine.features.whole(state.saved())
         if not engine.features.writes:
             return
-        with engine.blocking_io, self.claim.writing():
+        with self._writing():
             save_checkpoint(
                 self.directory,
                 engine.step,
@@ -100,8 +105,22 @@ class RunSession:
     def index(self, status: Status, until: int | None = None) -> None:
         """Rewrite run.h5; called on rank 0 only."""
         batch = self.loaded.network.run.batch
-        with self.engine.blocking_io, self.claim.writing():
-            write_index(self.directory, self.streams, self.provenance, batch, status, until)
+        with self._writing():
+            about = {**self.provenance, **self._spent()}
+            write_index(self.directory, self.streams, about, batch, status, until)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        engine = self.engine
+        with engine.clock.measure("files"), engine.blocking_io, self.claim.writing():
+            yield
+
+    def _spent(self) -> dict[str, object]:
+        """Return the seconds that the run has taken, and what for, with those before it was resumed."""
+        now = {"all": time.monotonic() - self.started, **self.engine.times()}
+        names = [*now, *(name for name in self._spent_before if name not in now)]
+        spent = {n: round(self._spent_before.get(n, 0.0) + now.get(n, 0.0), 3) for n in names}
+        return {"seconds": spent.pop("all"), "times": spent}
 
     def _at_sync_event(self, step: int, flag: StopFlag) -> None:
         """Flush, write a checkpoint or stop, as is due after `step`; collective."""
@@ -138,13 +157,13 @@ class RunSession:
         first = self.flushed + 1
         written = None
         if first <= engine.step and features.writes:
-            with engine.blocking_io, self.claim.writing():
+            with self._writing():
                 written = write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()
         segments = self.comm.gather(written)
         if segments is not None:
-            with engine.blocking_io, self.claim.writing():
+            with self._writing():
                 manifest.append(self.directory.path, filter(None, segments))
             self.index(status)
 
@@ -158,9 +177,9 @@ class RunSession:
         return float(sum(parts)) / self.loaded.network.run.batch
 
 
-def _started(directory: RunDirectory) -> str | None:
-    """Return when a run that is being resumed was first started, None for a new run."""
+def _before(directory: RunDirectory) -> dict[str, Any]:
+    """Return the attributes of the index of a run that is being resumed, none for a new run."""
     if not directory.run_file.exists():
-        return None
+        return {}
     with open_results(directory.path) as before:
-        return str(before.attributes["started"])
+        return before.attributes

@@ -11,7 +11,6 @@ for each block up to the next sync event:
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
@@ -31,8 +30,8 @@ from petabatch.engine.recorder import Recorder
 from petabatch.engine.state import State
 from petabatch.engine.steppers import Rows, stepper_maker
 from petabatch.engine.updates import Updates
+from petabatch.engine.warm_up import WarmUp
 from petabatch.kernels.cuda.device import Device
-from petabatch.logs import PATIENCE, log
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
@@ -65,6 +64,7 @@ class Engine:
         self.step = 0
         self.blocking_io = BlockingIO()
         self.clock = Clock()
+        self.warm_up = WarmUp()
         self.warming_up = True
         """It is not known yet how long a block of steps takes, its update, and what is compiled for it."""
         self.readers = {
@@ -111,12 +111,14 @@ class Engine:
         # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
         with (
             threadpool_limits(1),
+            self.warm_up.watched(),
             self.backend.pool() as pool,
             self._shared_slices(),
             closing(self.recorder),
             closing(self.backend),
         ):
-            self._warm_up(pool)
+            with self.warm_up:
+                pool.submit(self.lanes[0].stepper.warm_up).result()
             while self.step < self.plan.length:
                 stop = self.plan.next_sync(self.step)
                 self._advance(pool, stop)
@@ -126,13 +128,26 @@ class Engine:
                     pool.submit(self._update, stop).result()
                 self._record_shared(stop, stop)
                 self.recorder.reached = stop
-                self.warming_up = False
+                if self.warming_up:
+                    self.warming_up = False
+                    self.warm_up.report()
                 yield stop
 
     @property
     def progress(self) -> int:
         """A number that grows with the progress of any lane."""
         return self.step + sum(lane.reached for lane in self.lanes)
+
+    def times(self) -> dict[str, float]:
+        """Return the seconds spent so far by activity; those of lanes as if all threads were one."""
+        found: dict[str, float] = {}
+        for lane in self.lanes:
+            for name, seconds in lane.clock.elapsed.items():
+                found[name] = found.get(name, 0.0) + seconds / self.backend.workers
+        found.pop("lane", None)
+        for name, seconds in self.clock.elapsed.items():
+            found[name] = found.get(name, 0.0) + seconds
+        return found | {"kernels": self.warm_up.seconds}
 
     def _advance(self, pool: Executor, stop: int) -> None:
         """Have all lanes run to `stop`."""
@@ -171,16 +186,6 @@ class Engine:
         with self.clock.measure("learning"):
             self.updates.make(step)
             self.backend.weights_changed()
-
-    def _warm_up(self, pool: Executor) -> None:
-        """Load or compile the kernels before the first step; log a notice if that takes long."""
-        text = "compiling kernels (up to half a minute, once for each installation and kind of network)"
-        notice = threading.Timer(PATIENCE, log.info, [text])
-        notice.start()
-        try:
-            pool.submit(self.lanes[0].stepper.warm_up).result()
-        finally:
-            notice.cancel()
 
     @contextmanager
     def _shared_slices(self) -> Iterator[None]:

@@ -1,68 +1,223 @@
-"""Progress and contents of a run directory; versions and optional parts of this installation."""
+"""The page about a run: what it is, how far and how fast, on what, and the condition of its files."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import platform
+import textwrap
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from petabatch import results
+from petabatch.errors import FormatError, RunDirectoryError, StorageError
+from petabatch.report.dead_features import dead_features
 from petabatch.storage.checkpoint import checkpoint_steps
-from petabatch.storage.directory import RunDirectory
-from petabatch.version import __version__
+from petabatch.storage.claim import claimed
+from petabatch.storage.condition import problems
+from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
+
+_LABEL, _WIDTH = 19, 80
+_ACTIVITIES = {
+    "steps": "steps",
+    "learning": "learning",
+    "input": "images",
+    "probes and output": "probes and output",
+    "files": "writing files",
+    "kernels": "loading or compiling kernels",
+}
+"""How the activities of `times` are called here, the usual first."""
 
 
-def describe(path: Path) -> str:
-    """Return a run's progress, provenance and contents as text; raises RunDirectoryError without a run."""
-    directory = RunDirectory.open(path)
-    steps = checkpoint_steps(directory)
-    lines = [f"run directory      {directory.path}"]
-    if not directory.run_file.exists():
-        lines.append("status             started; nothing recorded yet")
-    else:
+def describe(path: Path, now: datetime | None = None) -> str:
+    """Return the page about a run directory, a `run.h5` or a merged file, as text.
+
+    Damaged and missing files are named. Raises RunDirectoryError or StorageError when there is no run.
+    """
+    directory = _directory(path)
+    if directory is None:
         with results.open(path) as run:
-            lines += _run(run)
-    kept = ", ".join(str(step) for step in steps) or "none"
-    lines.append(f"checkpoints        at steps {kept}")
+            lines = [f"{'run file':{_LABEL}}{path.absolute()}", *_run(run, None), *_recorded(run)]
+        return "\n".join([*lines, *_field("size on disk", _bytes(path.stat().st_size))])
+    lines = [f"{'run directory':{_LABEL}}{directory.path}"]
+    wrong = problems(directory)
+    if not directory.run_file.exists():
+        what = "running" if claimed(directory.path) else "interrupted"
+        lines += _field("status", f"{what}; nothing recorded yet")
+        recorded: list[str] = []
+    else:
+        try:
+            with results.open(directory.run_file) as run:
+                lines += _run(run, claimed(directory.path), now)
+                recorded = list(_recorded(run))
+                known = " ".join(wrong)
+                wrong += [f"{name} is missing" for name in _missing(run) if name not in known]
+        except (StorageError, FormatError) as error:
+            wrong.append(str(error).splitlines()[0])
+            recorded = []
+    lines += [*_log(directory), *recorded, *_files(directory)]
+    for problem in wrong:
+        lines += _field("damaged", problem)
     return "\n".join(lines)
 
 
-def _run(run: results.Results) -> list[str]:
+def ended(path: Path) -> bool:
+    """Return whether nothing will change any more, unless the run is resumed."""
+    directory = _directory(path)
+    return directory is None or not claimed(directory.path)
+
+
+def _directory(path: Path) -> RunDirectory | None:
+    """Return the run directory that a path names; None for a file that stands for itself."""
+    if not path.is_file():
+        return RunDirectory.open(path)
+    if path.name != RUN_FILE:
+        return None
+    try:
+        return RunDirectory.open(path.parent)
+    except RunDirectoryError:
+        return None
+
+
+def _run(run: results.Results, running: bool | None, now: datetime | None = None) -> Iterator[str]:
+    """Yield what the index tells; `running` is None where that cannot be known."""
     about, params = run.attributes, run.params
     settings = params["run"]
+    yield from _field("title", params["title"] or "-")
+    yield from _field("status", _status(run, running))
+    yield from _times(run, running, now)
+    ranks = about["ranks"]
+    yield from _field("batch", f"{run.batch} slice{'s' * (run.batch > 1)}, seed {settings['seed']}")
+    hosts = ", ".join(dict.fromkeys(about["hosts"]))
+    yield from _field("ranks", f"{ranks} on {hosts}")
+    devices = ", ".join(dict.fromkeys(about["devices"]))
+    yield from _field("device", f"{devices} ({about['processor']})" if "processor" in about else devices)
+    yield from _field("petabatch", f"{about['petabatch_version']}, commit {about.get('git', 'unknown')}")
+    libraries = [" ".join(library) for library in about["libraries"].items()]
+    yield from _field("libraries", ", ".join([*libraries, *about["blas"]]))
+    yield from _field("command", about["command"])
+    yield from _probes(run)
+    for dead in dead_features(run):
+        yield from _field("dead features", dead)
+
+
+def _status(run: results.Results, running: bool | None) -> str:
+    settings, reached = run.params["run"], run.steps_reached
     length = settings["steps"] or settings["displays"] * settings["display"]
-    lines = [
-        f"title              {params['title'] or '-'}",
-        f"status             {run.status}: step {run.steps_reached} of {length}",
-        f"batch              {run.batch} slices on {about['ranks']} rank(s): {', '.join(about['hosts'])}",
-        f"started            {about['started']}, last updated {about['updated']}",
-        f"command            {about['command']}",
-        f"petabatch          {about['petabatch_version']}",
-        "recorded",
-    ]
-    for name in run.names():
+    what = run.status
+    if what == "running" and running is False:
+        what = "interrupted"
+    far = f"step {reached} of {length}"
+    if settings["displays"]:
+        far += f", display {reached // settings['display']} of {settings['displays']}"
+    return f"{what}: {far}"
+
+
+def _times(run: results.Results, running: bool | None, now: datetime | None) -> Iterator[str]:
+    """Yield when the run was made, how long it took, how fast it was, and what the time went into."""
+    about, settings, reached = run.attributes, run.params["run"], run.steps_reached
+    dates = [("started", about["started"]), ("resumed", about.get("resumed")), ("updated", about["updated"])]
+    written = [f"{what} {_date(date)}" for what, date in dates if date]
+    if running and run.status == "running":
+        since = (now or datetime.now(UTC)) - datetime.fromisoformat(about["updated"])
+        written[-1] += f", {_duration(since.total_seconds())} ago"
+    yield from _field("dates (UTC)", "; ".join(written))
+    if "seconds" not in about:  # written by an earlier version
+        return
+    seconds, times = float(about["seconds"]), dict(about["times"])
+    working = seconds - times.get("kernels", 0.0)
+    speed = reached * run.batch / working if working > 0 else 0.0
+    told = _duration(seconds)
+    if run.status == "running" and speed:
+        length = settings["steps"] or settings["displays"] * settings["display"]
+        told += f" so far, about {_duration((length - reached) * run.batch / speed)} left"
+    yield from _field("duration", told)
+    yield from _field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")
+    whole = max(seconds, sum(times.values()))
+    shares = {
+        _ACTIVITIES.get(name, name): times[name] / whole for name in (*_ACTIVITIES, *times) if name in times
+    }
+    shares["waiting"] = 1 - sum(shares.values())
+    yield from _field("time", ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
+
+
+def _probes(run: results.Results) -> Iterator[str]:
+    """Yield the last values of all probes, means over slices."""
+    found: dict[tuple[str, int], list[str]] = {}
+    for name in run:
+        folder, _, rest = name.partition("/")
         series = run[name]
-        lines.append(f"  {name:32} {' x '.join(map(str, series.shape))}  ({', '.join(series.dims)})")
-    return lines
+        if folder == "probes" and len(series) and not series.missing:
+            probe, _, quantity = rest.rpartition("/")
+            value = float(series[-1].mean())
+            found.setdefault((probe, int(series.steps[-1])), []).append(f"{quantity} {value:.6g}")
+    for (probe, step), values in found.items():
+        yield from _field(f"  {probe}", f"{', '.join(values)} at step {step}")
 
 
-def installation() -> str:
-    """Return versions, cores, BLAS and installed extras as text."""
-    from petabatch.storage.provenance import blas_libraries, library_versions, preset_warning
+def _recorded(run: results.Results) -> Iterator[str]:
+    yield "recorded"
+    for name in run:
+        series = run[name]
+        yield f"  {name:32} {' x '.join(map(str, series.shape))}  ({', '.join(series.dims)})"
 
-    optional = {"mpi": "mpi4py", "analysis": "xarray", "images": "skimage", "video": "av"}
-    parts = [
-        f"{extra} {'yes' if importlib.util.find_spec(module) else 'no'}" for extra, module in optional.items()
-    ]
-    lines = [
-        f"petabatch          {__version__}",
-        f"machine            {platform.node()}, {len(os.sched_getaffinity(0))} cores available",
-        f"libraries          {', '.join(map(' '.join, library_versions().items()))}",
-        *(f"BLAS               {library}" for library in blas_libraries()),
-        f"extras             {', '.join(parts)}",
-    ]
-    warning = preset_warning()
-    if warning:
-        lines.append(f"warning            {warning}")
-    return "\n".join(lines)
+
+def _missing(run: results.Results) -> list[str]:
+    """Return the segments that the index names but that are missing."""
+    return sorted({f"{PARTS}/{name}" for recorded in run for name in run[recorded].missing})
+
+
+def _log(directory: RunDirectory) -> Iterator[str]:
+    """Yield the last line of the log: the index is rewritten at each flush only."""
+    try:
+        with directory.log.open("rb") as file:
+            file.seek(max(0, directory.log.stat().st_size - 4096))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        yield from _field("damaged", f"{directory.log.name} cannot be read")
+        return
+    if lines:
+        yield from _field("log", lines[-1])
+
+
+def _files(directory: RunDirectory) -> Iterator[str]:
+    """Yield sizes on disk, and the checkpoints."""
+    sizes: dict[str, int] = {}
+    for file in directory.path.rglob("*"):
+        if file.is_file() and not file.is_symlink():
+            folder = file.relative_to(directory.path).parts[0]
+            sizes[folder] = sizes.get(folder, 0) + file.stat().st_size
+    largest = sorted(sizes, key=lambda name: -sizes[name])
+    told = ", ".join(f"{name} {_bytes(sizes[name])}" for name in largest if sizes[name] >= 1 << 10)
+    yield from _field("size on disk", f"{_bytes(sum(sizes.values()))}: {told}")
+    steps = checkpoint_steps(directory)
+    yield from _field("checkpoints", f"at steps {', '.join(map(str, steps))}" if steps else "none")
+
+
+def _field(label: str, value: Any) -> list[str]:
+    """Return a line, or several where the value is long."""
+    after = " " * _LABEL
+    head = f"{label:{_LABEL - 1}} "
+    return textwrap.wrap(
+        str(value),
+        _WIDTH,
+        initial_indent=head,
+        subsequent_indent=after,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [head.rstrip()]
+
+
+def _date(text: str) -> str:
+    return text.replace("T", " ").removesuffix("+00:00")
+
+
+def _duration(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"

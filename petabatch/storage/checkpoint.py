@@ -141,6 +141,17 @@ def checkpoint_batch(path: Path) -> tuple[int, set[str]]:
     return int(attributes["batch"]), set(attributes["batched"])
 
 
+def check_sizes(head: Path) -> None:
+    """Raise DamagedError unless the head of a checkpoint is whole and its parts have the right sizes."""
+    for part in _read_head(head)[0]:
+        path = head.parent / part.name
+        size = path.stat().st_size if path.exists() else None
+        if size is None:
+            raise DamagedError(f"{path}: this part of {head.name} is missing")
+        if size != part.size:
+            raise DamagedError(f"{path}: this part of {head.name} has {size:,} bytes, expected {part.size:,}")
+
+
 def checkpoint_steps(directory: RunDirectory) -> list[int]:
     """Return the steps of all checkpoints that have a head, ascending."""
     found = (_HEAD.fullmatch(entry.name) for entry in directory.checkpoints.iterdir())

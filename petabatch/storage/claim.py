@@ -98,6 +98,23 @@ class Claim:
             return False
 
 
+def claimed(path: Path) -> bool:
+    """Return whether a process runs in this directory; False where the file system does not tell."""
+    try:
+        file = os.open(path / LOG, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass  # no locks on this file system
+    finally:
+        os.close(file)
+    return False
+
+
 def _locked(file: int) -> bool:
     """Lock a file until it is closed; return False when another process has locked it."""
     try:

@@ -52,7 +52,7 @@ def collect(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return {
         "petabatch_version": __version__,
-        "git": git_hash(Path(__file__).parent),
+        "git": commit(),
         "command": shlex.join(sys.argv if command is None else command),
         "params_given": params_text,
         "params": dict(params),
@@ -60,6 +60,7 @@ def collect(
         "ranks": ranks,
         "hosts": list(hosts) or [platform.node()],
         "devices": list(devices),
+        "processor": processor(),
         "libraries": library_versions(),
         "blas": blas_libraries(),
         "started": started or now,
@@ -118,6 +119,25 @@ def preset_warning() -> str | None:
     if not preset:
         return None
     return f"OPENBLAS_CORETYPE={preset} is set, which may halve the speed of sgemm; unset it for benchmarks"
+
+
+def processor() -> str:
+    """Return the model of the CPU."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def commit() -> str | None:
+    """Return the commit of petabatch itself: the one it was built from, or that of the checkout it is in."""
+    package = Path(__file__).parents[1]
+    try:
+        return (package / "COMMIT").read_text(encoding="utf-8").strip()  # written by hatch_build.py
+    except OSError:
+        return git_hash(package)
 
 
 def git_hash(folder: Path) -> str | None:

@@ -1,0 +1,71 @@
+"""Warm-up: the time in which kernels are loaded or compiled, and the notice that they are being compiled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import AbstractContextManager
+
+from numba.core import event
+
+from petabatch.logs import PATIENCE, log
+
+
+class WarmUp:
+    """Adds up the seconds in which any thread loads or compiles kernels; a context manager, for loading.
+
+    When compilation takes long, a notice says so, and `report` how long it took.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._busy, self._spent, self._since = 0, 0.0, 0.0
+        self._noticed = False
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far."""
+        with self._lock:
+            return self._spent + (time.monotonic() - self._since if self._busy else 0.0)
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._busy:
+                self._since = time.monotonic()
+            self._busy += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._busy -= 1
+            if not self._busy:
+                self._spent += time.monotonic() - self._since
+
+    def watched(self) -> AbstractContextManager[None]:
+        """Count what numba compiles, on any thread, while the block runs."""
+        watched: AbstractContextManager[None] = event.install_listener("numba:compile", _Listener(self))
+        return watched
+
+    def notice(self) -> None:
+        """Log, once, that kernels are being compiled, if that takes long."""
+        if not self._noticed and self.seconds > PATIENCE:
+            self._noticed = True
+            log.info("compiling kernels, once for each installation and kind of network")
+
+    def report(self) -> None:
+        """Log how long it took, if there was a notice."""
+        if self._noticed:
+            log.info("compiled kernels in %.0f s", self.seconds)
+
+
+class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
+    """Hears of each function, also of those that a kernel calls: several times a second."""
+
+    def __init__(self, warm_up: WarmUp) -> None:
+        self._warm_up = warm_up
+
+    def on_start(self, event: event.Event) -> None:
+        self._warm_up.__enter__()
+        self._warm_up.notice()
+
+    def on_end(self, event: event.Event) -> None:
+        self._warm_up.__exit__()

@@ -1,0 +1,217 @@
+"""The page about a run: `petabatch info`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from pathlib import Path
+
+import h5py
+import pytest
+
+from petabatch import results, simulation
+from petabatch.errors import RunDirectoryError, StoppedEarly
+from petabatch.report.command import info
+from petabatch.report.information import describe
+from petabatch.report.watch import _fitted, watch
+from petabatch.session import RunSession
+from petabatch.storage.claim import Claim
+from petabatch.storage.merge import merge
+from support.commands import SMALL, alone
+
+USAGE = 'dictionary = { variables = ["usage"] }'
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, which no test changes."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "constant.toml").write_text(
+        'title = "A run of constants"\n'
+        "[run]\nbatch = 2\ndisplay = 10\ndisplays = 3\nseed = 7\n"
+        '[layers.one]\ntype = "constant"\nshape = [2, 2, 3]\nvalue = 2.0\n'
+        '[layers.code]\ntype = "lca"\nshape = [2, 2, 3]\nthreshold = 1.0\ntau = 10.0\n'
+        '[connections.drive]\ntype = "identity"\npre = "one"\npost = "code"\n'
+        '[probes.sum]\ntype = "statistics"\nlayer = "code"\nevery = "display"\n'
+        "[output.layers]\ncode = {}\n"
+        '[checkpoint]\nevery = "1 display"\n'
+    )
+    return alone(folder / "constant.toml", "run")
+
+
+@pytest.fixture
+def run(finished: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be damaged."""
+    return Path(shutil.copytree(finished, tmp_path / "run"))
+
+
+def lines(page: str) -> dict[str, str]:
+    """Return the values of a page by their labels; of several with one label, all."""
+    found: dict[str, str] = {}
+    label = ""
+    for line in page.splitlines():
+        label = line[:19].strip() or label
+        found[label] = f"{found.get(label, '')} {line[19:].strip()}".strip()
+    return found
+
+
+def test_the_page_tells_what_a_run_is_and_how_it_went(finished: Path) -> None:
+    page = lines(describe(finished))
+    assert page["title"] == "A run of constants"
+    assert page["status"] == "done: step 30 of 30, display 3 of 3"
+    assert page["batch"] == "2 slices, seed 7"
+    assert page["checkpoints"] == "at steps 20, 30"
+    assert page["petabatch"].startswith("0.1.0, commit ")
+    assert len(page["petabatch"].removeprefix("0.1.0, commit ").rstrip("+")) == 40
+    with results.open(finished) as found:
+        about = found.attributes
+    assert about["processor"] in page["device"]
+    assert about["devices"][0] in page["device"]
+    assert f"numpy {about['libraries']['numpy']}" in page["libraries"]
+    assert "total" in page["sum"]
+    assert "at step 30" in page["sum"]
+    assert page["dead features"] == "code: 0 of 3 features inactive in the last 2 recorded codes"
+    assert "done: " in page["log"]
+    assert "checkpoints" in page["size on disk"]
+    assert "damaged" not in page
+
+
+def test_the_page_tells_what_the_time_went_into(finished: Path) -> None:
+    page = lines(describe(finished))
+    with results.open(finished) as found:
+        about = found.attributes
+    speed = 30 * 2 / (about["seconds"] - about["times"]["kernels"])
+    assert page["mean speed"] == f"{speed:,.0f} slice·steps/s without loading kernels"
+    shares = [float(part.split()[-1].rstrip("%")) for part in page["time"].split(", ")]
+    assert sum(shares) == pytest.approx(100, abs=1)
+    assert {"steps", "files", "kernels"} <= about["times"].keys()
+
+
+def test_a_resumed_run_counts_the_time_before(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(RunSession, "_out_of_time", lambda session: True)
+        with pytest.raises(StoppedEarly):
+            alone(small, "cut")
+    with results.open(small.parent / "cut") as found:
+        before = found.attributes
+    assert lines(describe(small.parent / "cut"))["status"].startswith("stopped: step 10 of 60")
+    simulation.resume(small.parent / "cut", mpi=False, quiet=True, threads=1)
+    with results.open(small.parent / "cut") as found:
+        after = found.attributes
+    assert after["seconds"] > before["seconds"]
+    assert after["times"]["kernels"] > before["times"]["kernels"]
+
+
+def test_the_index_and_a_merged_file_have_the_same_page(finished: Path, tmp_path: Path) -> None:
+    assert describe(finished / "run.h5") == describe(finished)
+    one = lines(describe(merge(finished, tmp_path / "one.h5")))
+    page = lines(describe(finished))
+    assert one["run file"] == str(tmp_path / "one.h5")
+    same = (
+        "title",
+        "status",
+        "duration",
+        "mean speed",
+        "time",
+        "device",
+        "libraries",
+        "sum",
+        "dead features",
+    )
+    assert {name: one[name] for name in same} == {name: page[name] for name in same}
+    with pytest.raises(RunDirectoryError, match="no such run directory"):
+        describe(tmp_path / "nothing")
+
+
+def test_dead_features_are_counted(finished: Path, small: Path) -> None:
+    (small.parent / "usage.toml").write_text(SMALL.replace("dictionary = {}", USAGE))
+    out = alone(small.parent / "usage.toml", "out", "layers.V1.threshold=100.0")
+    found = lines(describe(out))["dead features"]
+    assert found.startswith("dictionary: 8 of 8 features inactive in the last")
+
+
+def test_an_interrupted_run_differs_from_one_that_is_running(run: Path) -> None:
+    (run / "manifest.txt").unlink()
+    with h5py.File(run / "run.h5", "r+") as file:
+        file.attrs["status"] = "running"
+        file.attrs["steps_reached"] = 20
+    assert lines(describe(run))["status"] == "interrupted: step 20 of 30, display 2 of 3"
+    with Claim() as claim:
+        claim.take(run)
+        page = lines(describe(run))
+    assert page["status"] == "running: step 20 of 30, display 2 of 3"
+    assert page["duration"].endswith(" left")
+    assert page["dates (UTC)"].endswith(" ago")
+
+
+def test_missing_and_damaged_files_are_named(run: Path) -> None:
+    part = next((run / "checkpoints").glob("step_000000030_rank_*"))
+    part.write_bytes(part.read_bytes()[:100])
+    head = run / "checkpoints" / "step_000000020.h5"
+    changed = bytearray(head.read_bytes())
+    changed[500] ^= 1
+    head.write_bytes(changed)
+    next((run / "parts").iterdir()).unlink()
+    (run / "inputs.jsonl").unlink()
+    found = [line for line in describe(run).splitlines() if line.startswith("damaged")]
+    told = describe(run)
+    for name in (part.name, head.name, "inputs.jsonl", "parts/steps_"):
+        assert name in told[told.index("\ndamaged") :]
+    assert len(found) == 4
+
+
+def test_a_broken_index_leaves_the_rest_of_the_page(run: Path) -> None:
+    (run / "run.h5").write_bytes(b"broken")
+    page = lines(describe(run))
+    assert "run.h5" in page["damaged"]
+    assert page["checkpoints"] == "at steps 20, 30"
+    (run / "run.h5").unlink()
+    assert lines(describe(run))["status"] == "interrupted; nothing recorded yet"
+
+
+def test_a_run_of_an_earlier_version_has_a_page(tmp_path: Path) -> None:
+    with tarfile.open(Path(__file__).parents[1] / "data" / "format_1.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    found = [lines(describe(index.parent)) for index in tmp_path.rglob("run.h5")]
+    assert found
+    for page in found:
+        assert page["status"].partition(":")[0] in ("done", "stopped", "interrupted")
+        assert "duration" not in page
+        assert "damaged" not in page
+
+
+def test_info_imports_neither_numba_nor_pydantic_nor_matplotlib(finished: Path) -> None:
+    code = (
+        "import sys\nfrom petabatch.main import main\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code\n"
+        "print(sorted({'numba', 'pydantic', 'matplotlib', 'scipy', 'typer'} & sys.modules.keys()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "info", str(finished)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "A run of constants" in done.stdout
+
+
+def test_watching_ends_with_the_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = Claim()
+    claim.take(run)
+    threading.Timer(0.2, claim.release).start()
+    begin = time.monotonic()
+    info(["--watch", str(run)])
+    assert 0.2 < time.monotonic() - begin < 10
+    assert capsys.readouterr().out == describe(run) + "\n"
+    assert watch(run) == describe(run)
+
+
+def test_a_watched_page_is_cut_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("LINES", "5")
+    shown = _fitted("\n".join(["x" * 30] * 8))
+    assert shown.count("\n") == 4
+    assert shown.count("x") == 3 * 19
+    assert "..." in shown
