@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
 from petabatch.logs import console
+from petabatch.parallel.failure import reporting
 from petabatch.version import __version__
 
 if TYPE_CHECKING:
@@ -246,7 +248,7 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run the command line; see `petabatch.main`, which does not import this module where it need not."""
-    from petabatch.main import main as enter
-
-    enter()
+    """Run one of these verbs."""
+    with reporting():
+        app(standalone_mode=True)
+    sys.exit(0)

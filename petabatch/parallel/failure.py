@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import time
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn
 
-from petabatch.errors import PetabatchError
+from petabatch.errors import PetabatchError, StoppedEarly
 
 _PRECEDENCE = 0.5
 """Seconds by which other ranks delay their message, so that an error common to all is printed once."""
@@ -33,6 +35,33 @@ def fail(message: str, code: int) -> NoReturn:
         time.sleep(_DELIVERY)
         world.Abort(code)
     sys.exit(code)
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Report every PetabatchError of the block as a message and an exit code, without a traceback.
+
+    Under MPI an error on one rank ends all ranks, with that rank's message; an early stop is collective.
+    """
+    try:
+        yield
+    except StoppedEarly as error:
+        if error.rank == 0:
+            sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)
+    except PetabatchError as error:
+        fail(str(error), error.exit_code)
+    except MemoryError as error:
+        fail(
+            f"not enough memory: {error}\n"
+            "    hint:     lower run.batch, use smaller layers, or distribute the slices over more machines "
+            "with MPI",
+            1,
+        )
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror}", 1)
 
 
 def end_all_on_error() -> None:
