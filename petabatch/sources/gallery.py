@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
+
+from petabatch.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Gallery:
     """`name(number)` returns the name of an image in error messages: its file, or its index in a file."""
     films: Sequence[int] = ()
     """Number of frames of each film, in the order of the images; empty for still images."""
+    bad: Mapping[int, InputError] = field(default_factory=dict)
+    """Errors of images that cannot be shown, by their numbers."""
 
     @property
     def frames(self) -> Sequence[int]:

@@ -27,23 +27,15 @@ _LISTED = 5
 """Number of errors reported in full; the others are only counted and named."""
 
 
-def headers(paths: Sequence[str]) -> list[tuple[int, int, int]]:
+def headers(paths: Sequence[str]) -> list[tuple[int, int, int] | InputError]:
     """Return the shape `[ny, nx, nf]` of each image file.
 
-    Raises InputError for all files that are missing, truncated or not images, as far as this can be
-    determined without decoding them; ResourceError if pillow is not installed.
+    In place of a shape stands the error of a file that is missing, truncated or not an image, as far as this
+    can be determined without decoding it. Raises ResourceError if pillow is not installed.
     """
-    shapes: list[tuple[int, int, int]] = []
-    wrong: list[InputError] = []
     with ThreadPoolExecutor(_THREADS, "headers") as pool:
         message = f"reading the headers of {len(paths):,} image files"
-        for found in with_progress(pool.map(_shape, paths), len(paths), message):
-            if isinstance(found, InputError):
-                wrong.append(found)
-            else:
-                shapes.append(found)
-    raise_together(wrong)
-    return shapes
+        return list(with_progress(pool.map(_shape, paths), len(paths), message))
 
 
 def raise_together(errors: Sequence[InputError]) -> None:

@@ -22,10 +22,12 @@ _AS_STORED = {"L", "RGB", "I;16", "I;16L", "I;16B", "F"}
 def pictures(paths: Sequence[str]) -> Gallery:
     """Return the gallery of image files. Headers are read now, pixels when they are displayed.
 
-    Raises InputError for files that are missing or not images, ResourceError if pillow is not installed.
+    Files that are missing or not images are its `bad` ones. Raises ResourceError if pillow is not installed.
     """
-    shapes = headers(paths)
-    biggest = max(8 * ny * nx * nf for ny, nx, nf in shapes)
+    found = headers(paths)
+    bad = {number: error for number, error in enumerate(found) if isinstance(error, InputError)}
+    shapes = [(0, 0, 0) if isinstance(shape, InputError) else shape for shape in found]
+    biggest = max(1, *(8 * ny * nx * nf for ny, nx, nf in shapes))
     decoded = lru_cache(maxsize=max(1, CACHE_BYTES // biggest))(_decode)
 
     def read(number: int, rows: slice, columns: slice) -> np.ndarray:
@@ -37,7 +39,7 @@ def pictures(paths: Sequence[str]) -> Gallery:
             )
         return pixels[rows, columns]
 
-    return Gallery(shapes, read, paths.__getitem__)
+    return Gallery(shapes, read, paths.__getitem__, bad=bad)
 
 
 def _decode(path: str) -> np.ndarray:

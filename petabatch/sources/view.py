@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
+from petabatch.logs import log
 from petabatch.random import stream
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.headers import raise_together
@@ -49,6 +50,10 @@ class View(Source):
     """Minimum contrast of random crops: a crop is drawn again, up to 100 times, while the standard deviation
     of its pixels (in [0, 1]) is smaller than this. Normalising a nearly constant crop would only amplify
     noise."""
+    on_bad_item: Literal["error", "skip"] = "error"
+    """What happens if an image is missing, damaged or does not fit the layer. `error`: all such files are
+    reported before the run; one that turns out to be damaged when it is decoded ends the run. `skip`: the
+    next good image in file order is shown in its place; the images of other displays stay the same."""
 
     @abstractmethod
     def gallery(self) -> Gallery:
@@ -80,12 +85,16 @@ class View(Source):
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
         """Return the reader; raises InputError if an image does not fit the layer."""
         gallery = self.gallery()
-        same_shape = len(set(gallery.shapes)) == 1  # then one error is enough
-        checked = gallery.shapes[:1] if same_shape else gallery.shapes
-        errors = (self._shape_error(gallery.name(i), found, shape) for i, found in enumerate(checked))
-        raise_together([error for error in errors if error is not None])
+        bad, errors = self._bad(gallery, shape)
+        if self.on_bad_item == "error" or len(bad) == len(gallery.shapes):
+            raise_together(errors)
+        if bad:
+            log.warning(
+                "%d of %d images are skipped; the first:\n%s", len(bad), len(gallery.shapes), errors[0]
+            )
         alone = self.slices == "same"
-        return Views(self, gallery, self.order.open(gallery.frames, 1 if alone else batch, seed), shape, seed)
+        playlist = self.order.open(gallery.frames, 1 if alone else batch, seed)
+        return Views(self, gallery, playlist, bad, shape, seed)
 
     @property
     def traced(self) -> bool:
@@ -117,6 +126,19 @@ class View(Source):
             return int(rng.integers(rows + 1)), int(rng.integers(columns + 1))
         y, x = (rows // 2, columns // 2) if self.crop == "center" else (0, 0)
         return y + self.offset[0], x + self.offset[1]
+
+    def _bad(self, gallery: Gallery, shape: tuple[int, int, int]) -> tuple[set[int], list[InputError]]:
+        """Return the numbers of the images that cannot be shown, and their errors."""
+        bad, errors = set(gallery.bad), list(gallery.bad.values())
+        if len(set(gallery.shapes)) == 1 and not bad:  # then one error is enough
+            error = self._shape_error(gallery.name(0), gallery.shapes[0], shape)
+            return (set(), []) if error is None else (set(range(len(gallery.shapes))), [error])
+        for number, found in enumerate(gallery.shapes):
+            error = None if number in bad else self._shape_error(gallery.name(number), found, shape)
+            if error is not None:
+                bad.add(number)
+                errors.append(error)
+        return bad, errors
 
     def _shape_error(
         self, name: str, found: tuple[int, int, int], wanted: tuple[int, int, int]
@@ -152,10 +174,18 @@ class Views(ImageStream):
     """The reader of a view: which part of which image each slice shows, and its pixels."""
 
     def __init__(
-        self, view: View, gallery: Gallery, playlist: Playlist, shape: tuple[int, int, int], seed: int
+        self,
+        view: View,
+        gallery: Gallery,
+        playlist: Playlist,
+        bad: set[int],
+        shape: tuple[int, int, int],
+        seed: int,
     ) -> None:
         self._view, self._gallery, self._playlist = view, gallery, playlist
-        self._shape, self._seed = shape, seed
+        self._bad, self._shape, self._seed = bad, shape, seed
+        self._decoded: set[int] = set()
+        """Images that are known to be good."""
         self.displays = playlist.displays
 
     def __call__(self, slice_: int, display: int) -> np.ndarray:
@@ -181,12 +211,29 @@ class Views(ImageStream):
         view, gallery, own = self._view, self._gallery, self._own(slice_)
         rng = stream(self._seed, "crop", *self._playlist.crop(own, display))
         for _ in range(_DRAWS if view.crop == "random" and view.contrast else 1):
-            number = self._playlist.frame(own, display, rng)
+            number = self._good(self._playlist.frame(own, display, rng))
             height, width, _ = gallery.shapes[number]
             y, x = view.corner(height - self._shape[0], width - self._shape[1], rng)
             if not view.contrast or self._pixels(number, y, x).std() >= view.contrast:
                 break
         return number, y, x
+
+    def _good(self, number: int) -> int:
+        """Return the image, or the next good one where it is skipped."""
+        if self._view.on_bad_item == "error" or number in self._decoded:
+            return number
+        for _ in self._gallery.shapes:
+            if number not in self._bad:
+                try:
+                    self._gallery.read(number, slice(0, 1), slice(0, 1))
+                except InputError as error:
+                    self._bad.add(number)
+                    log.warning("an image is skipped:\n%s", error)
+                else:
+                    self._decoded.add(number)
+                    return number
+            number = (number + 1) % len(self._gallery.shapes)
+        raise InputError(f"{self._gallery.name(number)}: all images are damaged, this one and all others")
 
     def _pixels(self, number: int, y: int, x: int) -> np.ndarray:
         return self._view.pixels(self._gallery, number, y, x, *self._shape[:2])

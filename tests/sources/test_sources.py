@@ -423,3 +423,38 @@ def test_a_nearly_flat_crop_is_drawn_again(tmp_path: Path) -> None:
     assert min(plain(0, item).std() for item in range(50)) == 0
     blank = ImageArray(data=np.zeros((1, 64, 64, 1)), contrast=0.1).open((8, 8, 1), 1, 1)
     assert not blank(0, 0).any()
+
+
+# -- images that cannot be shown
+
+
+def test_a_bad_image_is_replaced_by_the_next_good_one_and_no_other_moves(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(6):
+        save(tmp_path / f"{number}.png", np.full((6, 7, 3), 40 * number, np.uint8))
+    save(tmp_path / "4.png", np.full((2, 2, 3), 160, np.uint8))  # smaller than the layer
+    whole = (tmp_path / "1.png").read_bytes()
+    (tmp_path / "1.png").write_bytes(whole[: len(whole) // 2])  # found by its header
+    noise = save(tmp_path / "2.png", picture(1))
+    assert noise.std() > 0
+    damaged = bytearray((tmp_path / "2.png").read_bytes())
+    damaged[len(damaged) // 2] ^= 255  # found when it is decoded
+    (tmp_path / "2.png").write_bytes(damaged)
+    source = Images(files=str(tmp_path), on_bad_item="skip", crop="top_left")
+    read = source.open(ROOM, 1, 1)
+    assert [round(255 * float(read(0, item)[0, 0, 0])) // 40 for item in range(6)] == [0, 3, 3, 3, 5, 5]
+    assert [read.shown(0, item).item for item in range(6)] == [0, 3, 3, 3, 5, 5]
+    assert "2 of 6 images are skipped" in caplog.text
+    assert "2.png: this file cannot be read" in caplog.text
+    with pytest.raises(InputError) as raised:
+        Images(files=str(tmp_path)).open(ROOM, 1, 1)
+    assert "1.png" in str(raised.value)
+    assert "4.png" in str(raised.value)
+
+
+def test_no_good_image_is_an_error_even_if_bad_ones_are_skipped(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.png").write_bytes(b"")
+    with pytest.raises(InputError, match=r"a.png: this file cannot be read"):
+        Images(files=str(tmp_path), on_bad_item="skip").open(ROOM, 1, 1)
