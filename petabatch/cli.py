@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
+from petabatch.errors import ParamsError
 from petabatch.logs import console
 from petabatch.parallel.failure import reporting
 from petabatch.version import __version__
@@ -124,15 +125,16 @@ def check(
     from petabatch.report.explain import explain, summary
     from petabatch.report.stability import step_limits
 
-    plan = simulation.plan(_described(file, overrides, allow_code))
-    typer.echo(explain(plan) if whole else summary(plan))
+    loaded = _described(file, overrides, allow_code)
+    plan = simulation.plan(loaded)
     try:
-        for limit in step_limits(plan.graph):
-            typer.echo(f"{'note' if limit.exceeded else 'step size':18} {limit}")
+        limits = step_limits(simulation.first_state(loaded, plan))
+        notes = [f"{'note' if limit.exceeded else 'step size':18} {limit}" for limit in limits]
     except MemoryError as error:
-        typer.echo(
-            f"{'note':18} no step size: one slice does not fit in the memory of this machine ({error})"
-        )
+        notes = [f"{'note':18} one slice does not fit in the memory of this machine: {error}"]
+    typer.echo(explain(plan) if whole else summary(plan))
+    for note in notes:
+        typer.echo(note)
 
 
 def _described(file: Path, overrides: list[str] | None, allow_code: bool) -> Loaded:
@@ -204,9 +206,12 @@ def bench(
     from petabatch.bench.report import show
 
     console(quiet=False)
-    network = simulation.read(file or EXAMPLE, overrides or ()).network
+    loaded = simulation.read(file or EXAMPLE, overrides or ())
     counts = range(1, 1 + (threads or len(os.sched_getaffinity(0))))
-    report = measure(network, file.name if file else "built-in network", counts, steps)
+    try:
+        report = measure(loaded.network, file.name if file else "built-in network", counts, steps)
+    except ParamsError as error:
+        raise loaded.placed(error) from None
     show(report, Console())
     if output is not None:
         output.write_text(json.dumps(report.json(), indent=2) + "\n", encoding="utf-8")

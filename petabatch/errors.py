@@ -63,6 +63,10 @@ class InputError(PetabatchError):
     """Unusable input data: missing, truncated, of the wrong shape, or not finite."""
 
 
+class InputFileError(ParamsError, InputError):
+    """Unusable input data that a params file names; `problems` has the keys that name it."""
+
+
 class RunDirectoryError(PetabatchError):
     """A run directory already exists, is not a run directory, or cannot be written."""
 

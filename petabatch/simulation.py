@@ -13,12 +13,15 @@ from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
+from petabatch.engine.images import open_images
 from petabatch.engine.split import Split
+from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError, RunDirectoryError, StorageError
 from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log, shown, silence, to_file
 from petabatch.network.build import build
 from petabatch.network.plan import Plan, schedule
+from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.grid import grid
@@ -29,7 +32,7 @@ from petabatch.session import RunSession
 from petabatch.sources.memory import held
 from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
 from petabatch.spec.network import Network
-from petabatch.start_from import initialise_from
+from petabatch.start_from import checkpoint_of, initialise_from
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
@@ -68,7 +71,19 @@ def plan(loaded: Loaded, limits: Limits | None = None) -> Plan:
     try:
         return schedule(build(loaded.network), limits)
     except ParamsError as error:
-        raise loaded.error(error.problems) from None
+        raise loaded.placed(error) from None
+
+
+def first_state(loaded: Loaded, plan: Plan) -> State:
+    """Return the state of step 0 of one slice; raises InputFileError as a run does, with file and line."""
+    try:
+        state = State(plan.graph, plan.graph.variables, 0, 1)
+        state.start(open_images(plan, BlockingIO()))
+        if loaded.network.run.start_from is not None:
+            checkpoint_of(Path(loaded.network.run.start_from))
+    except ParamsError as error:
+        raise loaded.placed(error) from None
+    return state
 
 
 def run(
@@ -216,7 +231,10 @@ def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
     whole = plan(loaded, device.limits if device is not None else None)
     place = grid(comm, wanted.batch, wanted.features)
     features = Split(whole, place.features) if wanted.features > 1 else AllFeatures(whole)
-    return Engine(whole, place.batch, threads, device, features)
+    try:
+        return Engine(whole, place.batch, threads, device, features)
+    except ParamsError as error:
+        raise loaded.placed(error) from None
 
 
 def _initialise(engine: Engine, loaded: Loaded) -> None:
@@ -228,7 +246,7 @@ def _initialise(engine: Engine, loaded: Loaded) -> None:
         else:
             initialise_from(engine, Path(origin))
     except ParamsError as error:
-        raise loaded.error(error.problems) from None
+        raise loaded.placed(error) from None
 
 
 def _connect(mpi: bool | None) -> Comm:

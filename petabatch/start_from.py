@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from petabatch.engine.engine import Engine
-from petabatch.errors import ParamsError, Problem, StorageError
+from petabatch.errors import InputFileError, ParamsError, Problem, RunDirectoryError, StorageError
 from petabatch.network import lazy
 from petabatch.network.until import NAME
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
 
+_KEY = "run.start_from"
+_LISTED = 3
+"""Arrays listed in a message."""
 _OPTIONAL = {f"{NAME}/steps", f"{NAME}/gap", *lazy.KEYS}
 
 
@@ -22,10 +26,10 @@ def initialise_from(engine: Engine, origin: Path) -> None:
 
     The step count continues from there, and with it schedules and the order of images. `run.batch_change`
     says how a batch of another size is filled. Collective. Raises ParamsError when the batch or the length of
-    the run does not match the checkpoint, StorageError when its arrays do not match those of this network.
+    the run does not match the checkpoint, InputFileError when it cannot be used or its arrays do not match.
     """
     run = engine.plan.graph.network.run
-    head = _head(origin)
+    head = checkpoint_of(origin)
     before, _ = checkpoint_batch(head)
     if run.batch != before and run.batch_change == "error":
         raise ParamsError(
@@ -45,7 +49,8 @@ def initialise_from(engine: Engine, origin: Path) -> None:
         taken = [number % before for number in range(lo, hi)]
     else:
         taken = list(range(lo, min(hi, before)))
-    step = _load_slices(engine, head, taken)
+    with _problems():
+        step = _load_slices(engine, head, taken)
     if step >= run.length:
         raise ParamsError(
             [
@@ -61,19 +66,36 @@ def initialise_from(engine: Engine, origin: Path) -> None:
     _show_current_items(engine, before)
 
 
-def _head(origin: Path) -> Path:
+def checkpoint_of(origin: Path) -> Path:
+    """Return the checkpoint that `origin` names; raises InputFileError when there is none."""
     if not origin.exists():
-        raise StorageError(
-            f"{origin}: no such run or checkpoint\n"
-            "    expected: a run directory, or a file checkpoints/step_*.h5 in one\n"
-            f"    hint:     paths are relative to the params file or to {Path.cwd()}"
+        raise InputFileError(
+            [
+                Problem(
+                    _KEY,
+                    f"{origin}: no such run or checkpoint",
+                    expected="a run directory, or a file checkpoints/step_*.h5 in one",
+                    hint=f"paths are relative to the params file or to {Path.cwd()}",
+                )
+            ]
         )
-    if not origin.is_dir():
-        return origin
-    head = latest_checkpoint(RunDirectory.open(origin))
-    if head is None:
-        raise StorageError(f"{origin}: no complete checkpoint to start from")
+    with _problems():
+        if not origin.is_dir():
+            checkpoint_batch(origin)
+            return origin
+        head = latest_checkpoint(RunDirectory.open(origin))
+        if head is None:
+            raise StorageError(f"{origin}: no complete checkpoint to start from")
     return head
+
+
+@contextmanager
+def _problems() -> Iterator[None]:
+    """Report a checkpoint that cannot be used as a problem of the key that names it."""
+    try:
+        yield
+    except (StorageError, RunDirectoryError) as error:
+        raise InputFileError([Problem(_KEY, str(error))]) from error
 
 
 def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
@@ -91,12 +113,16 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
-        lines = [
-            f"    {key}: {here.get(key, 'missing')} here, {there.get(key, 'missing')} in the checkpoint"
-            for key in names
-        ]
+        found, expected = (
+            "; ".join(f"{key} {kinds.get(key, 'missing')}" for key in names[:_LISTED])
+            + f"; {len(names) - _LISTED} more" * (len(names) > _LISTED)
+            for kinds in (there, here)
+        )
         raise StorageError(
-            "\n".join([f"{head}: the arrays of this checkpoint do not match the network", *lines])
+            f"{head}: the arrays of this checkpoint do not match the network\n"
+            f"    found:    {found}\n    expected: {expected}\n"
+            "    hint:     layers, patches and learning rules must be those of the run that it comes from; "
+            'to take over its weights alone, use init = { type = "file", path = ..., connection = ... }'
         )
     places = np.asarray(slices, np.intp) - lo
     for key, array in mine.items():

@@ -24,7 +24,7 @@ from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
 from petabatch.engine.features import AllFeatures, Features
 from petabatch.engine.gpu.backend import GpuBackend
-from petabatch.engine.images import ImageReader
+from petabatch.engine.images import open_images
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.state import State
@@ -67,9 +67,7 @@ class Engine:
         self.warm_up = WarmUp()
         self.warming_up = True
         """It is not known yet how long a block of steps takes, its update, and what is compiled for it."""
-        self.readers = {
-            name: ImageReader(self.plan.graph, name, self.blocking_io) for name in self.plan.inputs
-        }
+        self.readers = open_images(self.plan, self.blocking_io)
         if threads is not None:
             threads = whole_number("threads", threads, 1)
         self.threads = threads or run.threads or len(os.sched_getaffinity(0))

@@ -9,12 +9,13 @@ import numpy as np
 
 from petabatch.engine.backend import Backend
 from petabatch.engine.history import History
-from petabatch.errors import InputError
+from petabatch.errors import InputError, InputFileError
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.images import Shown
 from petabatch.spec.parts import StepContext
+from petabatch.spec.paths import file_problem
 from petabatch.variable import Array
 
 
@@ -43,7 +44,7 @@ class ImageReader:
         displays, shown = self.stream.displays, self.last_item + 1
         if displays is not None and shown > displays:
             raise InputError(
-                f"layers.{name}: the run is longer than its films\n"
+                f"the run is longer than its films\n"
                 f"    found:    {shown:,} frames to show\n    expected: at most {displays:,}\n"
                 f'    hint:     with order.end = "wrap" films begin again, with "hold" the last frames remain'
             )
@@ -82,6 +83,19 @@ class ImageReader:
             f'\n    note:     layers.{self.name} has border = "image": {self.y} rows and {self.x} columns of '
             f"the image are needed beyond each edge"
         )
+
+
+def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:
+    """Open the images of all input layers; raises InputFileError with all that are unusable, by key."""
+    readers, problems = {}, []
+    for name in plan.inputs:
+        try:
+            readers[name] = ImageReader(plan.graph, name, blocking_io)
+        except InputError as error:
+            problems.append(file_problem(f"layers.{name}.source", plan.inputs[name].source, error))
+    if problems:
+        raise InputFileError(problems)
+    return readers
 
 
 class ImageMargin:

@@ -9,10 +9,12 @@ import numpy as np
 
 from petabatch.engine.arrays import FixedArrays
 from petabatch.engine.weight_update import normalise
+from petabatch.errors import InputError, InputFileError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy
 from petabatch.network.graph import Graph
 from petabatch.random import stream
+from petabatch.spec.paths import file_problem
 from petabatch.variable import Array, Variable
 
 
@@ -47,20 +49,35 @@ class State:
         return owned(self.arrays, prefix)
 
     def start(self, readers: Mapping[str, Callable[[int, int], np.ndarray]]) -> None:
-        """Fill the state of step 0: weights, first images, membrane potentials and their activity."""
-        network = self.graph.network
+        """Fill the state of step 0: weights, first images, membrane potentials and their activity.
+
+        Raises InputFileError with everything that cannot be used of what the network names.
+        """
+        network, problems = self.graph.network, []
         for name, owner in self.graph.weighted.items():
             weights = self.arrays[f"connections/{name}/weights"]
-            # The same start in every slice, so that slices differ by what they see alone.
-            weights[...] = owner.init.weights(weights.shape[1:], stream(network.run.seed, f"weights/{name}"))
+            try:
+                # The same start in every slice, so that slices differ by what they see alone.
+                rng = stream(network.run.seed, f"weights/{name}")
+                weights[...] = owner.init.weights(weights.shape[1:], rng)
+            except InputError as error:
+                problems.append(file_problem(f"connections.{name}.init", owner.init, error))
+        if problems:
+            raise InputFileError(problems)
         normalise(self.graph, self.arrays, np)
         self.refresh()
         for name, layer in network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]
             layer.prepare(self.owned(f"layers/{name}"), activity)
-            if name in readers:
+            if layer.images is None or name not in readers:
+                continue
+            try:
                 for index in range(self.hi - self.lo):
                     activity[index] = readers[name](self.lo + index, 0)
+            except InputError as error:
+                problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
+        if problems:
+            raise InputFileError(problems)
 
     def refresh(self) -> None:
         """Bring weights seen from the post layer up to date."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from petabatch.spec.model import Finite
 from petabatch.spec.weights import Learning
@@ -17,6 +17,7 @@ class Oja(Learning):
     layer that provides it, usually the image. For several competing units, use `hebbian` with an error layer.
     """
 
+    against_key: ClassVar[str] = "input"
     type: Literal["oja"] = "oja"
     input: str | None = None
     """Layer whose activity is multiplied with that of the pre layer; it must have the shape of the post

@@ -38,7 +38,7 @@ def check_borders(network: Network, problems: list[Problem]) -> None:
 
 
 def check_learning(network: Network, problems: list[Problem]) -> None:
-    """Check that the error layer of each learning rule exists and has the shape of the post layer."""
+    """Check that the layer each learning rule learns from exists and has the shape of the post layer."""
     for name, connection in network.connections.items():
         rule = connection.owner.learn if connection.owner is not None else None
         if rule is None or connection.post not in network.layers:
@@ -46,12 +46,13 @@ def check_learning(network: Network, problems: list[Problem]) -> None:
         against = rule.against
         if against is None:
             continue
+        key = f"connections.{name}.learn.{rule.against_key}"
         if against not in network.layers:
-            problems.append(unknown(f"connections.{name}.learn.error", "layer", against, network.layers))
+            problems.append(unknown(key, "layer", against, network.layers))
         elif network.layers[against].shape != network.layers[connection.post].shape:
             problems.append(
                 Problem(
-                    f"connections.{name}.learn.error",
+                    key,
                     "this layer does not have the shape of the post layer",
                     found=f"{against} {list(network.layers[against].shape)}",
                     expected=f"{connection.post} {list(network.layers[connection.post].shape)}",

@@ -57,19 +57,18 @@ class StepLimit:
         return self.step > self.largest
 
 
-def step_limits(graph: Graph) -> tuple[StepLimit, ...]:
+def step_limits(state: State) -> tuple[StepLimit, ...]:
     """Return the limit of every code layer whose drive depends on its own activity through linear layers.
 
-    The weights are those of step 0; learning changes them, and with them L. Other code layers are held fixed,
-    and an adaptive time scale (a factor on dt) is taken as 1. Costs at most 100 steps of one slice.
+    The weights are those of `state`, at step 0; learning changes them, and with them L. Other code layers are
+    held fixed, and an adaptive time scale (a factor on dt) is taken as 1. Costs at most 100 steps of one
+    slice.
     """
-    layers = graph.network.layers
+    graph, layers = state.graph, state.graph.network.layers
     dt = graph.network.run.dt
     codes = {name: layer for name, layer in layers.items() if layer.stability(dt, 1.0) is not None}
     if not codes:
         return ()
-    state = State(graph, graph.variables, 0, 1)
-    state.start({})
     found = []
     for name, layer in codes.items():
         largest = curvature(_Loop(graph, state, name), layer.shape)

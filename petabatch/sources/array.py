@@ -9,7 +9,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
-from petabatch.sources.files import dataset, open_hdf5, open_npy
+from petabatch.sources.files import dataset, open_hdf5, open_npy, values
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.memory import Data
 from petabatch.sources.pixels import largest
@@ -51,25 +51,22 @@ class ImageArray(View):
 
     def gallery(self) -> Gallery:
         """Open the array; raises InputError if it is not an array of images."""
-        values, name = self._values()
-        if len(values.shape) not in (3, 4) or 0 in values.shape:
+        stored, name = self._stored()
+        if len(stored.shape) not in (3, 4) or 0 in stored.shape:
             raise InputError(
-                f"{name}: this is not an array of images\n    found:    {list(values.shape)}\n"
+                f"{name}: this is not an array of images\n    found:    {list(stored.shape)}\n"
                 f"    expected: [n, ny, nx, nf], or [n, ny, nx] for greyscale"
             )
-        largest(values.dtype, name)
-        count, ny, nx, nf = (*values.shape, 1)[:4]
+        largest(stored.dtype, name)
+        count, ny, nx, nf = (*stored.shape, 1)[:4]
 
         def read(number: int, rows: slice, columns: slice) -> np.ndarray:
-            try:
-                pixels = np.asarray(values[number, rows, columns])
-            except OSError as error:
-                raise InputError(f"{name}: image {number} cannot be read: {error}") from error
+            pixels = values(stored, f"{name}[{number}]", (number, rows, columns))
             return pixels.reshape(*pixels.shape[:2], -1)
 
         return Gallery([(ny, nx, nf)] * count, read, lambda number: f"{name}[{number}]")
 
-    def _values(self) -> tuple[Any, str]:
+    def _stored(self) -> tuple[Any, str]:
         if self.data is not None:
             return self.data.array, "data"
         assert self.file is not None

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import InputError
+from petabatch.errors import InputError, did_you_mean
+
+HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
+"""What h5py raises for damaged files."""
+_HDF5 = "a complete HDF5 file"
 
 
 def open_npy(path: str) -> np.ndarray:
@@ -29,30 +33,46 @@ def open_hdf5(path: str) -> Any:
 
     try:
         return h5py.File(path, "r")
-    except OSError as error:
-        raise unreadable(path, error, "a complete HDF5 file") from error
+    except HDF5_ERRORS as error:
+        raise unreadable(path, error, _HDF5) from error
 
 
 def dataset(file: Any, name: str) -> Any:
     """Return a dataset of an open HDF5 file; raises InputError, listing its datasets, if it is missing."""
     import h5py
 
-    found = file.get(name)
+    names: list[str] = []
+    try:
+        found = file.get(name)
+        if not isinstance(found, h5py.Dataset):
+            file.visititems(lambda path, item: names.append(path) if isinstance(item, h5py.Dataset) else None)
+    except HDF5_ERRORS as error:
+        raise unreadable(file.filename, error, _HDF5) from error
     if not isinstance(found, h5py.Dataset):
-        names: list[str] = []
-        file.visititems(lambda path, item: names.append(path) if isinstance(item, h5py.Dataset) else None)
         more = ", ..." if len(names) > 10 else ""
+        hint = did_you_mean(name, names)
         raise InputError(
             f"{file.filename}: there is no dataset of this name\n    found:    {name}\n"
             f"    expected: {', '.join(names[:10]) or 'nothing, the file is empty'}{more}"
+            + f"\n    hint:     {hint}"
+            * bool(hint)
         )
     return found
+
+
+def values(stored: Any, name: str, key: Any = ()) -> np.ndarray:
+    """Read an array or dataset, or a part of it; raises InputError, with its `name`, if it is damaged."""
+    try:
+        return np.asarray(stored[key])
+    except HDF5_ERRORS as error:
+        raise InputError(f"{name}: the data cannot be read: {error}\n    expected: {_HDF5}") from error
 
 
 def unreadable(path: str, error: Exception, expected: str) -> InputError:
     """Return the error for a file that is missing or cannot be read."""
     if Path(path).exists():
-        return InputError(f"{path}: this file cannot be read: {error}\n    expected: {expected}")
+        reason = getattr(error, "strerror", None) or error
+        return InputError(f"{path}: this file cannot be read: {reason}\n    expected: {expected}")
     return InputError(f"{path}: there is no such file\n    expected: {expected}\n    hint:     {path_hint()}")
 
 

@@ -21,7 +21,8 @@ def largest(dtype: np.dtype, name: str) -> float:
         return float(np.iinfo(dtype).max)
     raise InputError(
         f"{name}: these numbers are not pixels\n    found:    {dtype}\n"
-        f"    expected: uint8 (0 to 255), uint16 (0 to 65535), bool or floating point"
+        f"    expected: uint8 (0 to 255), uint16 (0 to 65535), bool or floating point\n"
+        f"    hint:     convert them, as by images.astype(numpy.uint8) where they are 0 to 255"
     )
 
 

@@ -72,7 +72,7 @@ class Film:
                 stream = container.streams.video[0]
                 self.rows, self.columns = stream.height, stream.width
                 self.times = sorted(p.pts for p in container.demux(stream) if p.pts is not None)
-        except (OSError, IndexError, ValueError) as error:
+        except _errors() as error:
             raise unreadable(path, error, "a complete video file") from error
         if not self.times:
             raise InputError(f"{path}: there are no frames in this video\n    expected: at least one")
@@ -83,7 +83,7 @@ class Film:
             decoder = self._waiting.pop(number, None) or self._from(number)
             try:
                 pixels: np.ndarray = next(decoder).to_ndarray(format="rgb24")
-            except (OSError, ValueError, StopIteration) as error:
+            except _errors() as error:
                 raise unreadable(self.path, error, f"a video whose frame {number} can be decoded") from error
             self._waiting[number + 1] = decoder
             if len(self._waiting) > _DECODERS:
@@ -108,3 +108,9 @@ def _av() -> Any:
             'reading videos requires PyAV\n    hint:     pip install "petabatch[video]"'
         ) from error
     return av
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return what PyAV raises for damaged files, and for files without pictures."""
+    errors: tuple[type[Exception], ...] = (_av().FFmpegError, OSError, ValueError, IndexError, AttributeError)
+    return (*errors, StopIteration)

@@ -148,8 +148,9 @@ class View(Source):
         if not convertible(found[2], wanted[2]):
             return InputError(
                 f"{name}: image and layer have different numbers of channels\n"
-                f"    found:    {found[2]}\n    expected: {wanted[2]}\n"
-                f"    hint:     set the last number of the layer's `shape` to {found[2]}"
+                f"    found:    {found[2]}, in an image of {list(found)}\n"
+                f"    expected: {wanted[2]}, in a layer of {list(wanted)}\n"
+                f"    hint:     {_channels_hint(found, wanted)}"
             )
         if rows < 0 or columns < 0:
             return InputError(
@@ -237,3 +238,10 @@ class Views(ImageStream):
 
     def _pixels(self, number: int, y: int, x: int) -> np.ndarray:
         return self._view.pixels(self._gallery, number, y, x, *self._shape[:2])
+
+
+def _channels_hint(found: tuple[int, int, int], wanted: tuple[int, int, int]) -> str:
+    first = convertible(found[0], wanted[2]) and found[1] >= wanted[0] and found[2] >= wanted[1]
+    if first:
+        return "channels come last; numpy.moveaxis(images, -3, -1) moves them there"
+    return f"set the last number of the layer's `shape` to {found[2]}"

@@ -44,9 +44,9 @@ class Loaded:
         """The path of the file, as given."""
         return self.location.file
 
-    def error(self, found: Iterable[Problem]) -> ParamsError:
-        """Return the error for problems found later, with their lines in the file."""
-        return self.location.error(found)
+    def placed(self, error: ParamsError) -> ParamsError:
+        """Return an error found later with the lines of its problems in the file."""
+        return self.location.placed(error)
 
     @classmethod
     def from_json(cls, text: str, file: str, arrays: Path | None = None) -> Loaded:

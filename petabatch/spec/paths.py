@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ValidationInfo
+
+from petabatch.errors import InputError, Problem
 
 
 def resolve_path(path: str, folder: str | os.PathLike[str]) -> str:
@@ -28,3 +30,19 @@ def _resolve(path: str, info: ValidationInfo) -> str:
 FilePath = Annotated[str, AfterValidator(_resolve)]
 """A path or pattern. Validated with the context `{"folder": ...}`, it is searched for in that folder
 first."""
+
+
+def file_problem(key: str, table: BaseModel, error: InputError) -> Problem:
+    """Return what is wrong with the files that the table at `key` names, with the key that names them."""
+    fields = type(table).model_fields.items()
+    keys = (name for name, f in fields if _names_files((f.annotation, f.metadata)))
+    named = (name for name in keys if getattr(table, name) is not None)
+    return Problem(".".join((key, *list(named)[:1])), str(error))
+
+
+def _names_files(annotation: Any) -> bool:
+    """Return whether an annotation contains `FilePath`."""
+    if isinstance(annotation, AfterValidator):
+        return annotation.func is _resolve
+    inside = annotation if isinstance(annotation, (tuple, list)) else get_args(annotation)
+    return any(map(_names_files, inside))

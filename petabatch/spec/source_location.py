@@ -23,6 +23,10 @@ class SourceLocation:
         """Return the error for these problems, each with its line, in file order."""
         return ParamsError(self.located(found), self.file)
 
+    def placed(self, error: ParamsError) -> ParamsError:
+        """Return the same error, each of its problems with its line."""
+        return type(error)(self.located(error.problems), self.file)
+
     def located(self, found: Iterable[Problem]) -> list[Problem]:
         """Return the problems, each with its line or its override, in file order."""
         lines = {".".join(path): line for path, line in self.lines.items()}
@@ -35,7 +39,8 @@ class SourceLocation:
             # A table that is not in the file was created by an override of one of its keys.
             created = problem.key and problem.key not in lines and _inside(key, problem.key)
             if _inside(problem.key, key) or created:
-                return replace(problem, message=f"{problem.message} (set by -s {shortened(text)})")
+                first, newline, more = problem.message.partition("\n")
+                return replace(problem, message=f"{first} (set by -s {shortened(text)}){newline}{more}")
         # Names may contain dots, so shorter and shorter prefixes are looked up as text.
         key = problem.key
         while key and key not in lines:

@@ -71,6 +71,8 @@ class Learning(Part):
     """Update schedule: the weights are updated at the end of these steps."""
     offset: Offset = 0
     """Delay of the updates, in steps."""
+    against_key: ClassVar[str] = "error"
+    """The key that names the layer of `against`."""
 
     @property
     @abstractmethod

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
-from petabatch.sources.files import dataset, open_hdf5, open_npy
+from petabatch.sources.files import dataset, open_hdf5, open_npy, values
 from petabatch.sources.memory import Data
 from petabatch.spec.paths import FilePath
 from petabatch.spec.weights import Initial
@@ -70,8 +70,8 @@ class WeightFile(Initial):
             stored = dataset(file, name)
             if self.connection is not None and len(stored) == 0:
                 raise InputError(f"{path}:{name}: no weights have been recorded yet")
-            values = stored[-1] if self.connection is not None else stored[()]
-        return _checked(np.asarray(values), shape, f"{path}:{name}")
+            found = values(stored, f"{path}:{name}", -1 if self.connection is not None else ())
+        return _checked(found, shape, f"{path}:{name}")
 
 
 def _checked(values: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from petabatch.engine.state import State
 from petabatch.errors import ParamsError, TableError
 from petabatch.network.build import build
+from petabatch.network.graph import Graph
 from petabatch.probes import Optimality
-from petabatch.report.stability import step_limits
+from petabatch.report.stability import StepLimit, step_limits
 from support.optimum import METHODS, problem
 
 CASES = [
@@ -117,6 +119,12 @@ def test_a_price_of_zero_has_no_certificate() -> None:
         Optimality(image="a", reconstruction="b", code="c", drive="d", coefficient=0.0)
 
 
+def limits_of(graph: Graph) -> tuple[StepLimit, ...]:
+    state = State(graph, graph.variables, 0, 1)
+    state.start({})
+    return step_limits(state)
+
+
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("share", [0.25, 1.0])
 def test_energy_never_rises_up_to_one_over_the_curvature(share: float, signed: bool) -> None:
@@ -128,7 +136,7 @@ def test_energy_never_rises_up_to_one_over_the_curvature(share: float, signed: b
 
 def test_the_lca_diverges_beyond_twice_that_and_not_before() -> None:
     one = problem(signed=True, threshold=0.01)
-    (limit,) = step_limits(build(one.network("lca", 0.1, 1)))
+    (limit,) = limits_of(build(one.network("lca", 0.1, 1)))
     below = one.run("lca", 0.95 * limit.largest, 2000, every=2000)
     assert below["relative_gap"][-1, 0] < 1e-3
     beyond = one.run("lca", 1.05 * limit.largest, 400)["energy"]
@@ -138,7 +146,7 @@ def test_the_lca_diverges_beyond_twice_that_and_not_before() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"stride{case['stride']}")
 def test_power_iteration_finds_the_largest_eigenvalue(case: dict[str, Any]) -> None:
     one = problem(**case)
-    (limit,) = step_limits(build(one.network("lca", 0.1, 1)))
+    (limit,) = limits_of(build(one.network("lca", 0.1, 1)))
     assert limit.curvature == pytest.approx(one.curvature, rel=1e-2)
     assert limit.curvature <= one.curvature * (1 + 1e-6)
     assert limit.step == pytest.approx(0.1)
@@ -148,7 +156,7 @@ def test_power_iteration_finds_the_largest_eigenvalue(case: dict[str, Any]) -> N
 def test_each_method_has_its_own_limit() -> None:
     one = problem()
     (lca,), (ball,), fista = (
-        step_limits(build(one.network(method, 0.1, 1))) for method in ("lca", "heavy_ball", "fista")
+        limits_of(build(one.network(method, 0.1, 1))) for method in ("lca", "heavy_ball", "fista")
     )
     assert ball.largest == pytest.approx(1.9 * lca.largest)
     assert fista == ()  # it finds its step as it goes

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from support.commands import alone
+import h5py
+import numpy as np
+
+from support.commands import SMALL, alone
 
 
 def deep_arrays(folder: Path) -> None:
@@ -20,9 +23,92 @@ def deep_keys(folder: Path) -> None:
 
 def run_directory(folder: Path) -> None:
     """Make a run directory `out`, finished."""
-    alone(folder / "small.toml", "out")
+    file = folder / "done.toml"
+    file.write_text(SMALL)
+    alone(file, "out")
+    file.unlink()
+
+
+def no_images(folder: Path) -> None:
+    """Remove the images."""
+    (folder / "images.npy").unlink()
+
+
+def truncated_images(folder: Path) -> None:
+    """Cut the images off in the middle."""
+    file = folder / "images.npy"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def images_with_nan(folder: Path) -> None:
+    """Put a NaN into the first image."""
+    images = np.load(folder / "images.npy")
+    images[0, 3, 4, 0] = np.nan
+    np.save(folder / "images.npy", images)
+
+
+def channels_first(folder: Path) -> None:
+    """Store the images as other programs do, channels before rows and columns."""
+    np.save(folder / "images.npy", np.load(folder / "images.npy").transpose(0, 3, 1, 2))
+
+
+def images_of_int64(folder: Path) -> None:
+    """Store the images as whole numbers of 64 bits."""
+    np.save(folder / "images.npy", np.load(folder / "images.npy").astype(np.int64))
+
+
+def good_hdf5(folder: Path) -> None:
+    """Store the images in an HDF5 file."""
+    with h5py.File(folder / "images.h5", "w") as file:
+        file.create_dataset("train", data=np.load(folder / "images.npy"), chunks=True, compression="gzip")
+
+
+def damaged_hdf5(folder: Path) -> None:
+    """Damage the data of the images in an HDF5 file."""
+    good_hdf5(folder)
+    file = folder / "images.h5"
+    whole = bytearray(file.read_bytes())
+    whole[len(whole) // 2 :] = bytes(len(whole) - len(whole) // 2)
+    file.write_bytes(whole)
+
+
+def empty_folder(folder: Path) -> None:
+    """Make a folder of photographs without photographs."""
+    (folder / "photos").mkdir()
+
+
+def text_for_an_image(folder: Path) -> None:
+    """Make a folder of photographs with a text."""
+    empty_folder(folder)
+    (folder / "photos" / "cat.png").write_text("a cat")
+
+
+def damaged_film(folder: Path) -> None:
+    """Make a film file that is none."""
+    (folder / "film.mp4").write_bytes(b"\x00\x00\x00\x20ftypisom" + bytes(1000))
+
+
+def sixteen_weights(folder: Path) -> None:
+    """Store weights of sixteen features."""
+    np.save(folder / "weights.npy", np.zeros((16, 4, 4, 3)))
 
 
 SITUATIONS: dict[str, Callable[[Path], None]] = {
-    function.__name__: function for function in (deep_arrays, deep_keys, run_directory)
+    function.__name__: function
+    for function in (
+        deep_arrays,
+        deep_keys,
+        run_directory,
+        no_images,
+        truncated_images,
+        images_with_nan,
+        channels_first,
+        images_of_int64,
+        good_hdf5,
+        damaged_hdf5,
+        empty_folder,
+        text_for_an_image,
+        damaged_film,
+        sixteen_weights,
+    )
 }

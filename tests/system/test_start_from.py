@@ -10,7 +10,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch import start_from as origin
-from petabatch.errors import ParamsError, StorageError
+from petabatch.errors import ParamsError
 from support.commands import Command, alone, contents, set_all
 
 STOP = 25
@@ -93,7 +93,9 @@ def test_another_batch_is_an_error_without_a_rule_for_it(small: Path, first: Pat
 
 def test_another_network_is_an_error_that_names_the_arrays(small: Path, first: Path) -> None:
     small.write_text(small.read_text().replace(", momentum = 0.5", ""))
-    with pytest.raises(StorageError, match="connections/dictionary/momentum: missing here"):
+    with pytest.raises(
+        ParamsError, match=r"(?s)run\.start_from.*expected: connections/dictionary/momentum missing"
+    ):
         go_on(small, "on")
 
 
@@ -125,5 +127,5 @@ def test_the_rules_mean_the_same_on_any_number_of_ranks(
 
 
 def test_an_origin_that_is_not_there_is_named_with_what_it_could_be(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"nowhere: no such run or checkpoint\n.*expected"):
-        origin._head(tmp_path / "nowhere")
+    with pytest.raises(ParamsError, match=r"nowhere: no such run or checkpoint\n.*expected"):
+        origin.checkpoint_of(tmp_path / "nowhere")
