@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TextIO
 
 import typer
 
-from petabatch.errors import ParamsError
+from petabatch.errors import ParamsError, printable
 from petabatch.logs import console
 from petabatch.parallel.failure import reporting
 from petabatch.version import __version__
@@ -132,9 +132,14 @@ def check(
         notes = [f"{'note' if limit.exceeded else 'step size':18} {limit}" for limit in limits]
     except MemoryError as error:
         notes = [f"{'note':18} one slice does not fit in the memory of this machine: {error}"]
-    typer.echo(explain(plan) if whole else summary(plan))
+    _print(explain(plan) if whole else summary(plan))
     for note in notes:
-        typer.echo(note)
+        _print(note)
+
+
+def _print(text: str, end: str = "\n", file: TextIO | None = None) -> None:
+    """Print a text that names what others have named."""
+    print(printable(text), end=end, file=file)
 
 
 def _described(file: Path, overrides: list[str] | None, allow_code: bool) -> Loaded:
@@ -145,7 +150,7 @@ def _described(file: Path, overrides: list[str] | None, allow_code: bool) -> Loa
     execute = allow_code or below_current_directory(file)
     loaded = simulation.read(file, overrides or (), allow_code=execute)
     if loaded.network.plugins and not execute:
-        typer.echo(f"note: plug-ins were not executed: {', '.join(loaded.network.plugins)}", err=True)
+        _print(f"note: plug-ins were not executed: {', '.join(loaded.network.plugins)}", file=sys.stderr)
     return loaded
 
 
@@ -164,7 +169,7 @@ def draw(
 
     graph = simulation.plan(_described(file, overrides, allow_code)).graph
     if output is None:
-        typer.echo(drawing.mermaid(graph), nl=False)
+        _print(drawing.mermaid(graph), end="")
     else:
         drawing.draw(graph, output)
 
@@ -228,7 +233,7 @@ def schema(
     from petabatch.spec.reference import markdown
     from petabatch.spec.schema import json_schema
 
-    typer.echo(markdown() if as_markdown else json.dumps(json_schema(), indent=2), nl=not as_markdown)
+    _print(markdown() if as_markdown else f"{json.dumps(json_schema(), indent=2)}\n", end="")
 
 
 @app.command()
@@ -248,7 +253,7 @@ def _root(
     ] = False,
 ) -> None:
     if version:
-        typer.echo(f"petabatch {__version__}")
+        _print(f"petabatch {__version__}")
         raise typer.Exit
 
 

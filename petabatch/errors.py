@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udfff]"
+)
+"""Characters that a terminal would obey instead of showing them."""
+
+
+def printable(text: str) -> str:
+    r"""Return a text as it may be written to a terminal: control characters as escapes such as `\x1b`.
+
+    Titles, keys and file names are chosen by whoever wrote the params or the run.
+    """
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class PetabatchError(Exception):
     """Base class of all petabatch exceptions; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 @dataclass(frozen=True)
@@ -83,7 +100,7 @@ class UnknownName(PetabatchError, KeyError):
     """Nothing of this name was recorded in the run."""
 
     def __str__(self) -> str:
-        return str(self.args[0])
+        return printable(str(self.args[0]))
 
 
 class NotRecorded(PetabatchError, IndexError):

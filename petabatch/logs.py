@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from petabatch.errors import PetabatchError
+from petabatch.errors import PetabatchError, printable
 
 log = logging.getLogger("petabatch")
 
@@ -17,9 +17,18 @@ PATIENCE = 1.5
 """Seconds after which a user is told what is taking so long."""
 
 
+class PrintableFormatter(logging.Formatter):
+    """A formatter of texts that are read in a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line with control characters escaped."""
+        return printable(super().format(record))
+
+
 def console(quiet: bool) -> None:
     """Log to standard error; with `quiet`, warnings and errors only."""
     handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter())
     handler.setLevel(logging.WARNING if quiet else logging.INFO)
     log.handlers = [handler]
     log.setLevel(logging.INFO)
@@ -55,7 +64,7 @@ def to_file(path: Path, rank: int) -> Iterator[None]:
     """
     target = path if rank == 0 else path.with_suffix(f".rank{rank}{path.suffix}")
     handler = logging.FileHandler(target, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    handler.setFormatter(PrintableFormatter("%(asctime)s %(message)s"))
     before, least = log.level, log.getEffectiveLevel()
 
     def write(record: logging.LogRecord) -> bool:

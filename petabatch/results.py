@@ -14,7 +14,15 @@ import h5py
 import numpy as np
 
 from petabatch.arguments import whole_number
-from petabatch.errors import DamagedError, FormatError, NotRecorded, ResourceError, StorageError, did_you_mean
+from petabatch.errors import (
+    DamagedError,
+    FormatError,
+    NotRecorded,
+    ResourceError,
+    StorageError,
+    did_you_mean,
+    printable,
+)
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.series import Series
 from petabatch.storage import FORMAT, READABLE, manifest
@@ -140,9 +148,9 @@ class Results:
 
     def __repr__(self) -> str:
         if not self._file:
-            return f"<petabatch run {self.path}: closed>"
+            return printable(f"<petabatch run {self.path}: closed>")
         head = f"<petabatch run {self.path}: {self.status}, {self._progress()}, batch {self.batch}>"
-        return "\n".join([head, *(f"  {repr(self[name])[1:-1]}" for name in self)])
+        return printable("\n".join([head, *(f"  {repr(self[name])[1:-1]}" for name in self)]))
 
     def layer(self, name: str, variable: str = "A") -> Series:
         """Return a variable of a layer, `[time, batch, y, x, feature]`; `A` is the activity."""

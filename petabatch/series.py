@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arguments import whole_number
-from petabatch.errors import ArgumentError, NotRecorded, StorageError
+from petabatch.errors import ArgumentError, NotRecorded, StorageError, printable
 from petabatch.storage.containment import refuse_segment
 
 
@@ -153,7 +153,7 @@ class Series:
         return np.asarray(self[...], dtype=dtype)
 
     def __repr__(self) -> str:
-        return f"<{self.name} ({_axes(self.dims, self.shape)}) {self.dtype}>"
+        return printable(f"<{self.name} ({_axes(self.dims, self.shape)}) {self.dtype}>")
 
     def _check(self) -> None:
         """Raise StorageError if the file was closed, if a segment is missing, or if it refers to other files.

@@ -8,12 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from petabatch.bench.floor import Floor
 from petabatch.bench.machine import machine
 from petabatch.bench.profile import profile
 from petabatch.bench.trial import Trial, interleaved, ratio
+from petabatch.errors import printable
 from petabatch.spec.network import Network
 from petabatch.storage.provenance import preset_warning
 
@@ -97,8 +99,9 @@ def show(report: Report, console: Console) -> None:
     """Print a report."""
     about = report.machine
     active = "" if report.active is None else f", {report.active:.1%} active at the end"
+    title = escape(printable(report.title))
     console.print(
-        f"[bold]{report.title}[/]: {report.batch} slices, {report.steps} of {report.display} steps per "
+        f"[bold]{title}[/]: {report.batch} slices, {report.steps} of {report.display} steps per "
         f"display{active}; median of {report.rounds} rounds"
     )
     console.print(f"{about['processor']}, {about['cores']} cores; BLAS {', '.join(about['blas'])}")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn
 
-from petabatch.errors import PetabatchError, StoppedEarly
+from petabatch.errors import PetabatchError, StoppedEarly, printable
 
 _PRECEDENCE = 0.5
 """Seconds by which other ranks delay their message, so that an error common to all is printed once."""
@@ -28,7 +28,7 @@ def fail(message: str, code: int) -> NoReturn:
     prefix = f"rank {world.rank} of {world.size}: " if several else ""
     # A single write, so that lines of several ranks do not mix.
     sys.stdout.flush()
-    sys.stderr.write(f"{prefix}{message.rstrip()}\n")
+    sys.stderr.write(f"{prefix}{printable(message.rstrip())}\n")
     sys.stderr.flush()
     if several:
         # Launchers may drop output that they have not yet forwarded when a run is aborted.

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from petabatch.errors import printable
+
 
 def info(arguments: Sequence[str]) -> None:
     """Print what was asked for."""
@@ -19,7 +21,9 @@ def info(arguments: Sequence[str]) -> None:
         "--watch", "-w", action="store_true", help="keep the page up to date until the run ends"
     )
     parser.add_argument("--devices", action="store_true", help="list the GPUs, or explain why there are none")
-    given = parser.parse_args(arguments)
+    given, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.error(printable(f"unrecognized arguments: {' '.join(unknown)}"))
     if given.watch and given.run is None:
         parser.error("--watch needs a run")
     if given.devices:

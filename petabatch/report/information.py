@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from petabatch import results
-from petabatch.errors import FormatError, RunDirectoryError, StorageError
+from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
@@ -37,7 +37,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
     if directory is None:
         with results.open(path) as run:
             lines = [f"{'run file':{_LABEL}}{path.absolute()}", *_run(run, None), *_recorded(run)]
-        return "\n".join([*lines, *_field("size on disk", _bytes(path.stat().st_size))])
+        return printable("\n".join([*lines, *_field("size on disk", _bytes(path.stat().st_size))]))
     lines = [f"{'run directory':{_LABEL}}{directory.path}"]
     wrong = problems(directory)
     if not directory.run_file.exists():
@@ -57,7 +57,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
     lines += [*_log(directory), *recorded, *_files(directory)]
     for problem in wrong:
         lines += _field("damaged", problem)
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def ended(path: Path) -> bool:
