@@ -28,7 +28,7 @@ from petabatch.series import Series
 from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 
-_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas", "times")
+_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas", "compiler", "times")
 
 
 class Results:

@@ -38,7 +38,7 @@ from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, compare_plugins, fingerprints, serialise
-from petabatch.storage.provenance import blas_libraries, library_versions, other_software
+from petabatch.storage.provenance import blas_libraries, compiler, library_versions, other_software
 from petabatch.storage.recovery import name_files, resume_point
 from petabatch.version import __version__
 
@@ -221,7 +221,7 @@ def _check_environment(comm: Comm, loaded: Loaded) -> None:
     if comm.size > 1:
         params = json.dumps(resolved(loaded.network), sort_keys=True)
         own = {"petabatch": __version__, "BLAS": ", ".join(blas_libraries()), "params": fingerprint(params)}
-        assert_same_environment(comm, {**library_versions(), **own})
+        assert_same_environment(comm, {**library_versions(), **compiler(), **own})
 
 
 def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:

@@ -19,6 +19,8 @@ from threadpoolctl import threadpool_info
 
 from petabatch.version import __version__
 
+_COMPARED = ("libraries", "blas", "compiler")
+"""Attributes that say what determines the bits; runs of earlier versions lack the last."""
 _LIBRARIES = (
     "numpy",
     "scipy",
@@ -63,6 +65,7 @@ def collect(
         "processor": processor(),
         "libraries": library_versions(),
         "blas": blas_libraries(),
+        "compiler": compiler(),
         "started": started or now,
         "resumed": now if started else None,
     }
@@ -90,6 +93,19 @@ def blas_libraries() -> list[str]:
     )
 
 
+def compiler() -> dict[str, str]:
+    """Return the version of LLVM, and the processor and its features for which numba compiles kernels.
+
+    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` override what it finds.
+    """
+    from llvmlite.binding import llvm_version_info
+    from numba.core.registry import cpu_target
+
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    enabled = " ".join(sorted(one[1:] for one in features.split(",") if one.startswith("+")))
+    return {"LLVM": ".".join(map(str, llvm_version_info)), "CPU": name, "CPU features": enabled}
+
+
 def other_software(run_file: Path, now: Mapping[str, Any]) -> list[str]:
     """Return the software that differs from that of the run file, such as `numpy 2.1, now 2.2`.
 
@@ -98,11 +114,12 @@ def other_software(run_file: Path, now: Mapping[str, Any]) -> list[str]:
     if not run_file.exists():
         return []
     with h5py.File(run_file, "r") as file:
-        before = {name: json.loads(file.attrs[name]) for name in ("libraries", "blas")}
+        known = [name for name in _COMPARED if name in file.attrs]
+        before = {name: json.loads(file.attrs[name]) for name in known}
         before["petabatch_version"] = file.attrs["petabatch_version"]
-    old, new = (_software(attributes) for attributes in (before, now))
+    old, new = _software(before), _software({name: now[name] for name in before})
     return [
-        f"{name} {old.get(name, 'missing')}, now {new.get(name, 'missing')}"
+        f"{name} {_change(old.get(name, 'missing'), new.get(name, 'missing'))}"
         for name in sorted(old.keys() | new.keys())
         if old.get(name) != new.get(name)
     ]
@@ -110,7 +127,14 @@ def other_software(run_file: Path, now: Mapping[str, Any]) -> list[str]:
 
 def _software(attributes: Mapping[str, Any]) -> dict[str, str]:
     own = {"petabatch": attributes["petabatch_version"], "BLAS": ", ".join(attributes["blas"])}
-    return {**attributes["libraries"], **own}
+    return {**attributes["libraries"], **own, **attributes.get("compiler", {})}
+
+
+def _change(old: str, new: str) -> str:
+    """Return two descriptions without the words of a long list that they share."""
+    words = set(old.split()) & set(new.split()) if " " in old + new else set()
+    short = (" ".join(w for w in text.split() if w not in words) or "without these" for text in (old, new))
+    return "{}, now {}".format(*(short if len(words) > 3 else (old, new)))
 
 
 def preset_warning() -> str | None:

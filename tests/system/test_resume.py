@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import numba
 import numpy as np
 import pytest
 
@@ -18,7 +19,7 @@ import petabatch
 from petabatch import cli, simulation
 from petabatch.errors import DamagedError, InputError, RunDirectoryError, StoppedEarly
 from petabatch.session import RunSession
-from petabatch.storage import inputs
+from petabatch.storage import inputs, provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.provenance import other_software
 from support.commands import SMALL, Command
@@ -286,15 +287,34 @@ def test_a_plug_in_that_was_edited_is_not_executed_before_it_is_refused(
 
 def test_other_libraries_than_before_are_named(stopped: Path) -> None:
     with h5py.File(stopped / "run.h5") as file:
-        now: dict[str, Any] = {name: json.loads(file.attrs[name]) for name in ("libraries", "blas")}
+        now: dict[str, Any] = {
+            name: json.loads(file.attrs[name]) for name in ("libraries", "blas", "compiler")
+        }
         now["petabatch_version"] = file.attrs["petabatch_version"]
     assert other_software(stopped / "run.h5", now) == []
     numpy = now["libraries"]["numpy"]
     now["libraries"] = {**now["libraries"], "numpy": "0.1"}
     now["blas"] = ["other"]
+    features = now["compiler"]["CPU features"].split()
+    now["compiler"] = {"LLVM": "1.0", "CPU": "i486", "CPU features": " ".join([*features[1:], "new"])}
     found = other_software(stopped / "run.h5", now)
-    assert [line.split()[0] for line in found] == ["BLAS", "numpy"]
-    assert found[1] == f"numpy {numpy}, now 0.1"
+    assert [line.split()[0] for line in found] == ["BLAS", "CPU", "CPU", "LLVM", "numpy"]
+    assert found[2] == f"CPU features {features[0]}, now new"
+    assert found[4] == f"numpy {numpy}, now 0.1"
+
+
+def test_another_processor_than_before_is_named_on_resume(
+    stopped: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kernels are compiled for it, and round differently."""
+    with petabatch.open(stopped) as run:
+        assert run.attributes["compiler"] == provenance.compiler()
+    before = provenance.compiler()["CPU"]
+    monkeypatch.setattr(numba.core.config, "CPU_NAME", "x86-64-v2")  # as NUMBA_CPU_NAME sets it
+    monkeypatch.setattr(logging.getLogger("petabatch"), "propagate", True)
+    with pytest.raises(StoppedEarly):
+        simulation.resume(stopped, quiet=True)
+    assert f"rounding: CPU {before}, now x86-64-v2" in caplog.text
 
 
 def test_the_log_of_a_run_ends_with_what_ended_it(small: Path, petabatch: Command) -> None:
