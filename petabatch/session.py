@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from petabatch.engine.engine import Engine
+from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import StoppedEarly
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
@@ -73,7 +74,10 @@ class RunSession:
                 engine.state.hi - 1,
             )
             log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
+            evaluation = Evaluation(engine) if network.evaluate is not None else None
             for step in engine.run():
+                if evaluation is not None:
+                    evaluation.record(step)
                 progress.update(step, self._latest("total"), self._latest("fraction"))
                 self._at_sync_event(step, flag)
             self._finish("done")

@@ -88,6 +88,14 @@ class Engine:
         """Set the state of step 0."""
         self.state.start(self.readers)
 
+    def restart(self) -> None:
+        """Set the state of step 0 again, after a run."""
+        self.step = 0
+        self.state.clear()
+        self.start()
+        for lane in self.lanes:
+            lane.stepper.state_changed()
+
     def resume(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the state of a checkpoint made at the end of `step`."""
         self.state.restore(arrays)

@@ -9,6 +9,7 @@ from petabatch.engine.images import ImageReader
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
 from petabatch.engine.steppers import Stepper
+from petabatch.network import evaluation
 from petabatch.network.plan import Plan
 from petabatch.network.until import QUANTITY, certificate
 from petabatch.variable import Array, host
@@ -43,6 +44,8 @@ class Observer:
         for index, recording in enumerate(self.plan.recordings):
             if not recording.due(step) or not recording.stream.batched or index in self.watched:
                 continue
+            if recording.key == evaluation.NAME:
+                continue  # `Evaluation` records it at the sync event
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
             if kind == "inputs":

@@ -77,5 +77,7 @@ class Prefetch:
         return image
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading; it begins again with the next image."""
         self._pool.shutdown(cancel_futures=True)
+        self._pool = ThreadPoolExecutor(_THREADS, "feed")
+        self._ahead.clear()

@@ -79,6 +79,11 @@ class State:
         if problems:
             raise InputFileError(problems)
 
+    def clear(self) -> None:
+        """Set every array to its initial value."""
+        for key, variable in self.variables.items():
+            self.arrays[key][...] = variable.initial
+
     def refresh(self) -> None:
         """Bring weights seen from the post layer up to date."""
         refresh(self.graph, self.arrays, ArrayKernels(np))

@@ -15,6 +15,7 @@ from petabatch.network.checks import (
     reporter,
     unknown,
 )
+from petabatch.network.evaluation import check_evaluate
 from petabatch.network.features import check_features
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.levels import delivers, find_levels
@@ -38,6 +39,7 @@ def build(network: Network) -> Graph:
     check_observers(network, problems)
     check_resets(network, problems)
     check_until(network, problems)
+    check_evaluate(network, problems)
     check_features(network, problems)
     levels = find_levels(network, problems)
     if problems:

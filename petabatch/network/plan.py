@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from petabatch.kernels.cuda.device import Limits
-from petabatch.network import lazy
+from petabatch.network import evaluation, lazy
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose
 from petabatch.network.until import NAME, next_look, variables
@@ -108,6 +108,8 @@ class Plan:
     flush: int
     checkpoint: int
     block: int
+    evaluation: int = 0
+    """Period of evaluations on held-out images, in steps; 0 is never."""
     stops: tuple[int, ...] = ()
     """Further steps at whose end slices meet, for inspection of their state."""
 
@@ -125,7 +127,7 @@ class Plan:
 
     def next_sync(self, step: int) -> int:
         """Return the first step after `step` at whose end slices meet."""
-        periods = [(self.flush, 0), (self.checkpoint, 0), (self.block, 0)]
+        periods = [(self.flush, 0), (self.checkpoint, 0), (self.block, 0), (self.evaluation, 0)]
         periods += [(update.period, update.offset) for update in self.weight_updates if update.reduced]
         steps = [next_fire(period, step, offset) for period, offset in periods]
         steps += [stop for stop in self.stops if stop > step]
@@ -192,6 +194,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
         flush,
         network.checkpoint.every.steps(run.display),
         block,
+        network.evaluate.every.steps(run.display) if network.evaluate is not None else 0,
     )
 
 
@@ -279,6 +282,12 @@ def _recordings(graph: Graph) -> Iterator[Recording]:
                 network.run.length,
                 probe.offset,
             )
+    if network.evaluate is not None:
+        period = network.evaluate.every.steps(display)
+        for leaf, _, description in evaluation.quantities(network):
+            place = f"probes/{evaluation.NAME}/{leaf}"
+            stream = Stream(place, (batch,), ("batch",), "float64", True, description)
+            yield Recording(stream, period, evaluation.NAME, network.run.length)
     for key, kept in variables(network).items():
         place = f"probes/{NAME}/{kept.name}"
         stream = Stream(place, (batch,), ("batch",), "float64", True, kept.description)

@@ -9,7 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.spec.duration import Duration
 from petabatch.spec.model import LARGEST, Count, Flag, Index, Model, OneOf, Positive
-from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe
+from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe, Source
 from petabatch.spec.paths import FilePath
 from petabatch.spec.schedule import Every, Schedule
 
@@ -203,6 +203,24 @@ class Checkpoint(Model):
     """Number of checkpoints to keep; older ones are deleted."""
 
 
+class Evaluate(Model):
+    """Evaluation on held-out images while a network learns, `[evaluate]`.
+
+    The weights of the moment, frozen, code the images of another source from the initial state, and the
+    probes of the network measure the codes at the end of each display. Nothing of the run itself changes. The
+    results are recorded under `/probes/evaluate`, as PROBE_QUANTITY.
+    """
+
+    source: Annotated[Source, OneOf(Source)]
+    """Source of the held-out images; the same ones at each evaluation."""
+    layer: str | None = None
+    """Input layer that shows them; may be omitted if there is only one."""
+    every: Schedule = Every(50, "displays")
+    """Schedule of evaluations: at the end of these steps, after the weight update."""
+    displays: Count = 1
+    """Number of images that each slice codes; quantities are averages over them."""
+
+
 class Network(Model):
     """A complete network description: the contents of a params file, or the same models built in Python."""
 
@@ -215,5 +233,7 @@ class Network(Model):
     connections: dict[str, Annotated[Connection, OneOf(Connection)]] = Field(default_factory=dict)
     probes: dict[str, Annotated[Probe, OneOf(Probe)]] = Field(default_factory=dict)
     output: Output = Output()
+    evaluate: Evaluate | None = None
+    """Evaluation on held-out images."""
     checkpoint: Checkpoint = Checkpoint()
     parallel: Parallel = Parallel()

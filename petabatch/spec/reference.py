@@ -13,7 +13,16 @@ from pydantic.fields import FieldInfo
 
 from petabatch.spec.docstrings import docstrings
 from petabatch.spec.model import LARGEST, Model, Part
-from petabatch.spec.network import Checkpoint, ConnectionOutput, LayerOutput, Output, Parallel, Run, Until
+from petabatch.spec.network import (
+    Checkpoint,
+    ConnectionOutput,
+    Evaluate,
+    LayerOutput,
+    Output,
+    Parallel,
+    Run,
+    Until,
+)
 from petabatch.spec.schedule import Every
 
 _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
@@ -22,6 +31,7 @@ _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[output]", Output),
     ("[output.layers.NAME]", LayerOutput),
     ("[output.connections.NAME]", ConnectionOutput),
+    ("[evaluate]", Evaluate),
     ("[checkpoint]", Checkpoint),
     ("[parallel]", Parallel),
 )

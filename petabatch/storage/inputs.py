@@ -55,6 +55,8 @@ class Fingerprint:
 def fingerprints(network: Network) -> list[Fingerprint]:
     """Return the fingerprint of every file that a network reads while it runs, in the order shown."""
     sources = [layer.images.source for layer in network.layers.values() if layer.images is not None]
+    if network.evaluate is not None:
+        sources.append(network.evaluate.source)
     paths = [path for source in sources for path in source.paths()]
     paths += _programs(network.plugins)
     with ThreadPoolExecutor(_THREADS, "inputs") as pool:

@@ -1,0 +1,48 @@
+"""Evaluation on held-out images while a network learns, by an engine of its own with the same weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from petabatch.engine.engine import Engine
+from petabatch.network.build import build
+from petabatch.network.evaluation import NAME, held_out, quantities
+from petabatch.network.plan import schedule
+
+
+class Evaluation:
+    """Evaluates the weights of an engine, whose state it only reads."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Open the held-out images; raises InputError if they are missing or do not fit."""
+        self._engine = engine
+        network = engine.plan.graph.network
+        plan = schedule(build(held_out(network)))
+        self._coder = Engine(replace(plan, flush=plan.length), engine.comm, engine.threads)
+        self._rows = {path: f"probes/{NAME}/{leaf}" for leaf, path, _ in quantities(network)}
+
+    def record(self, step: int) -> None:
+        """Evaluate the weights at the end of `step`, if that is due, and record the results."""
+        engine = self._engine
+        if not engine.plan.evaluation or step % engine.plan.evaluation:
+            return
+        with engine.clock.measure("evaluation"), engine.blocking_io:
+            self._code()
+        found = {record.stream.path: record.values for record in self._coder.recorder.take(self._coder.step)}
+        places = {
+            self._rows[path]: values.mean(axis=0) for path, values in found.items() if path in self._rows
+        }
+        for index, recording in enumerate(engine.plan.recordings):
+            if recording.stream.path in places:
+                engine.recorder.row(index, step)[...] = places[recording.stream.path]
+
+    def _code(self) -> None:
+        """Code the held-out images from the initial state."""
+        coder = self._coder
+        coder.restart()
+        for name in coder.plan.graph.weighted:
+            key = f"connections/{name}/weights"
+            coder.state.arrays[key] = self._engine.state.arrays[key]
+        coder.state.refresh()
+        for _ in coder.run():
+            pass

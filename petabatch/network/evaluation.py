@@ -1,0 +1,86 @@
+"""Evaluation on held-out images, `[evaluate]`: the network that codes them, and what is recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from petabatch.errors import Problem
+from petabatch.network.checks import unknown
+from petabatch.spec.network import Network, Output
+from petabatch.spec.parts import DISPLAY
+
+NAME = "evaluate"
+"""Name of the results, among the probes."""
+
+
+def check_evaluate(network: Network, problems: list[Problem]) -> None:
+    """Check that there is an input layer to show the images, and something that is measured."""
+    wanted = network.evaluate
+    if wanted is None:
+        return
+    inputs = [name for name, layer in network.layers.items() if layer.images is not None]
+    if wanted.layer is not None and wanted.layer not in inputs:
+        problems.append(unknown("evaluate.layer", "input layer", wanted.layer, inputs))
+    elif wanted.layer is None and len(inputs) != 1:
+        problems.append(
+            Problem(
+                "evaluate.layer",
+                "the input layer that shows the images is not named",
+                found=", ".join(inputs) or "no input layer",
+                expected="the name of one of them" if inputs else "an input layer",
+            )
+        )
+    if not network.probes:
+        problems.append(Problem("evaluate", "nothing is measured", expected="a probe, such as the energy"))
+    if NAME in network.probes:
+        problems.append(Problem(f"probes.{NAME}", "this name is reserved for the results of `evaluate`"))
+    for key, other in (
+        ("run.device", network.run.device == "gpu"),
+        ("parallel.features", network.parallel.features > 1),
+    ):
+        if other:
+            problems.append(
+                Problem(
+                    "evaluate",
+                    "evaluation is available on the CPU, with whole layers on each rank",
+                    found=f"{key} is set",
+                    expected="no `evaluate`, or a run without it",
+                )
+            )
+
+
+def held_out(network: Network) -> Network:
+    """Return the network that codes the held-out images: the same without learning and recordings."""
+    wanted = network.evaluate
+    assert wanted is not None
+    shows = wanted.layer or next(n for n, layer in network.layers.items() if layer.images is not None)
+    layers = {
+        name: layer.model_copy(update={"source": wanted.source, "every": DISPLAY} if name == shows else {})
+        for name, layer in network.layers.items()
+    }
+    connections = {
+        name: connection if connection.owner is None else connection.model_copy(update={"learn": None})
+        for name, connection in network.connections.items()
+    }
+    probes = {
+        name: probe.model_copy(update={"every": DISPLAY, "offset": 0})
+        for name, probe in network.probes.items()
+    }
+    run = network.run.model_copy(update={"displays": wanted.displays, "steps": None, "start_from": None})
+    return network.model_copy(
+        update={
+            "layers": layers,
+            "connections": connections,
+            "probes": probes,
+            "run": run,
+            "output": Output(),
+            "evaluate": None,
+        }
+    )
+
+
+def quantities(network: Network) -> Iterator[tuple[str, str, str]]:
+    """Yield what is recorded under `/probes/evaluate`: name, path in the evaluation, description."""
+    for probe, measure in network.probes.items():
+        for quantity, description in measure.quantities().items():
+            yield f"{probe}_{quantity}", f"probes/{probe}/{quantity}", f"{description}, of held-out images"

@@ -1,0 +1,118 @@
+"""Evaluation on held-out images while a network learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch import in_memory, results
+from petabatch.engine.engine import Engine
+from petabatch.engine.evaluation import Evaluation
+from petabatch.errors import ParamsError
+from petabatch.network.build import build
+from petabatch.network.evaluation import held_out
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.spec.network import Evaluate, Network
+from petabatch.spec.schedule import Every
+from support.commands import Command, alone, contents
+from support.networks import GivenImages, images, lca_network
+
+EVALUATE = """
+[evaluate]
+every = "2 displays"
+displays = 2
+source = { type = "array", file = "held_out.npy" }
+"""
+
+
+@pytest.fixture
+def evaluated(small: Path) -> Path:
+    """A params file that learns and evaluates every two displays."""
+    held = np.random.default_rng(9).normal(size=(5, 12, 12, 3))
+    np.save(small.parent / "held_out.npy", (held + np.roll(held, 1, axis=2)).astype(np.float32))
+    file = small.parent / "evaluated.toml"
+    file.write_text(small.read_text() + EVALUATE)
+    return file
+
+
+def test_an_evaluation_has_the_bits_of_a_run_with_the_same_frozen_dictionary(evaluated: Path) -> None:
+    with results.open(alone(evaluated, "run")) as run:
+        found = run["probes/evaluate/energy_total"]
+        assert found.steps.tolist() == [20, 40, 60]
+        dictionary = run.weights("dictionary")
+        for display in (2, 6):
+            np.save(evaluated.parent / "frozen.npy", dictionary.at(display=display))
+            frozen = alone(
+                evaluated,
+                f"frozen{display}",
+                "run.displays=2",
+                'layers.image.source.file="held_out.npy"',
+                'connections.dictionary.init={type="file", path="frozen.npy"}',
+                'connections.dictionary.normalize={type="none"}',
+                'connections.dictionary.learn.every="never"',
+                'probes.energy.every="display"',
+                'evaluate.every="never"',
+            )
+            with results.open(frozen) as again:
+                energy = again["probes/energy/total"][:]
+            assert np.array_equal(found.at(display=display), energy.mean(axis=0))
+
+
+def test_evaluation_changes_no_bit_of_the_run(evaluated: Path, small: Path) -> None:
+    with_it, without = (
+        contents(alone(evaluated, "with") / "run.h5"),
+        contents(alone(small, "without") / "run.h5"),
+    )
+    extra = {name for name in with_it if name.startswith("probes/evaluate")}
+    assert {name: value for name, value in with_it.items() if name not in extra} == without
+    assert extra
+
+
+@pytest.mark.mpi
+def test_evaluations_have_the_same_bits_on_any_ranks(evaluated: Path, petabatch: Command) -> None:
+    expected = contents(alone(evaluated, "one") / "run.h5")
+    assert petabatch("run", evaluated, "--out", "two", "-q", ranks=2).returncode == 0
+    assert contents(evaluated.parent / "two" / "run.h5") == expected
+
+
+@pytest.mark.parametrize("kernel", ["array", "dense", "lazy"])
+def test_repeated_evaluations_of_the_same_weights_are_the_same(kernel: Any) -> None:
+    network = lca_network(images(2), learn=False, kernel=kernel)
+    held = Evaluate.model_construct(source=GivenImages(data=images(2, seed=5)), every=Every(1, "displays"))
+    network = network.model_copy(update={"evaluate": held})
+    engine = Engine(schedule(build(network)), Serial(), 2)
+    engine.start()
+    evaluation, found = Evaluation(engine), []
+    for step in engine.run():
+        evaluation.record(step)
+        records = engine.recorder.take(step)
+        found += [r.values for r in records if r.stream.path == "probes/evaluate/energy_total"]
+    assert found[-1].shape == (4, 2)
+    assert (found[-1] == found[-1][0]).all()
+    alone = in_memory.run(held_out(network)).recorded["probes/energy/total"]
+    assert np.array_equal(found[-1][0], alone[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"layer": "V1"}, "evaluate.layer"),
+        ({"layer": "imgae"}, "evaluate.layer"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_an_error(change: dict[str, str], key: str) -> None:
+    held = Evaluate(source=GivenImages(data=images(2)), **change)
+    with pytest.raises(ParamsError) as raised:
+        build(lca_network(images(2)).model_copy(update={"evaluate": held}))
+    assert [problem.key for problem in raised.value.problems] == [key]
+
+
+def test_an_evaluation_without_probes_is_an_error() -> None:
+    held = Evaluate(source=GivenImages(data=images(2)))
+    network: Network = lca_network(images(2)).model_copy(update={"evaluate": held, "probes": {}})
+    with pytest.raises(ParamsError, match="nothing is measured"):
+        build(network)
