@@ -1,0 +1,183 @@
+"""A campaign of kills: the two-layer network is killed at random moments and resumed, with the same bits.
+
+    python tests/support/kills.py --times 20
+    python tests/support/kills.py --times 20 --ranks 2
+
+Both codes are recorded, both dictionaries learn, checkpoints are written every 5 displays. With ranks, either
+all processes or one rank alone are killed, and the run is resumed on 1 to 3 ranks. When it has finished,
+every dataset of the run file and of the last checkpoint must be byte for byte that of an uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import petabatch
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from support.commands import BIN, contents  # noqa: E402
+
+OUTPUT = """
+[output]
+flush = "2 displays"
+
+[output.layers]
+V1 = { variables = ["A", "V"] }
+V2 = { variables = ["A", "V"] }
+
+[output.connections]
+dictionary = {}
+dictionary2 = {}
+
+[checkpoint]
+every = "5 displays"
+"""
+
+
+def write_params(folder: Path, displays: int) -> Path:
+    """Write the two-layer network, smaller and plastic, and return its file."""
+    text = (ROOT / "params" / "two_layer.toml").read_text()
+    changes = {
+        "batch = 16\ndisplay = 400\ndisplays = 1\n": f"batch = 3\ndisplay = 10\ndisplays = {displays}\n",
+        'pre = "V1"\npost = "recon"\n': 'pre = "V1"\npost = "recon"\n'
+        'learn = { type = "hebbian", error = "error", rate = 0.1, momentum = 0.5 }\n',
+        'pre = "V2"\npost = "V1recon"\n': 'pre = "V2"\npost = "V1recon"\n'
+        'learn = { type = "hebbian", error = "V1error", rate = 0.1 }\n',
+    }
+    for old, new in changes.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    file = folder / "two_layer.toml"
+    file.write_text(text + OUTPUT)
+    return file
+
+
+class Campaign:
+    """Runs of one params file that are killed and resumed."""
+
+    def __init__(self, folder: Path, seed: int, displays: int = 30) -> None:
+        self.folder, self.random, self.file = folder, random.Random(seed), write_params(folder, displays)
+        begin = time.monotonic()
+        whole = self._start(1, "run", self.file.name, "--out", "whole")
+        assert whole.wait() == 0
+        self.span = time.monotonic() - begin
+        """Seconds that a run takes."""
+        self.expected = self._result("whole")
+
+    def run(self, times: int, ranks: int = 1) -> list[str]:
+        """Kill and resume a run until it has been killed so often and is done; return what was done."""
+        kills, done = 0, []
+        process = self._begin(ranks)
+        while True:
+            wait = self.random.random() * self.span * (2 if ranks > 1 else 1) if kills < times else 300
+            try:
+                code, what = process.wait(wait), "ended"
+            except subprocess.TimeoutExpired:
+                assert kills < times, "the run does not end"
+                what = self._kill(process, ranks)
+                code = process.returncode
+            state = self._state()
+            if code == 0:  # it was done, maybe just before it was killed
+                self._compare()
+                if kills >= times:
+                    return done
+            else:
+                assert what != "ended", f"exit code {code} after {done}"
+                done.append(f"{what} after {wait:.2f} s, {state}")
+                kills += 1
+            if code != 0 and (self.folder / "cut").exists() and not state.startswith("done"):
+                process = self._resume(self.random.choice((1, 2, 3)) if ranks > 1 else 1)
+            else:
+                process = self._begin(ranks)
+
+    def _begin(self, ranks: int) -> subprocess.Popen[bytes]:
+        return self._start(ranks, "run", self.file.name, "--out", "cut", "--force")
+
+    def _resume(self, ranks: int) -> subprocess.Popen[bytes]:
+        return self._start(ranks, "resume", "cut")
+
+    def _start(self, ranks: int, *arguments: str) -> subprocess.Popen[bytes]:
+        launcher = [BIN / "mpirun", "-n", str(ranks)] if ranks > 1 else []
+        return subprocess.Popen([*launcher, BIN / "petabatch", *arguments, "-q"], cwd=self.folder)
+
+    def _kill(self, process: subprocess.Popen[bytes], ranks: int) -> str:
+        """Kill a run, all of its processes or one of its ranks; return what was killed."""
+        family = descendants(process.pid)
+        leaves = [pid for pid in family if not descendants(pid)]
+        alone = ranks > 1 and len(leaves) > 1 and self.random.random() < 0.5
+        for pid in leaves[:1] if alone else [process.pid, *family]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        process.wait(120)
+        end = time.monotonic() + 60
+        while any(Path(f"/proc/{pid}").exists() and not _ended(pid) for pid in family):
+            assert time.monotonic() < end, "processes outlive the run"
+            time.sleep(0.01)
+        return "one rank killed" if alone else "killed"
+
+    def _state(self) -> str:
+        """Say how far the run had come; what is there can be read."""
+        if not (self.folder / "cut" / "run.h5").exists():
+            return "before there was a run file"
+        with petabatch.open(self.folder / "cut") as run:
+            status = run.status
+        checkpoints = sorted((self.folder / "cut" / "checkpoints").glob("step_?????????.h5"))
+        return f"{status}, " + (f"checkpoint {checkpoints[-1].stem}" if checkpoints else "no checkpoint")
+
+    def _result(self, out: str) -> dict[str, bytes]:
+        last = max((self.folder / out / "checkpoints").glob("step_?????????.h5"))
+        state = {f"{last.name}/{name}": data for name, data in contents(last).items()}
+        return {**contents(self.folder / out / "run.h5"), **state}
+
+    def _compare(self) -> None:
+        found = self._result("cut")
+        assert found.keys() == self.expected.keys()
+        different = [name for name, data in self.expected.items() if found[name] != data]
+        assert not different, different
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have."""
+    children: dict[int, list[int]] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(status.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        children.setdefault(parent, []).append(int(status.parent.name))
+    waiting, found = [pid], list[int]()
+    while waiting:
+        waiting += (more := children.get(waiting.pop(), []))
+        found += more
+    return found
+
+
+def _ended(pid: int) -> bool:
+    """Say whether a process is only waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--times", type=int, default=20, help="kills")
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        for line in Campaign(Path(place), chosen.seed).run(chosen.times, chosen.ranks):
+            print(line)
+    print(f"{chosen.times} kills on {chosen.ranks} ranks: every dataset is that of an uninterrupted run")

@@ -1,0 +1,17 @@
+"""The two-layer network, killed at random moments and resumed: a short form of `support/kills.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.kills import Campaign
+
+
+@pytest.mark.mpi
+@pytest.mark.slow
+def test_two_layers_that_learn_have_the_same_bits_after_kills(tmp_path: Path) -> None:
+    campaign = Campaign(tmp_path, seed=3, displays=15)
+    assert len(campaign.run(2)) == 2
+    assert len(campaign.run(2, ranks=2)) == 2
