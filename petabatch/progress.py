@@ -1,79 +1,103 @@
-"""Progress report of a run: a bar on a terminal, otherwise one line per display."""
+"""Progress report of a run: a bar on a terminal or in a notebook, otherwise one line per display."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
+from petabatch.bars import Bar, bar
 from petabatch.logs import PATIENCE, log
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
+    from rich.progress import Progress as RichBar
 
 T = TypeVar("T")
 
+_WINDOW = 30.0
+"""Seconds over which the rate is measured."""
+
+
+class Rate:
+    """Steps per second in the last half minute."""
+
+    def __init__(self, step: int, now: float) -> None:
+        self._seen = deque([(now, step)])
+
+    def note(self, step: int, now: float) -> float:
+        """Take in that `step` is reached; return the rate, 0 if it is not known."""
+        self._seen.append((now, step))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= _WINDOW:
+            self._seen.popleft()
+        begin, first = self._seen[0]
+        return (step - first) / (now - begin) if now > begin else 0.0
+
 
 class Progress:
-    """Reports displays done, energy, active fraction, speed and time left of this process."""
+    """Reports displays done, what probes measured, rate and time left of this process."""
 
-    def __init__(self, first: int, length: int, display: int, slices: int, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        first: int,
+        length: int,
+        display: int,
+        slices: int,
+        quiet: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`clock` tells the seconds that count, such as those in which no kernels are compiled."""
         self.first, self.length, self.display, self.slices, self.quiet = first, length, display, slices, quiet
-        self.started = time.monotonic()
         self.last_display = first // display
-        self.bar: Bar | None = None
+        self._clock, self._started, self._rate = clock, clock(), Rate(first, clock())
+        self._bar: Bar | None = None
 
     def __enter__(self) -> Progress:
-        if not self.quiet and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-            self.bar = Progress(
-                TextColumn("display {task.fields[display]}"),
-                BarColumn(),
-                TextColumn("{task.fields[numbers]}"),
-                TimeRemainingColumn(compact=True),
-                console=Console(stderr=True),
-            )
-            self.bar.start()
-            self.task = self.bar.add_task(
-                "", total=self.length - self.first, display=self._display(self.first), numbers=""
-            )
+        if not self.quiet:
+            self._bar = bar(self.first, self.length)
+        self._show(self.first, "")
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.bar is not None:
-            self.bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
-    def update(self, step: int, energy: float | None, active: float | None) -> None:
-        """Report the state after `step`: means over slices, None if not measured."""
-        elapsed = max(time.monotonic() - self.started, 1e-9)
-        speed = (step - self.first) * self.slices / elapsed
-        left = (self.length - step) * self.slices / speed if speed else 0.0
-        parts = [f"energy {energy:.2f}"] if energy is not None else []
-        parts += [f"active {active:.2%}"] if active is not None else []
-        parts += [f"{speed:,.0f} slice·steps/s"]
-        if self.bar is not None:
-            self.bar.update(
-                self.task, completed=step - self.first, display=self._display(step), numbers="  ".join(parts)
-            )
+    def update(self, step: int, total: tuple[str, float] | None, fraction: tuple[str, float] | None) -> None:
+        """Report the state after `step`: the total of a probe and the fraction of one, by its name."""
+        rate = self._rate.note(step, self._clock())
+        parts = [f"{total[0]} {total[1]:.2f}"] if total is not None else []
+        parts += [f"{fraction[0]} {fraction[1]:.2%}"] if fraction is not None else []
+        if rate:
+            parts += [f"{rate * self.slices:,.0f} slice·steps/s"]
+            parts += [f"{_minutes((self.length - step) / rate)} left"]
+        told = "  ".join(parts)
+        self._show(step, told)
         if step // self.display > self.last_display or step == self.length:
             self.last_display = step // self.display
-            done, all_of_them = step // self.display, -(-self.length // self.display)
-            line = f"display {done} of {all_of_them}  {'  '.join(parts)}  {_clock(left)} left"
-            log.log(logging.DEBUG if self.bar is not None or self.quiet else logging.INFO, line)
+            seen = logging.DEBUG if self._bar is not None or self.quiet else logging.INFO
+            log.log(seen, "%s  %s", self._displays(self.last_display), told)
 
-    def _display(self, step: int) -> str:
-        return f"{-(-step // self.display)} of {-(-self.length // self.display)}"
+    def summary(self, step: int) -> str:
+        """Return how long the steps up to `step` took, and the mean rate."""
+        elapsed = self._clock() - self._started
+        rate = (step - self.first) * self.slices / elapsed if elapsed > 0 else 0.0
+        return f"{_minutes(elapsed)}, {rate:,.0f} slice·steps/s"
+
+    def _show(self, step: int, told: str) -> None:
+        if self._bar is not None:
+            self._bar.show(step, self._displays(-(-step // self.display)), told)
+
+    def _displays(self, done: int) -> str:
+        return f"display {done} of {-(-self.length // self.display)}"
 
 
-def _clock(seconds: float) -> str:
+def _minutes(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -84,18 +108,18 @@ def with_progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     started, shown = time.monotonic(), False
     verbose = any(handler.level <= logging.INFO for handler in log.handlers)
     with ExitStack() as stack:
-        bar: Bar | None = None
+        shown_bar: RichBar | None = None
         for done, item in enumerate(items):
             if verbose and not shown and time.monotonic() - started > PATIENCE:
                 shown = True
-                if sys.stderr.isatty():
+                if sys.stderr is not None and sys.stderr.isatty():
                     from rich.console import Console
                     from rich.progress import Progress
 
-                    bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
-                    task = bar.add_task(what, total=total, completed=done)
+                    shown_bar = stack.enter_context(Progress(console=Console(stderr=True), transient=True))
+                    task = shown_bar.add_task(what, total=total, completed=done)
                 else:
                     log.info(what)
-            if bar is not None and done % 64 == 0:
-                bar.update(task, completed=done)
+            if shown_bar is not None and done % 64 == 0:
+                shown_bar.update(task, completed=done)
             yield item

@@ -61,7 +61,12 @@ class RunSession:
             watch() as flag,
             watched(self.comm, engine, seconds(network.run.stuck_after)),
             Progress(
-                first, engine.plan.length, network.run.display, network.run.batch, quiet or self.comm.rank > 0
+                first,
+                engine.plan.length,
+                network.run.display,
+                network.run.batch,
+                quiet or self.comm.rank > 0,
+                lambda: time.monotonic() - engine.warm_up.seconds,
             ) as progress,
         ):
             log.debug(
@@ -82,7 +87,7 @@ class RunSession:
                 self._at_sync_event(step, flag)
             self._finish("done")
             self.comm.barrier()  # the index is complete before any rank opens it
-            log.info("done: %s", self.directory.run_file)
+            log.info("done: %s (%s)", self.directory.run_file, progress.summary(engine.step))
 
     def checkpoint(self) -> None:
         """Save the whole state at the current step; collective."""
@@ -171,14 +176,13 @@ class RunSession:
                 manifest.append(self.directory.path, filter(None, segments))
             self.index(status)
 
-    def _latest(self, quantity: str) -> float | None:
-        """Return the latest recorded value of a probe's quantity, averaged over all slices; collective."""
-        mine, state = self.engine.recorder.latest(quantity), self.engine.state
-        slices = state.hi - state.lo
-        parts = self.comm.gather(None if mine is None else mine * slices)
-        if mine is None or parts is None:
-            return mine
-        return float(sum(parts)) / self.loaded.network.run.batch
+    def _latest(self, quantity: str) -> tuple[str, float] | None:
+        """Return a probe and the latest value of its quantity, averaged over all slices; collective."""
+        latest, state = self.engine.recorder.latest(quantity), self.engine.state
+        parts = self.comm.gather(None if latest is None else latest[1] * (state.hi - state.lo))
+        if latest is None or parts is None:
+            return latest
+        return latest[0], float(sum(parts)) / self.loaded.network.run.batch
 
 
 def _before(directory: RunDirectory) -> dict[str, Any]:

@@ -82,12 +82,14 @@ class Recorder:
             wait()
         self.pending.clear()
 
-    def latest(self, quantity: str) -> float | None:
-        """Return the newest row of the first probe quantity of this name, the mean over local slices."""
+    def latest(self, quantity: str) -> tuple[str, float] | None:
+        """Return the first probe with this quantity, and its newest value: the mean over local slices."""
         for recording, steps, buffer in zip(self.recordings, self._steps, self._buffers, strict=True):
-            if recording.stream.path.startswith("probes/") and recording.stream.path.endswith(f"/{quantity}"):
+            folder, _, rest = recording.stream.path.partition("/")
+            probe, _, measured = rest.rpartition("/")
+            if (folder, measured) == ("probes", quantity):
                 row = int(np.searchsorted(steps, self.reached, side="right")) - 1
                 if row >= 0:
                     self._seen[quantity] = float(buffer[row].mean())
-                return self._seen.get(quantity)
+                return (probe, self._seen[quantity]) if quantity in self._seen else None
         return None

@@ -1,0 +1,174 @@
+"""Progress of a run: the rate, the bar on a terminal and in a notebook, the notice about compilation."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import logging
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from numba.core import event
+
+from petabatch import logs
+from petabatch.engine.warm_up import WarmUp
+from petabatch.progress import Progress, Rate
+from support.commands import SMALL, alone
+
+
+@pytest.fixture(autouse=True)
+def logging_restored() -> Iterator[None]:
+    before = logs.log.handlers, logs.log.level, logs.log.propagate
+    yield
+    logs.log.handlers, logs.log.level, logs.log.propagate = before
+
+
+@contextmanager
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
+    """Have a terminal as standard error, to which messages are logged; yield what reads to some text."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    for name in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+
+    def written(last: str) -> str:
+        text = ""
+        while last not in text:
+            text += os.read(master, 1 << 16).decode()
+        return text
+
+    with os.fdopen(slave, "w", buffering=1) as stderr, monkeypatch.context() as patched:
+        patched.setattr(sys, "stderr", stderr)  # not in a fixture, or pytest would replace it
+        logs.console(quiet=False)
+        yield written
+    os.close(master)
+
+
+def plain(text: str) -> list[str]:
+    """Return the lines on a terminal without their colours; a line that is drawn again counts again."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").split("\n")
+
+
+def test_the_rate_is_that_of_the_last_half_minute() -> None:
+    rate = Rate(0, 0.0)
+    assert rate.note(10, 10.0) == 1.0
+    assert rate.note(20, 20.0) == 1.0
+    for second in range(21, 60):
+        found = rate.note(20 + 100 * (second - 20), float(second))
+    assert found == 100.0
+
+
+def test_time_that_does_not_count_is_not_in_the_rate(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    with caplog.at_level(logging.INFO, "petabatch"), Progress(0, 100, 10, 2, clock=lambda: now) as shown:
+        now = 5.0
+        shown.update(10, ("sum", 3.0), None)
+        now = 50.0
+        shown.update(100, None, ("active", 0.25))
+        assert shown.summary(100) == "0:50, 4 slice·steps/s"
+    assert caplog.messages == [
+        "display 1 of 10  sum 3.00  4 slice·steps/s  0:45 left",
+        "display 10 of 10  active 25.00%  4 slice·steps/s  0:00 left",
+    ]
+
+
+def test_the_log_calls_totals_by_their_probes(small: Path) -> None:
+    file = small.parent / "sum.toml"
+    probe = '[probes.sum]\ntype = "statistics"\nlayer = "V1"\n'
+    file.write_text(SMALL.replace("[probes.energy]", f"{probe}\n[probes.energy]"))
+    log = (alone(file, "out") / "log.txt").read_text()
+    assert re.search(r"display 6 of 6  sum \d+\.\d\d  [\d,]+ slice·steps/s  0:00 left", log)
+    assert "energy" not in log
+    assert re.search(r"done: .*run\.h5 \(0:0\d, [\d,]+ slice·steps/s\)", log)
+
+
+def test_messages_appear_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as written:
+        with Progress(0, 100, 10, 2) as shown:
+            logs.log.info("started in /a/%s/run", "long/" * 20)
+            shown.update(50, ("energy", 1.5), None)
+            logs.log.info("[50] is not markup")
+        logs.log.info("after the bar")
+        lines = plain(written("after the bar"))
+    assert f"started in /a/{'long/' * 20}/run" in lines  # unbroken
+    assert "[50] is not markup" in lines
+    assert "after the bar" in lines
+    assert any(
+        re.match(r"display 5 of 10 ━+.* energy 1\.50  [\d,]+ slice·steps/s  \d+:\d\d left", line)
+        for line in lines
+    )
+    assert all(len(line) <= 80 for line in lines if line.startswith("display"))
+
+
+def test_a_bar_stands_only_where_messages_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as written:
+        logs.console(quiet=True)
+        with Progress(0, 100, 10, 2) as shown:
+            shown.update(50, None, None)
+        logs.log.warning("nothing before")
+        assert written("before").strip() == "nothing before"
+
+
+def test_a_notebook_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    class ZMQInteractiveShell:
+        pass
+
+    class Shown:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            assert raw
+            seen.append(data["text/plain"])
+
+    ipython, display = ModuleType("IPython"), ModuleType("IPython.display")
+    ipython.get_ipython = ZMQInteractiveShell  # type: ignore[attr-defined]
+    display.display = lambda data, raw, display_id: Shown()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    logs.console(quiet=False)
+    with Progress(0, 100, 10, 2) as shown:
+        shown.update(50, ("energy", 1.5), None)
+    assert seen[0].startswith("display 0 of 10 ░░")
+    assert re.match(r"display 5 of 10 █{15}░{15} energy 1\.50  [\d,]+ slice", seen[1])
+
+
+def test_only_compilation_that_takes_long_is_noticed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("petabatch.engine.warm_up.PATIENCE", 0.05)
+    with caplog.at_level(logging.INFO, "petabatch"):
+        loading = WarmUp()
+        with loading.watched(), loading:
+            time.sleep(0.1)
+        loading.report()
+        assert caplog.messages == []
+        compiling = WarmUp()
+        with compiling.watched():
+            for _ in range(3):
+                with event.trigger_event("numba:compile"):
+                    time.sleep(0.06)
+        compiling.report()
+    assert caplog.messages == [
+        "compiling kernels, once for each installation and kind of network",
+        "compiled kernels in 0 s",
+    ]
+    assert 0.18 <= compiling.seconds < 0.5
+
+
+def test_the_same_seconds_count_once() -> None:
+    warm_up = WarmUp()
+    with warm_up, warm_up:
+        time.sleep(0.05)
+    assert 0.05 <= warm_up.seconds < 0.09
