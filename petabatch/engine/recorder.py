@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from petabatch.network.plan import Recording
+from petabatch.network.recordings import Recording
 from petabatch.variable import Stream
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from petabatch.engine.recorder import Recorder
-from petabatch.network.plan import Plan, Recording
+from petabatch.network.plan import Plan
+from petabatch.network.recordings import Recording
 from petabatch.spec.compiled import NotSuitable, Term
 from petabatch.variable import Array
 
