@@ -7,6 +7,7 @@ from pathlib import Path
 
 from petabatch import builtins, simulation
 from petabatch.spec.reference import markdown
+from petabatch.version import __version__
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -32,6 +33,19 @@ def test_links_of_the_docs_lead_somewhere() -> None:
             target = part.split(")")[0].split("#")[0]
             if target and not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_the_citation_has_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (REPOSITORY / "CITATION.cff").read_text()
+
+
+def test_messages_in_troubleshooting_are_those_of_the_code() -> None:
+    rows = (REPOSITORY / "docs" / "troubleshooting.md").read_text().split("## By message")[1].splitlines()
+    messages = [text for row in rows[4:] for text in re.findall(r"`([^`]+)`", row.split(" | ")[0])]
+    sources = "".join(file.read_text() for file in REPOSITORY.glob("petabatch/**/*.py"))
+    assert len(messages) >= 10
+    for message in messages:
+        assert message in sources, f"no message of petabatch contains {message!r}"
 
 
 def test_each_system_test_of_petavision_is_answered_by_a_test_that_exists() -> None:

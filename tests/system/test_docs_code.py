@@ -155,6 +155,34 @@ def test_commands_in_the_table_of_the_readme_run(site: Path) -> None:
             in_site(site, *shlex.split(known), *(("--out", "runs/table") if " run " in command else ()))
 
 
+def test_the_slurm_script_runs_then_resumes_and_requeues_what_was_stopped(site: Path) -> None:
+    tools = site / "slurm"
+    tools.mkdir()
+    for name, lines in {
+        "srun": [
+            "unset NUMBA_CACHE_DIR  # these kernels are compiled",
+            "shift",
+            'echo "$@" >> slurm/started',
+            "[ ! -e slurm/stop ] || exit 3",
+            'mpirun -n 2 "$@"',
+        ],
+        "scontrol": ['echo "$@" >> slurm/requeued'],
+    }.items():
+        (tools / name).write_text("\n".join(["#!/bin/sh", *lines, ""]))
+        (tools / name).chmod(0o755)
+    job = shlex.quote(str(REPOSITORY / "demos" / "slurm" / "job.sh"))
+    given = 'export PATH="$PWD/slurm:$PATH" SLURM_CPUS_PER_TASK=1 SLURM_JOB_ID=7; source() { :; }; set --'
+    given += " params/natural_images.toml runs/slurm"
+    in_site(site, "bash", "-c", f"{given}; . {job}")
+    assert not (tools / "requeued").exists()
+    (tools / "stop").touch()
+    in_site(site, "bash", "-c", f"({given}; . {job}); [ $? -eq 3 ]")
+    assert (tools / "requeued").read_text() == "requeue 7\n"
+    first, second = (tools / "started").read_text().splitlines()
+    assert first.startswith("petabatch run params/natural_images.toml --out runs/slurm")
+    assert second.startswith("petabatch resume runs/slurm")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_commands_within_lines_exist_with_their_options(page: Path) -> None:
     root = typer.main.get_command(cli.app)
