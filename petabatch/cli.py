@@ -112,6 +112,78 @@ def resume(
 
 
 @app.command()
+def encode(
+    dictionary: Annotated[
+        Path,
+        typer.Argument(
+            help="A run, or a .npy, .mat or HDF5 file of a dictionary.", metavar="RUN_OR_DICTIONARY"
+        ),
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            help="Images: a .npy file, image files, a folder or pattern of them, a film, or a source as in a "
+            'params file, such as \'{ type = "photographs", names = ["coffee"] }\'.',
+            metavar="DATA",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HDF5 file to write.")],
+    threshold: Annotated[
+        float | None, typer.Option(help="Sparsity penalty (default: threshold of the run).")
+    ] = None,
+    stride: Annotated[
+        int | None, typer.Option(help="Pixels from one patch to the next (default: those of the run).")
+    ] = None,
+    axes: Annotated[
+        str | None, typer.Option(help="Axes of the dictionary, e.g. oihw as in PyTorch (default: ohwi).")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Dataset or variable of the dictionary in its file.")
+    ] = None,
+    connection: Annotated[str | None, typer.Option(help="Dictionary of a run that has several.")] = None,
+    normalize: Annotated[
+        Literal["none", "standard", "range"] | None,
+        typer.Option(help="Normalisation of the images (default: that of the run)."),
+    ] = None,
+    size: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            help="Rows and columns of the part of each image to code (default: all).", metavar="ROWS COLUMNS"
+        ),
+    ] = None,
+    gap: Annotated[float, typer.Option(help="Relative duality gap at which an image is done.")] = 1e-2,
+    steps: Annotated[int, typer.Option(help="Largest number of steps for an image.")] = 1000,
+    signed: Annotated[
+        bool | None, typer.Option("--signed/--positive", help="Allow negative codes (default: as the run).")
+    ] = None,
+    threads: Threads = None,
+    quiet: Quiet = False,
+) -> None:
+    """Compute sparse codes of images with a dictionary, from a run or a file."""
+    from petabatch import coding
+
+    console(quiet)
+    codes = coding.encode(
+        data,
+        dictionary,
+        threshold,
+        stride=stride,
+        axes=axes,
+        dataset=dataset,
+        connection=connection,
+        normalize=normalize,
+        size=size,
+        gap=gap,
+        steps=steps,
+        signed=signed,
+        threads=threads,
+        out=output,
+    )
+    if not quiet:
+        typer.echo(f"{output}: {repr(codes)[1:-1]}")
+
+
+@app.command()
 def check(
     file: File,
     overrides: Set = None,

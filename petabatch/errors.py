@@ -69,15 +69,16 @@ class TableError(ParamsError, ValueError):
     """Invalid values for a table built in Python; `file` is the name of its class."""
 
 
-class ArgumentError(PetabatchError, ValueError):
+class InputError(PetabatchError):
+    """Unusable input data: missing, truncated, of the wrong shape, or not finite."""
+
+
+class ArgumentError(InputError, ValueError):
     """An argument of a Python function that it cannot use."""
 
     def __init__(self, name: str, message: str, found: object, expected: str = "", hint: str = "") -> None:
-        super().__init__(Problem("", message, repr(found)[:80], expected, hint).render(name))
-
-
-class InputError(PetabatchError):
-    """Unusable input data: missing, truncated, of the wrong shape, or not finite."""
+        shown = "" if found is None else repr(found)[:80]
+        super().__init__(Problem("", message, shown, expected, hint).render(name))
 
 
 class InputFileError(ParamsError, InputError):

@@ -11,9 +11,11 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
 from petabatch.sources.files import dataset, open_hdf5, open_npy, values
+from petabatch.sources.mat import open_mat
 from petabatch.sources.memory import Data
 from petabatch.spec.paths import FilePath
 from petabatch.spec.weights import Initial
+from petabatch.weights.axes import Axes, arranged, likely_axes
 
 
 class WeightArray(Initial):
@@ -25,31 +27,39 @@ class WeightArray(Initial):
     type: Literal["array"] = "array"
     data: Data
     """The array."""
+    axes: Axes | None = None
+    """Axes of a dictionary in another order: see `file`."""
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the weights; raises InputError if their shape does not match."""
-        return _checked(self.data.array, shape, "data")
+        return _checked(_in_order(self.data.array, self.axes, "data"), shape, "data")
 
 
 class WeightFile(Initial):
     """Weights `[ky, kx, nf_pre, nyp, nxp, nf_post]` from a file; leading axes of length 1 may be omitted.
 
-    The file is a `.npy` file, an HDF5 file (give `dataset`), or another run (give `connection`).
+    The file is a `.npy` file, an HDF5 file or `.mat` file (give `dataset`), or another run (give
+    `connection`).
     """
 
     type: Literal["file"] = "file"
     path: FilePath
-    """A `.npy` file, an HDF5 file, or a run directory or its `run.h5`."""
+    """A `.npy` file, an HDF5 file, a `.mat` file of MATLAB, or a run directory or its `run.h5`."""
     dataset: str | None = None
-    """Path of the dataset in an HDF5 file, such as `decoder/weights`."""
+    """Path of the dataset in an HDF5 file, such as `decoder/weights`, or name of the variable in a `.mat`
+    file, which may be omitted if there is only one."""
     connection: str | None = None
     """Name of a connection of the run; its most recently recorded weights are used."""
+    axes: Axes | None = None
+    """Axes of a dictionary from another program: the letters `o` (feature), `h` and `w` (patch row and
+    column) and `i` (channel of the image, may be omitted for grey images), in the order of the array. PyTorch
+    has `oihw`."""
 
     @model_validator(mode="after")
     def _one_place(self) -> WeightFile:
         given = [key for key in ("dataset", "connection") if getattr(self, key) is not None]
-        wanted = 0 if self.path.endswith(".npy") else 1
-        if len(given) != wanted:
+        wanted = (0,) if self.path.endswith(".npy") else (0, 1) if self.path.endswith(".mat") else (1,)
+        if len(given) not in wanted:
             raise PydanticCustomError(
                 "weight_file",
                 "the location of the weights in the file is ambiguous",
@@ -62,16 +72,27 @@ class WeightFile(Initial):
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Read the weights; raises InputError if they are missing, not finite, or of another shape."""
+        found, name = self.stored()
+        return _checked(_in_order(found, self.axes, name), shape, name)
+
+    def stored(self) -> tuple[np.ndarray, str]:
+        """Return the array as it is in the file, and its name for messages; raises InputError without it."""
         if self.path.endswith(".npy"):
-            return _checked(open_npy(self.path), shape, self.path)
+            return open_npy(self.path), self.path
+        if self.path.endswith(".mat"):
+            return open_mat(self.path, self.dataset), self.path
         path = os.path.join(self.path, "run.h5") if os.path.isdir(self.path) else self.path
         name = self.dataset or f"connections/{self.connection}/weights"
         with open_hdf5(path) as file:
-            stored = dataset(file, name)
-            if self.connection is not None and len(stored) == 0:
+            found = dataset(file, name)
+            if self.connection is not None and len(found) == 0:
                 raise InputError(f"{path}:{name}: no weights have been recorded yet")
-            found = values(stored, f"{path}:{name}", -1 if self.connection is not None else ())
-        return _checked(found, shape, f"{path}:{name}")
+            last = -1 if self.connection is not None else ()
+            return values(found, f"{path}:{name}", last), f"{path}:{name}"
+
+
+def _in_order(array: np.ndarray, axes: str | None, name: str) -> np.ndarray:
+    return array if axes is None else arranged(array, axes, name)
 
 
 def _checked(values: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
@@ -80,11 +101,13 @@ def _checked(values: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarra
     Raises InputError if the shapes differ otherwise, or a weight is not finite.
     """
     if values.dtype.kind not in "fiub" or _squeezed(values.shape) != _squeezed(shape):
+        axes = likely_axes(values.shape, shape[2:])
+        hint = f'\n    hint:     is it a dictionary from another program? axes = "{axes}"' if axes else ""
         raise InputError(
             f"{name}: these weights do not fit the connection\n"
             f"    found:    {values.dtype} {list(values.shape)}\n"
             f"    expected: {list(shape)}: kernel rows and columns, pre features, patch rows and columns, "
-            f"post features; leading axes of length 1 may be omitted"
+            f"post features; leading axes of length 1 may be omitted{hint}"
         )
     weights = np.asarray(values, float).reshape(shape)
     if not np.isfinite(weights).all():

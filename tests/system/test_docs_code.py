@@ -12,6 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -59,6 +60,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in ("params", "demos", "analysis"):
         shutil.copytree(REPOSITORY / folder, site / folder)
     (site / ".venv").symlink_to(BIN.parent)
+    (site / "photos").mkdir()
+    for name, values in zip("ab", np.random.default_rng(0).random((2, 16, 24, 3)), strict=True):
+        np.save(site / "photos" / f"{name}.npy", values)
     main = site / "params" / "natural_images.toml"
     text = main.read_text()
     for pattern, value in SMALLER.items():

@@ -1,13 +1,22 @@
-"""`petabatch.encode`: codes of images in memory."""
+"""`petabatch.encode` and the verb: codes of images with dictionaries from arrays, files and runs."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
+import h5py
 import numpy as np
 import pytest
+import xarray
+from scipy.io import savemat
 
 import petabatch
 from petabatch import coding
 from petabatch.errors import InputError
+from petabatch.weights import WeightFile
+from support.commands import SMALL, Command, alone
 from support.optimum import problem
 
 
@@ -71,3 +80,132 @@ def test_shapes_that_do_not_fit_are_errors() -> None:
         petabatch.encode(images, dictionary[..., :1], 0.4, stride=2)
     with pytest.raises(InputError, match="stride"):
         petabatch.encode(images, dictionary, 0.4, stride=5)
+
+
+# -- dictionaries and images from elsewhere
+
+
+@pytest.fixture
+def learned(small: Path) -> Path:
+    """A run that learned from images normalised to unit deviation."""
+    text = SMALL.replace('file = "images.npy"', 'file = "images.npy", normalize = "standard"')
+    small.write_text(text)
+    return alone(small, "learned", "run.displays=2")
+
+
+def equal(found: coding.Codes, expected: coding.Codes) -> None:
+    for name in ("activity", "gap", "steps"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+
+
+def test_a_run_knows_how_its_dictionary_is_used(learned: Path) -> None:
+    images = np.load(learned.parent / "images.npy")
+    with petabatch.open(learned) as run:
+        weights = run.weights("dictionary")[-1]
+        expected = petabatch.encode(images, weights, 0.3, stride=2, normalize="standard", threads=1)
+        equal(petabatch.encode(images, run, threads=1), expected)
+    equal(petabatch.encode(images, learned, threads=1), expected)
+    equal(petabatch.encode(str(learned.parent / "images.npy"), learned / "run.h5", threads=1), expected)
+    plain = petabatch.encode(images, learned, 0.3, normalize="none", threads=1)
+    assert (plain.activity != expected.activity).any()
+
+
+def test_a_table_of_a_source_is_coded_each_image_once_in_order(learned: Path) -> None:
+    file = learned.parent / "images.npy"
+    expected = petabatch.encode(np.load(file), learned, threads=1)
+    table = {"type": "array", "file": str(file), "order": {"type": "random"}}
+    equal(petabatch.encode(table, learned, threads=1), expected)
+    text = f'{{ type = "array", file = "{file}", normalize = "none" }}'
+    equal(petabatch.encode(text, learned, threads=1), petabatch.encode(file, learned, normalize="none"))
+
+
+def test_a_part_of_each_image_is_coded(learned: Path) -> None:
+    images = np.load(learned.parent / "images.npy")
+    part = petabatch.encode(images, learned, size=(8, 10), threads=1)
+    equal(part, petabatch.encode(images[:, 2:10, 1:11], learned, threads=1))
+
+
+def test_grey_images_need_no_axis_of_channels(tmp_path: Path) -> None:
+    given = problem(shape=(8, 12, 1), slices=2)
+    images, dictionary = given.data[:, 0], given.weights[0, 0]
+    expected = petabatch.encode(images, dictionary, 0.4, stride=2, threads=1)
+    equal(petabatch.encode(images[..., 0], dictionary[..., 0], 0.4, stride=2, threads=1), expected)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".mat", ".h5", "-v7.3.mat"])
+def test_dictionaries_of_other_programs_are_named_by_their_axes(tmp_path: Path, suffix: str) -> None:
+    given = problem(slices=1)
+    images, dictionary = given.data[:, 0], given.weights[0, 0]
+    file, torch = tmp_path / f"dictionary{suffix}", dictionary.transpose(0, 3, 1, 2)
+    if suffix == ".npy":
+        np.save(file, torch)
+    elif suffix == ".mat":
+        savemat(file, {"A": torch})
+    else:
+        with h5py.File(file, "w", userblock_size=512) as opened:
+            opened["A"] = torch.T if suffix.endswith(".mat") else torch
+        with open(file, "r+b") as raw:
+            raw.write(b"MATLAB 7.3 MAT-file")
+    found = petabatch.encode(
+        images, file, 0.4, stride=2, axes="oihw", dataset=None if suffix == ".npy" else "A", threads=1
+    )
+    equal(found, petabatch.encode(images, dictionary, 0.4, stride=2, threads=1))
+    init = WeightFile(path=str(file), axes="oihw", dataset=None if suffix == ".npy" else "A")
+    np.testing.assert_array_equal(
+        init.weights((1, 1, *dictionary.shape), np.random.default_rng())[0, 0], dictionary
+    )
+
+
+def test_no_code_of_a_run_is_executed(small: Path) -> None:
+    plugin = small.parent / "mine.py"
+    plugin.write_text("")
+    small.write_text(f'plugins = ["mine.py"]\n{SMALL}')
+    run = alone(small, "learned", "run.displays=1")
+    plugin.write_text("raise SystemExit('executed')\n")
+    done = subprocess.run(
+        [sys.executable, "-c", f"import petabatch; print(petabatch.encode('images.npy', {str(run)!r}))"],
+        cwd=small.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("<codes of 7 images, [6, 6, 8] each"), done.stderr
+
+
+def test_the_verb_writes_the_codes_of_the_function(learned: Path, petabatch: Command) -> None:
+    done = petabatch("encode", learned, "images.npy", "-o", "codes.h5", "--gap", "1e-3", "--threads", "1")
+    assert done.returncode == 0, done.stderr
+    assert "7 images of [12, 12, 3], normalised: standard" in done.stderr
+    assert "threshold 0.3, stride 2" in done.stderr
+    assert done.stdout.startswith("codes.h5: codes of 7 images, [6, 6, 8] each: ")
+    expected = coding.encode(learned.parent / "images.npy", learned, gap=1e-3, threads=1)
+    with xarray.open_dataset(learned.parent / "codes.h5", engine="h5netcdf") as found:
+        assert found["activity"].dims == ("image", "y", "x", "feature")
+        np.testing.assert_array_equal(found["activity"], expected.activity)
+        np.testing.assert_array_equal(found["steps"], expected.steps)
+        assert found["dictionary"].shape == (8, 4, 4, 3)
+        assert str(found["name"][6].item()).endswith("images.npy[6]")
+        assert (found.attrs["kind"], found.attrs["threshold"], found.attrs["stride"]) == ("codes", 0.3, 2)
+    again = petabatch("encode", learned, "images.npy", "-o", "codes.h5")
+    assert (again.returncode, "already exists" in again.stderr) == (1, True)
+    assert not list(learned.parent.glob(".*.tmp"))
+
+
+def test_runs_whose_codes_are_others_are_refused(learned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with petabatch.open(learned) as run:
+        params = run.params
+        images = np.zeros((1, 12, 12, 3), np.float32)
+        for table, key, value, words in (
+            ("layers.V1", "transfer", "hard", 'transfer = "hard"'),
+            ("connections.dictionary", "mode", "shared", 'mode = "shared"'),
+            ("connections.dictionary", "strength", 2.0, "a `strength` of the dictionary"),
+            ("layers.V1", "minimum", 0.1, "`minimum` or `maximum`"),
+            ("connections.dictionary", "type", "other", "this run has no dictionary"),
+        ):
+            kind, name = table.split(".")
+            changed = {**params, kind: {**params[kind], name: {**params[kind][name], key: value}}}
+            monkeypatch.setattr(type(run), "params", changed)
+            with pytest.raises(InputError, match=words):
+                petabatch.encode(images, run)
+            monkeypatch.undo()
+        with pytest.raises(InputError, match="did you mean dictionary"):
+            petabatch.encode(images, run, connection="dictionry")

@@ -1,0 +1,241 @@
+"""Sparse coding of images with a given dictionary, to a certified duality gap: `petabatch.encode`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from petabatch import in_memory
+from petabatch.arguments import positive, whole_number
+from petabatch.coding import file
+from petabatch.coding.dictionary import Dictionary
+from petabatch.coding.dictionary import read as read_dictionary
+from petabatch.coding.images import Stack, stack
+from petabatch.connections import Conv
+from petabatch.errors import ArgumentError
+from petabatch.layers import FISTA, Input
+from petabatch.logs import log
+from petabatch.network.sparse_coding import sparse_coding
+from petabatch.probes import Optimality
+from petabatch.progress import with_progress
+from petabatch.sources import ImageArray
+from petabatch.spec.network import LayerOutput, Network, Output, Run, Until
+from petabatch.spec.parts import DISPLAY, NEVER
+from petabatch.weights import Unchanged, WeightArray
+
+_BYTES = 2**27
+"""Bytes of the codes of images that are coded together."""
+
+_RECORDED = ("layers/code/A", "probes/until/gap", "probes/until/steps")
+_NAMES = ("activity", "gap", "steps")
+_HINT = "a run knows its threshold and stride; an array or a file does not"
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The result of `encode`."""
+
+    activity: Any
+    """float32 `[n, ny / stride, nx / stride, features]`; with `out`, the dataset of the file, read when it is
+    indexed."""
+    gap: np.ndarray
+    """float64 `[n]`, relative duality gap: each energy is at most this fraction above its minimum."""
+    steps: np.ndarray
+    """int64 `[n]`: number of steps for each image."""
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.activity.shape[1:]))
+        active = sum(np.count_nonzero(code) for code in self.activity) / max(1, self.activity.size)
+        return (
+            f"<codes of {len(self.gap):,} images, [{shape}] each: {active:.2%} active, "
+            f"relative gap at most {self.gap.max(initial=0):.2g}, {self.steps.mean():.0f} steps on average>"
+        )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What is minimised for each image, and how far."""
+
+    images: Stack
+    dictionary: Dictionary
+    threshold: float
+    stride: int
+    signed: bool
+    gap: float
+    steps: int
+    threads: int | None
+
+    @property
+    def units(self) -> tuple[int, int, int]:
+        """Shape of a code."""
+        rows, columns, _ = self.images.shape
+        return rows // self.stride, columns // self.stride, len(self.dictionary.weights)
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """What a file of the codes says about them."""
+        return {
+            "dictionary_from": self.dictionary.name,
+            "threshold": self.threshold,
+            "stride": self.stride,
+            "signed": int(self.signed),
+            "normalize": self.images.view.normalize,
+            "factor": self.dictionary.factor,
+            "gap_wanted": self.gap,
+            "most_steps": self.steps,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.images):,} images of {list(self.images.shape)}, normalised: "
+            f"{self.images.view.normalize}; dictionary: {self.dictionary.name}, threshold {self.threshold}, "
+            f"stride {self.stride}{', signed' if self.signed else ''}"
+        )
+
+    @property
+    def together(self) -> int:
+        """Number of images that are coded together."""
+        return max(1, _BYTES // (4 * int(np.prod(self.units))))
+
+    @property
+    def parts(self) -> int:
+        """Number of such parts."""
+        return -(-len(self.images) // self.together)
+
+    def solved(self) -> Iterator[Codes]:
+        """Yield the codes of the images in order, of some at a time."""
+        for first in range(0, len(self.images), self.together):
+            last = min(first + self.together, len(self.images))
+            yield self._part(self.images.read(first, last))
+
+    def _part(self, images: np.ndarray) -> Codes:
+        run = Run(
+            batch=len(images),
+            display=self.steps,
+            displays=1,
+            until=Until(gap=self.gap),
+            threads=self.threads,
+        )
+        done = in_memory.run(_network(self, run, images * np.float32(self.dictionary.factor)))
+        activity, gap, steps = (done.recorded[path][0] for path in _RECORDED)
+        return Codes(activity, gap, steps.astype(np.int64))
+
+
+def encode(
+    images: Any,
+    dictionary: Any,
+    threshold: float | None = None,
+    *,
+    stride: int | None = None,
+    axes: str | None = None,
+    dataset: str | None = None,
+    connection: str | None = None,
+    normalize: Literal["none", "standard", "range"] | None = None,
+    size: tuple[int, int] | None = None,
+    gap: float = 1e-2,
+    steps: int = 1000,
+    signed: bool | None = None,
+    threads: int | None = None,
+    out: Path | None = None,
+) -> Codes:
+    """Return the codes A of images I that minimise 0.5 |I - dictionary A|^2 + threshold |A|_1, by FISTA.
+
+    `images` is an array `[n, ny, nx, channels]`, or `[n, ny, nx]` if they are grey; the path of a `.npy`
+    file, of image files, a folder or a pattern of them, or of a film; or a source as in a params file, as a
+    table or as TOML. Each image of a source is coded once, in order. Integers are scaled to the range from 0
+    to 1, floats used as given, then normalised as `normalize` says, which a source does itself. `size` is
+    the number of rows and columns of the part in the middle that is coded, by default all.
+
+    `dictionary` is an array `[features, rows, columns, channels]`, of other order with `axes` ("oihw" for
+    PyTorch: o is the feature, i the channel of the image, which may be missing); a `.npy`, `.mat` or HDF5
+    file, with `dataset`; or a run, by its path or opened, whose `connection` has the dictionary if there are
+    several. Its last recorded weights are used as they are, at every `stride` pixels. A run says what
+    `threshold`, `stride`, `signed` and `normalize` are where they are not given; other dictionaries need the
+    first two. No code of the run is executed.
+
+    Codes are non-negative unless `signed`. Each image stops on its own when its relative duality gap is at
+    most `gap`, or after `steps` steps, so its code does not depend on the other images. With `out`, the
+    codes are written to this new HDF5 file as they are computed.
+
+    Raises InputError or ArgumentError when images, dictionary and arguments do not go together, StorageError
+    when `out` exists or cannot be written.
+    """
+    path = None if out is None else file.available(out)
+    weights = read_dictionary(dictionary, axes, dataset, connection)
+    shown = stack(images, normalize, weights.normalize, size, weights.weights.shape)
+    problem = _Problem(
+        shown,
+        weights,
+        positive("threshold", _needed("threshold", threshold, weights.threshold)),
+        whole_number("stride", _needed("stride", stride, weights.stride), 1),
+        bool(weights.signed if signed is None else signed),
+        positive("gap", gap),
+        whole_number("steps", steps, 1),
+        None if threads is None else whole_number("threads", threads, 1),
+    )
+    _check(problem)
+    log.info("%s", problem)
+    parts = with_progress(problem.solved(), problem.parts, f"coding {len(shown):,} images")
+    if path is None:
+        found = list(parts)
+        activity, gaps, counts = ([getattr(part, name) for part in found] for name in _NAMES)
+        return Codes(*(np.concatenate(column) for column in (activity, gaps, counts)))
+    shape = (len(shown), *problem.units)
+    file.write(path, parts, shown.names(), shape, weights.weights, problem.attributes)
+    return Codes(*file.read(path))
+
+
+def _needed(name: str, given: Any, known: Any) -> Any:
+    """Return an argument, by default what the run says."""
+    if given is None and known is None:
+        expected = {"threshold": "the sparsity penalty lambda", "stride": "pixels from one patch to the next"}
+        raise ArgumentError(name, "this argument is missing", given, expected[name], _HINT)
+    return known if given is None else given
+
+
+def _check(problem: _Problem) -> None:
+    """Raise an error if the dictionary does not fit on the images."""
+    rows, columns, _ = problem.images.shape
+    high, wide = problem.dictionary.weights.shape[1:3]
+    if high > rows or wide > columns:
+        expected = f"at most {rows} rows and {columns} columns"
+        raise ArgumentError("dictionary", "its patches are larger than the images", (high, wide), expected)
+    if rows % problem.stride or columns % problem.stride:
+        expected = f"a divisor of {rows} rows and {columns} columns"
+        hint = "code a part of each image with `size`"
+        raise ArgumentError("stride", "the stride does not divide the images", problem.stride, expected, hint)
+
+
+def _network(problem: _Problem, run: Run, images: np.ndarray) -> Network:
+    """Return image -> error -> code -> recon -> error, one image for each slice."""
+    weights = problem.dictionary.weights
+    return sparse_coding(
+        Input(shape=problem.images.shape, source=ImageArray(data=images, crop="top_left"), every=NEVER),
+        FISTA(shape=problem.units, threshold=problem.threshold, signed=problem.signed),
+        Conv(
+            pre="code",
+            post="recon",
+            patch=weights.shape[1:3],
+            init=WeightArray(data=weights),
+            normalize=Unchanged(),
+        ),
+        run=run,
+        probes={
+            "optimality": Optimality(
+                image="image",
+                reconstruction="recon",
+                code="code",
+                drive="drive",
+                coefficient=problem.threshold,
+                signed=problem.signed,
+                every=NEVER,
+            )
+        },
+        output=Output(layers={"code": LayerOutput(every=DISPLAY)}),
+    )

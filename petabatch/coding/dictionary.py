@@ -1,0 +1,164 @@
+"""The dictionary that codes are computed with: an array, a file, or what a run has learned."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from petabatch import results
+from petabatch.errors import InputError, did_you_mean
+from petabatch.results import Results
+from petabatch.weights import WeightArray, WeightFile
+from petabatch.weights.axes import OURS, arranged
+
+_ALONE = "to use the dictionary all the same, pass it as an array: run.weights({name!r})[-1]"
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """Patches, and how the run that learned them used them; None where no run says so."""
+
+    weights: np.ndarray
+    """float64 `[feature, patch row, patch column, channel]`."""
+    name: str
+    """Where it comes from."""
+    threshold: float | None = None
+    stride: int | None = None
+    signed: bool | None = None
+    normalize: str | None = None
+    """Normalisation of the images."""
+    factor: float = 1.0
+    """Factor on the images."""
+
+
+def read(given: Any, axes: str | None, dataset: str | None, connection: str | None) -> Dictionary:
+    """Return a dictionary: an array, opened results, or the path of a run, or of a .npy, .mat or HDF5 file.
+
+    Raises InputError if it cannot be read or is not a dictionary, TableError for unknown `axes`.
+    """
+    if isinstance(given, Results):
+        return _learned(given, connection)
+    if isinstance(given, str | os.PathLike):
+        path = os.fspath(given)
+        if os.path.isdir(path) or (dataset is None and _is_run(path)):
+            with results.open(path) as run:
+                return _learned(run, connection)
+        return _stored(path, axes, dataset)
+    source = WeightArray(data=given, axes=axes)
+    return Dictionary(_checked(source.data.array, axes, "the dictionary"), "an array")
+
+
+def _is_run(path: str) -> bool:
+    """Return whether a file is an HDF5 file of a run."""
+    import h5py
+
+    if not h5py.is_hdf5(path):
+        return False
+    with h5py.File(path, "r") as file:
+        return bool(file.attrs.get("kind") == "run")
+
+
+def _stored(path: str, axes: str | None, dataset: str | None) -> Dictionary:
+    if not path.endswith((".npy", ".mat", ".h5", ".hdf5")):
+        there = os.path.exists(path)
+        raise InputError(
+            f"{path}: {'this is not a dictionary' if there else 'there is no such run or file'}\n"
+            "    expected: a run directory, its run.h5, or a .npy, .mat, .h5 or .hdf5 file"
+        )
+    values, name = WeightFile(path=path, dataset=dataset, axes=axes).stored()
+    return Dictionary(_checked(values, axes, name), name)
+
+
+def _checked(values: np.ndarray, axes: str | None, name: str) -> np.ndarray:
+    """Return the values as float64 `[feature, patch row, patch column, channel]`."""
+    if axes is None and values.ndim > len(OURS) and set(values.shape[: -len(OURS)]) == {1}:
+        values = values.reshape(values.shape[-len(OURS) :])  # one kernel `[1, 1, ...]` of a connection
+    if axes is None and values.ndim not in (3, 4):
+        raise InputError(
+            f"{name}: this is not a dictionary\n    found:    {values.dtype} {list(values.shape)}\n"
+            "    expected: [features, rows, columns, channels], or [features, rows, columns] for grey images"
+        )
+    values = arranged(values, axes or OURS[: values.ndim], name)
+    if values.dtype.kind not in "fiub" or 0 in values.shape or not np.isfinite(values).all():
+        raise InputError(
+            f"{name}: these values are not a dictionary\n    found:    {values.dtype} {list(values.shape)}\n"
+            "    expected: finite numbers"
+        )
+    return np.ascontiguousarray(values, float)
+
+
+def _learned(run: Results, connection: str | None) -> Dictionary:
+    """Return the last recorded weights of a run's dictionary, and how the run used them."""
+    params = run.params
+    layers, connections = params["layers"], params["connections"]
+    name = _chosen(run, layers, connections, connection)
+    table, code = connections[name], layers[connections[name]["pre"]]
+    drives = [c for c in connections.values() if c["type"] == "transpose" and c.get("of") == name]
+    errors = {drive["pre"] for drive in drives}
+    images = [
+        c
+        for c in connections.values()
+        if c["post"] in errors and c["type"] == "identity" and layers[c["pre"]]["type"] == "input"
+    ]
+    _check(run, name, table, code, [table, *drives])
+    if len(images) != 1:
+        raise _unlike(run, name, f"{len(images)} input layers connected to the error", "one")
+    (image,) = images
+    series = run.weights(name)
+    if not len(series):
+        raise InputError(f"{run.path}: no weights of {name} have been recorded yet")
+    rows, units = layers[table["post"]]["shape"][0], code["shape"][0]
+    weights = series[-1]
+    return Dictionary(
+        _checked(weights, None, series.name),
+        f"{run.path}:{series.name} of step {series.steps[-1]}",
+        threshold=code["threshold"],
+        stride=rows // units,
+        signed=code.get("signed", False),
+        normalize=layers[image["pre"]]["source"].get("normalize"),
+        factor=image["strength"],
+    )
+
+
+def _chosen(run: Results, layers: Any, connections: Any, wanted: str | None) -> str:
+    """Return the name of the dictionary: a convolution from a layer with a threshold."""
+    found: list[str] = [
+        name
+        for name, table in connections.items()
+        if table["type"] == "conv" and "threshold" in layers[table["pre"]]
+    ]
+    if wanted is None and len(found) == 1:
+        return found[0]
+    if wanted is not None and wanted in found:
+        return wanted
+    if wanted is None:
+        message = "this run has more than one dictionary" if found else "this run has no dictionary"
+    else:
+        message = f"this run has no dictionary named {wanted}"
+    lines = [f"{run.path}: {message}", f"    expected: {', '.join(found) or 'a connection of type conv'}"]
+    if hint := did_you_mean(wanted, found) if wanted else "choose one with `connection`" if found else "":
+        lines.append(f"    hint:     {hint}")
+    raise InputError("\n".join(lines))
+
+
+def _check(run: Results, name: str, table: Any, code: Any, weighted: Any) -> None:
+    """Raise InputError if the run's codes do not minimise the energy that codes are computed for."""
+    if table["mode"] != "extra_shared":
+        raise _unlike(run, name, f'mode = "{table["mode"]}"', '"extra_shared": one dictionary')
+    soft = code.get("transfer", "soft") == "soft" and code.get("vertices") is None
+    if not soft or code.get("shift") not in (None, code["threshold"]):
+        raise _unlike(run, name, f'transfer = "{code.get("transfer")}"', "the soft threshold")
+    if code.get("minimum") or code.get("maximum") not in (None, "Infinity", float("inf")):
+        raise _unlike(run, name, "`minimum` or `maximum` of the code", "neither")
+    if any(connection["strength"] != 1 for connection in weighted):
+        raise _unlike(run, name, "a `strength` of the dictionary or its transpose", "strength = 1")
+
+
+def _unlike(run: Results, name: str, found: str, expected: str) -> InputError:
+    return InputError(
+        f"{run.path}: codes of {name} are not those that `encode` computes\n    found:    {found}\n"
+        f"    expected: {expected}\n    hint:     {_ALONE.format(name=name)}"
+    )

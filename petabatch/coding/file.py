@@ -1,0 +1,80 @@
+"""The HDF5 file of codes: written image by image, complete or not there at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import h5py
+import numpy as np
+
+from petabatch.errors import StorageError
+from petabatch.storage.atomic import new_hdf5
+from petabatch.version import __version__
+
+if TYPE_CHECKING:
+    from petabatch.coding import Codes
+
+
+def available(out: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a new file; raises StorageError if it exists."""
+    path = Path(out).absolute()
+    if os.path.lexists(path):
+        raise StorageError(f"{path}: already exists\n    hint:     choose another name or remove it first")
+    return path
+
+
+def read(path: Path) -> tuple[h5py.Dataset, np.ndarray, np.ndarray]:
+    """Return the codes of a file, which are read when they are indexed, their gaps, and their steps."""
+    file = h5py.File(path, "r")
+    return file["activity"], file["gap"][()], file["steps"][()]
+
+
+def write(
+    path: Path,
+    parts: Iterable[Codes],
+    names: Iterable[str],
+    shape: tuple[int, int, int, int],
+    dictionary: np.ndarray,
+    attributes: Mapping[str, object],
+) -> None:
+    """Write the codes of all images, `shape` in all; see docs/encoding.md for the layout.
+
+    Raises StorageError when the file cannot be written.
+    """
+    with new_hdf5(path) as (file, check):
+        code = file.create_dataset(
+            "activity", shape, "float32", chunks=(1, *shape[1:]), compression="gzip", compression_opts=1
+        )
+        gap = file.create_dataset("gap", shape[:1], "float64")
+        steps = file.create_dataset("steps", shape[:1], "int64")
+        file.create_dataset("dictionary", data=dictionary)
+        text = h5py.string_dtype("utf-8")
+        file.create_dataset("name", data=np.array(list(names), dtype=object), dtype=text)
+        _axes(file, {"image": shape[0], "y": shape[1], "x": shape[2], "feature": shape[3]})
+        _axes(file, dict(zip(("py", "px", "channel"), dictionary.shape[1:], strict=True)))
+        for dataset, dims in {
+            "activity": ("image", "y", "x", "feature"),
+            "gap": ("image",),
+            "steps": ("image",),
+            "name": ("image",),
+            "dictionary": ("feature", "py", "px", "channel"),
+        }.items():
+            for axis, dim in enumerate(dims):
+                file[dataset].dims[axis].label = dim
+                file[dataset].dims[axis].attach_scale(file[dim])
+        for name, value in {"kind": "codes", "petabatch_version": __version__, **attributes}.items():
+            file.attrs[name] = value
+        first = 0
+        for part in parts:
+            last = first + len(part.activity)
+            code[first:last], gap[first:last], steps[first:last] = part.activity, part.gap, part.steps
+            first = last
+            check()
+
+
+def _axes(file: h5py.File, lengths: Mapping[str, int]) -> None:
+    for name, length in lengths.items():
+        file.create_dataset(name, data=np.arange(length)).make_scale(name)

@@ -1,0 +1,141 @@
+"""The images that are coded: an array, files, or a source as in a params file."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from petabatch.arguments import whole_number
+from petabatch.errors import ArgumentError, InputError
+from petabatch.layers import Input
+from petabatch.sources import ImageArray, Images, Video
+from petabatch.sources.gallery import Gallery
+from petabatch.sources.orders import Sequential
+from petabatch.sources.pixels import convertible
+from petabatch.sources.view import View
+from petabatch.spec.parts import NEVER, Source
+
+_FILMS = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg")
+_EXPECTED = "an array [n, ny, nx, channels], a path, or a source as in a params file"
+
+
+class Stack:
+    """Images of one size, each read when it is coded."""
+
+    def __init__(self, view: View, gallery: Gallery, shape: tuple[int, int, int]) -> None:
+        self.view, self.gallery, self.shape = view, gallery, shape
+        self._read = view.open(shape, len(gallery.shapes), seed=1)
+
+    def __len__(self) -> int:
+        return len(self.gallery.shapes)
+
+    def names(self) -> Iterator[str]:
+        """Yield the name of each image: its file, or its index in a file."""
+        return map(self.gallery.name, range(len(self)))
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        """Return images `first` to `last - 1`, float32 `[n, ny, nx, channels]`, normalised."""
+        return np.stack([self._read(number, 0) for number in range(first, last)])
+
+
+def stack(given: Any, normalize: str | None, usual: str | None, size: Any, patches: tuple[int, ...]) -> Stack:
+    """Return the images, each once, in order, for a dictionary of shape `patches`.
+
+    They are normalised as `normalize` says, or the source, or else as `usual`. `size` is that of the part of
+    each image that is coded, by default all of it. Raises InputError if the images cannot be read or differ
+    in size, TableError if the source is invalid, ArgumentError if the arguments are.
+    """
+    view = _view(given)
+    own = "normalize" in view.model_fields_set
+    if own and normalize is not None:
+        hint = "leave out one of the two"
+        raise ArgumentError("normalize", "the source has a normalisation of its own", normalize, hint=hint)
+    chosen = view.normalize if own else normalize or usual or "none"
+    view = type(view)(**{**dict(view), "order": Sequential(), "slices": "own", "normalize": chosen})
+    gallery, channels = view.gallery(), patches[3]
+    if isinstance(view, ImageArray) and _is_single(view, channels):
+        raise InputError(
+            f"{gallery.name(0).partition('[')[0]}: these are not grey images\n"
+            f"    found:    {[len(gallery.shapes), *gallery.shapes[0][:2]]}\n"
+            f"    expected: [n, ny, nx, {channels}]\n"
+            "    hint:     is this a single image? images[None] is a stack of one"
+        )
+    exact = isinstance(view, ImageArray)  # files may be converted from colours to grey, and back
+    for shape in set(gallery.shapes):
+        if shape[2] != channels and (exact or not convertible(shape[2], channels)):
+            raise _other_channels(gallery, shape, patches)
+    sizes = sorted({shape[:2] for shape in gallery.shapes})
+    if size is None and len(sizes) > 1:
+        raise InputError(
+            f"{gallery.name(0)} and {len(gallery.shapes) - 1} others: the images differ in size\n"
+            f"    found:    {' x '.join(map(str, sizes[0]))} to {' x '.join(map(str, sizes[-1]))} pixels\n"
+            "    hint:     code a part of each with `size`, the numbers of rows and columns"
+        )
+    rows, columns = sizes[0] if size is None else _size(size)
+    if small := next((one for one in sizes if one[0] < rows or one[1] < columns), None):
+        expected = f"at most {small[0]} rows and {small[1]} columns"
+        raise ArgumentError("size", "an image is smaller than this", (rows, columns), expected)
+    return Stack(view, gallery, (rows, columns, channels))
+
+
+def _is_single(view: ImageArray, channels: int) -> bool:
+    """Return whether an array looks like one colour image, not like grey images."""
+    shape = np.shape(view.data.array) if view.data else ()
+    return len(shape) == 3 and channels > 1 and shape[2] == channels
+
+
+def _view(given: Any) -> View:
+    if isinstance(given, str) and given.lstrip().startswith("{"):
+        given = _table(given)
+    if isinstance(given, dict | Source):
+        source = Input(shape=(1, 1, 1), source=given, every=NEVER).source
+        if not isinstance(source, View):
+            raise ArgumentError("images", "this source has no list of images", source.type, "images or films")
+        return source
+    if not isinstance(given, str | os.PathLike):
+        values = np.asarray(given)
+        if values.dtype.kind not in "fiub":
+            raise ArgumentError("images", "these are not images", given, _EXPECTED)
+        return ImageArray(data=values, crop="center")
+    path = os.fspath(given)
+    if path.endswith((".h5", ".hdf5")):
+        expected = f'{{ type = "array", file = "{path}", dataset = "..." }}'
+        raise ArgumentError("images", "the dataset of an HDF5 file is missing", path, expected)
+    if path.endswith(".npy") and not any(sign in path for sign in "*?["):
+        return ImageArray(file=path, crop="center")
+    return (Video if path.lower().endswith(_FILMS) else Images)(files=path, crop="center")
+
+
+def _table(text: str) -> Any:
+    try:
+        return tomllib.loads(f"source = {text}")["source"]
+    except tomllib.TOMLDecodeError as error:
+        example = '{ type = "photographs", names = ["coffee"] }'
+        raise ArgumentError("images", f"this is not a table of TOML: {error}", text, example) from None
+
+
+def _size(size: Any) -> tuple[int, int]:
+    try:
+        rows, columns = size
+    except (TypeError, ValueError):
+        raise ArgumentError("size", "this is not a size", size, "two numbers: rows and columns") from None
+    return whole_number("size", rows, 1), whole_number("size", columns, 1)
+
+
+def _other_channels(gallery: Gallery, shape: tuple[int, int, int], patches: tuple[int, ...]) -> InputError:
+    name, channels = gallery.name(gallery.shapes.index(shape)), patches[3]
+    hint = ""
+    if shape[2] == patches[1]:
+        hint = 'are the channels of the dictionary its second axis, as in PyTorch? axes = "oihw"'
+    elif shape[0] == channels:
+        hint = "are the channels of the images their first axis? numpy.moveaxis(images, 1, -1) puts them last"
+    return InputError(
+        f"{name}: images and dictionary have different numbers of channels\n"
+        f"    found:    {shape[2]}, in an image of shape {list(shape)}\n"
+        f"    expected: {channels}, as in the dictionary {list(patches)}"
+        + (f"\n    hint:     {hint}" if hint else "")
+    )
