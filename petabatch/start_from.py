@@ -18,7 +18,7 @@ from petabatch.storage.directory import RunDirectory
 _KEY = "run.start_from"
 _LISTED = 3
 """Arrays listed in a message."""
-_OPTIONAL = {f"{NAME}/steps", f"{NAME}/gap", *lazy.KEYS}
+_OPTIONAL = {f"{NAME}/steps", f"{NAME}/gap"}
 
 
 def initialise_from(engine: Engine, origin: Path) -> None:
@@ -108,8 +108,9 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.
-    dropped = _OPTIONAL & (here.keys() ^ there.keys())
-    for key in dropped if lazy.continues(mine, arrays) else dropped.union(lazy.KEYS):
+    lazily = lazy.keys(here, there)
+    dropped = (_OPTIONAL | lazily) & (here.keys() ^ there.keys())
+    for key in dropped if lazy.continues(mine, arrays) else dropped | lazily:
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))

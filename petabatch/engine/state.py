@@ -95,7 +95,7 @@ class State:
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take over the arrays of a checkpoint; raises ValueError when one has another shape or dtype."""
         saved = self.saved()
-        restarts = () if lazy.continues(saved, arrays) else lazy.KEYS
+        restarts = set() if lazy.continues(saved, arrays) else lazy.keys(saved)
         for key in saved:
             if key not in restarts:
                 self.arrays[key] = arrays[key]

@@ -1,4 +1,4 @@
-"""Lazy evaluation: the loops that qualify, and the variables that it adds to a slice.
+"""Lazy evaluation: the loops that qualify, and the variables that it adds to a slice, also of programs.
 
 The method is explained in `kernels/cpu/lazy/__init__.py`. It is for a leaky code that is silent below a
 positive threshold. The variables do not depend on what is observed, so that observing changes no bit. They
@@ -8,24 +8,22 @@ With `kernel = "auto"` a slice computes all units during a display at whose star
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from petabatch.kernels.cpu.layout import LANES
 from petabatch.kernels.cpu.lazy.layout import padded_units
 from petabatch.network.graph import Graph
+from petabatch.network.lazy_codes import LASTING, LEAST, NAME
 from petabatch.network.loop import Loop
+from petabatch.network.operations import Program
 from petabatch.spec.compiled import NotSuitable
 from petabatch.variable import Array, Variable
 
-NAME = "lazy"
 KEYS = tuple(f"{NAME}/{name}" for name in ("filtered", "history", "age"))
 AWAKE = -1
 """The age with which all units are computed until the next image is shown."""
 MOST_ACTIVE = 0.15
 """Share of active units above which computing all units is faster; see `benchmarks/growth.py sparsity`."""
-_LASTING = 0.5
-"""Time constants for which an image must be shown to pay for the start; see `benchmarks/bench_lazy.py`."""
-_LEAST = 1_000_000
-"""Multiply-adds of a step below which `auto` computes all units: there is little to save (a guess)."""
 
 
 def check_lazy(graph: Graph, loop: Loop) -> None:
@@ -47,9 +45,9 @@ def check_lazy(graph: Graph, loop: Loop) -> None:
 def check_pays(graph: Graph, loop: Loop) -> None:
     """Raise NotSuitable when lazy evaluation would save less than it costs."""
     run = graph.network.run
-    if run.display * run.dt < _LASTING * loop.rule.tau:
+    if run.display * run.dt < LASTING * loop.rule.tau:
         raise NotSuitable("images are shown too briefly for units to sleep")
-    if loop.patches.multiply_adds < _LEAST:
+    if loop.patches.multiply_adds < LEAST:
         raise NotSuitable("there is little to save in layers this small")
 
 
@@ -75,9 +73,32 @@ def variables(graph: Graph, loop: Loop) -> dict[str, Variable]:
     }
 
 
+def program_variables(graph: Graph, program: Program) -> dict[str, Variable]:
+    """Declare what a slice keeps for the lazily evaluated codes of a program, by key."""
+    found = {}
+    for one in program.lazy:
+        shape = graph.network.layers[one.layer].shape
+        potential = "what V has in addition to the drives of filtered layers"
+        found[one.history] = Variable("history", shape, ("y", "x", "feature"), potential)
+        for drive in one.drives:
+            p = drive.patches
+            size = p.y.padded * p.x.padded * p.channels + LANES
+            text = f"{drive.source.key.partition('/')[2]}, filtered over time"
+            found[drive.key] = Variable("filtered", (size,), ("unit",), text)
+        found[one.current] = Variable(
+            "current", (), (), "1: V follows from these; 0: restart from V", dtype="int64"
+        )
+    return found
+
+
+def keys(*arrays: Iterable[str]) -> set[str]:
+    """Return the keys among these of what is kept for lazy evaluation."""
+    return {key for some in arrays for key in some if key.startswith(f"{NAME}/")}
+
+
 def continues(here: Mapping[str, Array], there: Mapping[str, Array]) -> bool:
     """Return whether slices can continue from what a checkpoint keeps; else they restart from V.
 
     They cannot if it was written by another kernel, or by a version of petabatch with another layout.
     """
-    return all(k in there and there[k].shape[1:] == here[k].shape[1:] for k in KEYS if k in here)
+    return all(k in there and there[k].shape[1:] == here[k].shape[1:] for k in keys(here))

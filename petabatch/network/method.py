@@ -6,8 +6,8 @@ or the number of threads and ranks, takes part.
 
     run.kernel   device    stepper          printed name
     array        CPU, GPU  layers           layer by layer
-    dense        CPU       dense            compiled, dense
-    lazy         CPU       lazy             compiled, lazy
+    dense        CPU       dense, program   compiled, dense (of a program: without lazy evaluation)
+    lazy         CPU       lazy, program    compiled, lazy (of a program: its codes that can be)
     display      GPU       cuda             CUDA display kernel
     step         GPU       cuda             CUDA step kernel
     auto         CPU       the first that can run the network: lazy, dense, program, layers
@@ -24,6 +24,7 @@ from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network.graph import Graph
 from petabatch.network.lazy import check_lazy, check_pays
+from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.loop import Loop, find_loop
 from petabatch.network.operations import Program
 from petabatch.network.program import find_program, measured_layers
@@ -82,6 +83,10 @@ class Method:
         }
         text = f"{names[self.stepper]}: {', '.join(self.layers)}, because {self.reason}"
         if self.stepper == "program":
+            lazily = [one.layer for one in self.program.lazy]
+            text += f"; lazily evaluated: {', '.join(lazily)}" if lazily else ""
+            for code, reason in self.program.codes.items():
+                text += f"; all units of {code} are computed, because {reason}" if reason else ""
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
         return text
@@ -123,9 +128,13 @@ def check_kernel(graph: Graph) -> list[Problem]:
     method = choose(graph)
     if kernel == (method.kernel if method.stepper == "cuda" else method.stepper):
         return []
+    if method.stepper == "program" and (kernel == "dense" or (kernel == "lazy" and method.program.lazy)):
+        return []
     needed = "one sparse-coding loop in float32"
+    if kernel in ("dense", "lazy"):
+        needed = "layers with compiled rules, in float32"
     if kernel == "lazy":
-        needed += " with shared weights, its code of type lca with "
+        needed += ", and a code of type lca with shared weights, "
         needed += "dt <= tau, threshold > 0, minimum = 0, without vertices or time_scale"
     elif kernel != "dense":
         needed += " with shared weights"
@@ -148,7 +157,7 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
     """Return the method of a network that is no sparse-coding loop."""
     if graph.network.run.device == "gpu":
         raise NotSuitable(reason)
-    program = find_program(graph, measured_layers(graph))
+    program = find_program(graph, measured_layers(graph), lazy_codes(graph))
     if set(moving) <= program.interpreted.keys():
         raise NotSuitable("; ".join(f"{name}: {why}" for name, why in program.interpreted.items()) or reason)
     return Method("program", moving, reason, bool(program.interpreted), found=program)

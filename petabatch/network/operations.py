@@ -188,6 +188,38 @@ class Update(Operation):
 
 
 @dataclass(frozen=True)
+class Drive:
+    """What a connection with shared patches delivers to a code that is lazily evaluated."""
+
+    key: str
+    """The array of F, the filtered layer."""
+    source: Source
+    """The layer that patches are of, padded; its factor is the connection's."""
+    weights: str
+    patches: Patches
+
+    def __str__(self) -> str:
+        return f"project {self.source} by {self.weights.split('/')[1]}"
+
+
+@dataclass(frozen=True)
+class LazyUpdate(Update):
+    """The same of a leaky code of whose drives only those are computed that could make a unit active."""
+
+    drives: tuple[Drive, ...]
+    history: str
+    """The array of H, what V has besides the drives of filtered layers."""
+    current: str
+    """The array that says whether V follows from H and the filtered layers."""
+    display: int
+    """Steps for which an image is shown."""
+
+    @property
+    def _text(self) -> str:
+        return f"{super()._text}, lazily: {', '.join(map(str, self.drives))}"
+
+
+@dataclass(frozen=True)
 class Control(Operation):
     """An adaptive time scale (`out`) follows the energy of the step before."""
 
@@ -225,6 +257,8 @@ class Program:
     many steps of it as the layer keeps."""
     constants: Mapping[str, tuple[tuple[float, ...], int]]
     """Scratch that never changes: a pattern, and how often it is repeated."""
+    codes: Mapping[str, str] = field(default_factory=dict)
+    """The codes, and why all units of one are computed in each step; nothing for one lazily evaluated."""
 
     @property
     def interpreted(self) -> dict[str, str]:
@@ -235,6 +269,11 @@ class Program:
     def readers(self) -> set[str]:
         """The layers that are made at the end of a run of steps alone."""
         return {one.layer for one in self.operations if isinstance(one, Update) and one.when.window}
+
+    @property
+    def lazy(self) -> tuple[LazyUpdate, ...]:
+        """The codes that are lazily evaluated."""
+        return tuple(one for one in self.operations if isinstance(one, LazyUpdate))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.operations))

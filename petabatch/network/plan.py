@@ -81,7 +81,11 @@ class Plan:
     @cached_property
     def variables(self) -> dict[str, Variable]:
         """Every array of the simulation by its key: those of the network and of its stepper."""
-        kept = lazy.variables(self.graph, self.method.loop) if self.method.stepper == "lazy" else {}
+        kept = {}
+        if self.method.stepper == "lazy":
+            kept = lazy.variables(self.graph, self.method.loop)
+        elif self.method.stepper == "program":
+            kept = lazy.program_variables(self.graph, self.method.program)
         return kept | self.graph.variables
 
     def next_sync(self, step: int) -> int:

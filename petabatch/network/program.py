@@ -8,10 +8,12 @@ arrives in scratch; a layer's update adds up what arrived and one-to-one inputs,
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from petabatch.network.graph import Edge, Graph
+from petabatch.network.lazy_codes import NAME, lazy_edges
 from petabatch.network.operations import (
     ALWAYS,
     Call,
@@ -19,8 +21,10 @@ from petabatch.network.operations import (
     Control,
     Copy,
     Crop,
+    Drive,
     Extend,
     Fill,
+    LazyUpdate,
     Operation,
     Program,
     Source,
@@ -36,13 +40,16 @@ _SELDOM = 8
 run is then cut at them, which takes about as long as a step of a small network."""
 
 
-def find_program(graph: Graph, measured: Collection[str] = ()) -> Program:
+def find_program(
+    graph: Graph, measured: Collection[str] = (), codes: Mapping[str, str] = MappingProxyType({})
+) -> Program:
     """Return the program of a step.
 
     A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
-    `measured` are layers of which a norm is wanted in the middle of a run.
+    `measured` are layers of which a norm is wanted in the middle of a run. `codes` says which codes are to be
+    lazily evaluated, as `lazy_codes` returns it; none by default.
     """
-    return _Maker(graph, measured).make()
+    return _Maker(graph, measured, codes).make()
 
 
 def measured_layers(graph: Graph) -> set[str]:
@@ -60,8 +67,8 @@ def measured_layers(graph: Graph) -> set[str]:
 
 
 class _Maker:
-    def __init__(self, graph: Graph, measured: Collection[str]) -> None:
-        self.measured = measured
+    def __init__(self, graph: Graph, measured: Collection[str], codes: Mapping[str, str]) -> None:
+        self.measured, self.codes = measured, codes
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
         self.scratch: dict[str, int] = {}
         self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
@@ -92,7 +99,7 @@ class _Maker:
                 except NotSuitable as reason:
                     self.extended = extended
                     operations.append(Call(f"layers/{name}/A", name, str(reason)))
-        return Program(tuple(operations), self.scratch, self.margins, self.constants)
+        return Program(tuple(operations), self.scratch, self.margins, self.constants, self.codes)
 
     def _windows(self) -> dict[str, int]:
         """Return in how many of the last steps of a run each reader is needed; 0 for other layers: in all.
@@ -138,19 +145,34 @@ class _Maker:
             self.margins[name] = self._with_margin(name)
         if layer.static:
             return
-        rule, sources = self.rules[name], []
+        rule, sources, drives = self.rules[name], [], []
+        lazily = lazy_edges(self.graph, name) if self.codes.get(name) == "" else []
         for edge in self.graph.edges[name]:
             arrival, operations = self._arrival(edge, when)
+            carry = operations[-1] if operations else None
+            if isinstance(carry, Carry) and edge in lazily:
+                del operations[-1], self.scratch[carry.out]
+                seen = replace(carry.source, factor=arrival.factor)
+                drives.append(
+                    Drive(f"{NAME}/{name}/filtered/{edge.name}", seen, carry.weights, carry.patches)
+                )
+            else:
+                sources.append(arrival)
             yield from operations
-            sources.append(arrival)
-        yield from self._restart(name, layer, when)
+        yield from self._restart(name, layer, when, drives)
         if rule.gates:
             gates = f"scratch/{name} gates"
             self.constants[gates] = (rule.gates, layer.shape[0] * layer.shape[1])
             sources = [s for s in sources if s.buffer != 1] + [Source(gates, buffer=1)]
-        yield Update(key, rule, tuple(sources), name, when=when)
+        if not drives:
+            yield Update(key, rule, tuple(sources), name, when=when)
+            return
+        kept = f"{NAME}/{name}/history", f"{NAME}/{name}/current"
+        yield LazyUpdate(
+            key, rule, tuple(sources), name, tuple(drives), *kept, self.run.display, when=when
+        )  # fmt: skip
 
-    def _restart(self, name: str, layer: Layer, when: When) -> Iterator[Operation]:
+    def _restart(self, name: str, layer: Layer, when: When, drives: Sequence[Drive]) -> Iterator[Operation]:
         period = layer.reset.steps(self.run.display)
         if not period or not when.period:
             return
@@ -169,6 +191,10 @@ class _Maker:
             yield Copy(f"layers/{name}/V", seen, when=at)
         else:
             raise NotSuitable("it has no potential to be reset")
+        for drive in drives:
+            yield Fill(drive.key, 0.0, when=at)
+        if drives:
+            yield Copy(f"{NAME}/{name}/history", Source(f"layers/{name}/V"), when=at)
         rule = self.rules[name]
         if rule.rests:
             yield Copy(f"layers/{name}/{rule.previous}", Source(f"layers/{name}/{rule.potential}"), when=at)

@@ -35,6 +35,7 @@ from petabatch.layers import (
 from petabatch.layers.timescale import BaseTimeScale
 from petabatch.learning import Hebbian
 from petabatch.network.build import build
+from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.method import Method
 from petabatch.network.plan import schedule
 from petabatch.network.program import find_program, measured_layers
@@ -231,7 +232,8 @@ class Runs:
 
     def __init__(self, network: Network) -> None:
         graph = build(network)
-        program = find_program(graph, measured_layers(graph))
+        lazily = lazy_codes(graph) if network.run.kernel == "lazy" else {}
+        program = find_program(graph, measured_layers(graph), lazily)
         moving = tuple(name for name, layer in network.layers.items() if not layer.static)
         by_program = Method("program", moving, "it is tested", found=program)
         self.program = program
@@ -254,8 +256,9 @@ class Runs:
     def synchronise(self) -> None:
         """Put the reference in the state of the program."""
         arrays = self.reference.state.arrays
-        for key, array in self.mine.state.arrays.items():
-            arrays[key] = array.astype(arrays[key].dtype)
+        for key, array in self.state.items():
+            if key in arrays:
+                arrays[key] = array.astype(arrays[key].dtype)
 
     def run(self, first: int, last: int) -> None:
         """Run the program's slices in turns, each up to new images and on."""
@@ -272,4 +275,6 @@ class Runs:
     @property
     def state(self) -> State:
         """The state of the program's slices."""
+        for lane in self.mine.lanes:
+            lane.stepper.materialise()
         return {key: array.copy() for key, array in self.mine.state.arrays.items()}

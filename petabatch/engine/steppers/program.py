@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,6 +20,7 @@ from petabatch.engine.steppers.program_workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.program.lazy import materialise
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.network.plan import Plan
@@ -55,7 +57,8 @@ class ProgramStepper(Stepper):
         }
         self._shown = -1
         """The step whose images are in the margins."""
-        self._own = {
+        self.own: dict[str, np.ndarray] = {
+            **{key: np.zeros(size, kind) for key, (size, kind) in tables.own.items()},
             **{f"margins/{name}": array for name, array in self._margins.items()},
             **{
                 key: stream_pool(bound.ctx.seed, key.removeprefix("random/"), bound.ctx.slices[0])
@@ -63,9 +66,13 @@ class ProgramStepper(Stepper):
                 if key.startswith("random/")
             },
         }
+        """What is kept from run to run, but need not be."""
         self._bound = np.zeros((len(tables.numbers_of), 3), np.int64)
+        self._drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
+        self._behind = False
+        """The potentials of lazily evaluated codes are those of a step before."""
         for key, number in tables.numbers_of.items():
-            array = self.arrays.get(key, self._own.get(key))
+            array: Any = self.arrays.get(key, self.own.get(key))
             if array is not None:
                 assert array.flags.c_contiguous
                 depth = array.shape[1] if key.endswith("/A") or key.startswith("margins/") else 1
@@ -85,6 +92,10 @@ class ProgramStepper(Stepper):
     def warm_up(self) -> None:
         """Compile by making no steps."""
         self._make(0, len(self._rows), 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((0, 0)))
+        if self.tables.lazy_rows:
+            nothing = np.zeros(t.COLUMNS, np.int64)
+            nothing[t.FEATURES] = 1
+            materialise(nothing, self._drives, self._workspace.arrays, self._workspace.shapes)
 
     def load_weights(self) -> None:
         """Put the weights in reading order; each thread calls this when they may have changed."""
@@ -92,6 +103,7 @@ class ProgramStepper(Stepper):
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; see `Stepper`."""
+        self.start_codes()
         due, columns = self.probes.due(first, last), len(self.probes.columns)
         watched = np.repeat(due[:, None], columns, axis=1)
         found = np.zeros((last - first, columns))
@@ -113,6 +125,42 @@ class ProgramStepper(Stepper):
             self.reached = step
         return found[:, None]
 
+    def materialise(self) -> None:
+        """Bring V of lazily evaluated codes up to date, on any thread."""
+        if self._behind:
+            self.load_weights()
+            self._write_potentials()
+
+    def before_weight_change(self) -> None:
+        """Bring V up to date and go on from it alone, for weights are about to change.
+
+        The thread that made the steps, which has the weights, calls this.
+        """
+        if self._behind:
+            self._write_potentials()
+        for code in self.tables.program.lazy:
+            self.arrays[code.current][...] = 0
+
+    def start_codes(self) -> None:
+        """Let lazily evaluated codes start from V where it does not follow from what they keep."""
+        for code in self.tables.program.lazy:
+            if self.arrays[code.current][0] == 0:
+                self.arrays[code.history][...] = self.arrays[f"layers/{code.layer}/V"]
+                for drive in code.drives:
+                    self.arrays[drive.key][...] = 0
+                self.arrays[code.current][...] = 1
+                for key in self.tables.snapshots_of[code.layer]:
+                    self.own[key][...] = 0
+            self._behind = True
+
+    def _write_potentials(self) -> None:
+        """Write V of lazily evaluated codes."""
+        space = self._workspace
+        arrays = np.where(self._bound != 0, self._bound, space.arrays)
+        for row in self.tables.lazy_rows:
+            materialise(self._rows[row], self._drives, arrays, space.shapes)
+        self._behind = False
+
     def _make(
         self,
         begin: int,
@@ -128,8 +176,8 @@ class ProgramStepper(Stepper):
         space = self._workspace
         arrays = np.where(self._bound != 0, self._bound, space.arrays)
         advance(
-            self._rows[begin:end], self._numbers[begin:end], self._sources, self._factors, arrays,
-            space.shapes, first, last, final, new_image, watched, found,
+            self._rows[begin:end], self._numbers[begin:end], self._sources, self._factors, self._drives,
+            arrays, space.shapes, first, last, final, new_image, watched, found,
         )  # fmt: skip
 
     def _show_margins(self, first: int) -> None:
@@ -181,13 +229,14 @@ class ProgramStepper(Stepper):
     def time_parts(self) -> StepTimes:
         """Time the operations of a step one by one, each from the present state; see `Stepper`."""
         now, last = self.reached, self.reached + _TIMED_STEPS
-        kept = {key: self.arrays[key].copy() for key in self.tables.numbers_of.keys() & self.arrays.keys()}
+        known = {**self.arrays, **{key: self.own[key] for key in self.tables.own}}
+        kept = {key: known[key].copy() for key in self.tables.numbers_of.keys() & known.keys()}
         watched = np.ones((_TIMED_STEPS, len(self.probes.columns)), bool)
         sums = np.zeros(watched.shape)
 
         def seconds(job: Callable[[], object]) -> float:
             for key, array in kept.items():
-                self.arrays[key][...] = array
+                known[key][...] = array
             begin = time.thread_time()
             job()
             return (time.thread_time() - begin) / _TIMED_STEPS

@@ -10,6 +10,8 @@ from itertools import pairwise
 import numpy as np
 
 from petabatch.geometry import Axis, Patches
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK
+from petabatch.kernels.cpu.program import lazy
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
@@ -22,8 +24,10 @@ from petabatch.network.operations import (
     Control,
     Copy,
     Crop,
+    Drive,
     Extend,
     Fill,
+    LazyUpdate,
     Operation,
     Program,
     Source,
@@ -81,6 +85,11 @@ class Weights:
         return f"scratch/panels {self.key} {self._shape}", f"scratch/groups {self.key} {self._shape}"
 
     @property
+    def rows(self) -> tuple[str, str]:
+        """The arrays of whole rows and their lengths, as lazy evaluation reads them."""
+        return f"scratch/rows {self.key} {self._shape}", f"scratch/norms {self.key} {self._shape}"
+
+    @property
     def _shape(self) -> tuple[int, ...]:
         return (self.patches.features, self.patches.y.size, self.patches.x.size, self.patches.channels)
 
@@ -101,8 +110,19 @@ class Tables:
         self.graph, self.program = graph, program
         self.numbers_of: dict[str, int] = {NOTHING: 0}
         self.scratch, self.constants = dict(program.scratch), dict(program.constants)
+        self.lists: dict[str, int] = {}
+        """Words of each scratch array of lists."""
         self.geometries: list[Patches] = []
         self.weights: dict[tuple[str, str], Weights] = {}
+        self.own: dict[str, tuple[int, str]] = {}
+        """Length and type of each array that a slice keeps from run to run, but need not."""
+        self.drives: list[list[int]] = []
+        self.read_by_rows: set[tuple[str, str]] = set()
+        """The names of weights that lazy evaluation reads."""
+        self.lazy_rows: list[int] = []
+        """The rows of codes that are lazily evaluated, in the order of `program.lazy`."""
+        self.snapshots_of: dict[str, list[str]] = {}
+        """By lazily evaluated code, the arrays of a slice that belong to the present weights."""
         self.rows: list[list[int]] = []
         self.labels: list[str] = []
         """What each row is called in a profile."""
@@ -149,7 +169,7 @@ class Tables:
         p = replace(p, shared=p.shared)
         if p not in self.geometries:
             self.geometries.append(p)
-            for name in (*GEOMETRY, "strips"):
+            for name in (*GEOMETRY, "strips", "offsets"):
                 self._array(f"scratch/{name} {self.geometries.index(p)}")
         return self.geometries.index(p)
 
@@ -262,6 +282,52 @@ class Tables:
         row = {**row, t.A: first, t.B: last, t.D: 0, t.E: 0}
         self._row(t.Op.UPDATE, gathered, row, _numbers(gathered.rule, 1))
         return out
+
+    def _lazyupdate(self, one: LazyUpdate) -> None:
+        first, last = self._summed(one.sources)
+        ny, nx, nf = self.graph.network.layers[one.layer].shape
+        units = ny * nx * nf
+        keys = {name: f"own/{one.layer} {name}" for name in ("products", "kept")}
+        self.own |= {keys["products"]: (2 * units, "f4"), keys["kept"]: (lazy.KEPT_NUMBERS, "f8")}
+        numbers, lists, spare = (f"scratch/{one.layer} {name}" for name in ("numbers", "lists", "projected"))
+        self.scratch |= {spare: units + DRIVE_BLOCK * nf}
+        self.scratch[numbers], self.lists[lists] = lazy.rooms(nf)
+        row = {
+            t.A: first, t.B: last, t.C: len(self.drives),
+            t.HISTORY: self._array(one.history), t.POTENTIAL: self._array(f"layers/{one.layer}/V"),
+            t.PRODUCTS: self._array(keys["products"]), t.KEPT: self._array(keys["kept"]),
+            t.FLOATS: self._array(numbers), t.LISTS: self._array(lists), t.SPARE: self._array(spare),
+            t.FEATURES: nf, t.DISPLAY: one.display,
+        }  # fmt: skip
+        before = set(self.own) - {keys["products"], keys["kept"]}
+        self.drives += [self._drive(drive) for drive in one.drives]
+        self.snapshots_of[one.layer] = sorted(self.own.keys() - before)
+        row[t.D] = len(self.drives)
+        if one.rule.scale is not None:
+            row[t.G] = self._array(f"layers/{one.layer}/time_scale")
+        self.row_of[one.layer] = len(self.rows)
+        self.lazy_rows.append(len(self.rows))
+        self._row(t.Op.LAZY, one, row, _numbers(one.rule, self.graph.network.run.dt))
+
+    def _drive(self, drive: Drive) -> list[int]:
+        p, name = drive.patches, drive.key.rpartition("/")[2]
+        size, geometry = p.y.padded * p.x.padded * p.channels, self._geometry(drive.patches)
+        weights = Weights(drive.weights, p)
+        self.weights[weights.names] = weights
+        self.read_by_rows.add(weights.names)
+        snapshots, lengths = f"own/{name} snapshots", f"own/{name} lengths"
+        self.own |= {snapshots: (2 * size, "f4"), lengths: (2 * p.positions, "f4")}
+        bounds, squares = f"scratch/{name} bounds", f"scratch/{name} squares"
+        self.scratch |= {bounds: p.positions, squares: size + p.x.padded * p.channels}
+        source, _ = self._summed([drive.source])
+        columns = {
+            t.SOURCE: source, t.FILTERED: self._array(drive.key), t.SNAPSHOTS: self._array(snapshots),
+            t.LENGTHS: self._array(lengths), t.GEOMETRY: geometry,
+            t.OFFSETS: self._array(f"scratch/offsets {geometry}"), t.ROWS: self._array(weights.rows[0]),
+            t.NORMS: self._array(weights.rows[1]), t.PANELS: self._array(weights.names[0]),
+            t.BOUNDS: self._array(bounds), t.SQUARES: self._array(squares),
+        }  # fmt: skip
+        return [columns[column] for column in range(t.DRIVES)]
 
     def _accelerate(self, one: Update, row: dict[int, int]) -> None:
         drive, turned = self._gather(one, row, one.sources), f"{_INPUT}{one.layer}, turned"

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.engine.steppers.program_tables import GEOMETRY, NOTHING, WORDS, Tables
+from petabatch.engine.steppers.program_tables import GEOMETRY, NOTHING, WORDS, Tables, Weights
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
-from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, WORD, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
 from petabatch.network.operations import Carry
@@ -28,15 +29,19 @@ class Workspace:
         for key, (pattern, times) in tables.constants.items():
             self.held[key] = np.tile(np.array(pattern, np.float32), times)
         self.held |= {key: np.zeros(random.WORDS + 4, np.uint64) for key in WORDS}
+        self.held |= {key: np.zeros(size, np.uint64) for key, size in tables.lists.items()}
         self.shapes = np.zeros((max(1, len(tables.geometries)), t.SHAPES), np.int64)
         for number, p in enumerate(tables.geometries):
             self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
         self.packed: dict[tuple[str, str], np.ndarray] = {}
         self.dictionaries: dict[tuple[str, str], Dictionary] = {}
+        self.features: dict[tuple[str, str], lazy_layout.Features] = {}
         for names, weights in tables.weights.items():
             dictionary = layout.dictionary(weights.patches)
             self.dictionaries[names] = dictionary
             self.held[names[0]], self.held[names[1]] = dictionary.panels, dictionary.groups
+            if names in tables.read_by_rows:
+                self._rows(weights, dictionary)
             self.packed[names] = np.full((weights.patches.features, weights.patches.length), np.nan, "f4")
         self.arrays = np.zeros((len(tables.numbers_of), 3), np.int64)
         for key, number in tables.numbers_of.items():
@@ -49,6 +54,10 @@ class Workspace:
         row, names = self.shapes[number], tables.numbers_of
         own = {name: getattr(scratch, name) for name in (*GEOMETRY, "strips")}
         self.held |= {f"scratch/{name} {number}": array for name, array in own.items()}
+        y, x = np.divmod(np.arange(p.positions), s.nx)
+        across = (p.x.offset + x * p.x.stride) * p.channels
+        offsets = (s.origin + y * s.stride_y) * s.pitch + across
+        self.held[f"scratch/offsets {number}"] = offsets.astype(np.int64)
         row[: len(s)] = s
         row[t.TILES], row[t.STRIP] = scratch.strips.shape
         row[t.LEFT], row[t.STRIDE] = p.x.offset * p.channels, p.x.stride * p.channels
@@ -56,12 +65,21 @@ class Workspace:
         for column, name in zip(columns, own, strict=True):
             row[column] = names[f"scratch/{name} {number}"]
 
+    def _rows(self, weights: Weights, dictionary: Dictionary) -> None:
+        """Make room for weights as lazy evaluation reads them, with norms for whole words of features."""
+        features = lazy_layout.features(weights.patches, dictionary.groups)
+        norms = np.zeros(weights.patches.features + WORD, np.float32)
+        self.held[weights.rows[0]], self.held[weights.rows[1]] = features.rows, norms
+        self.features[weights.names] = features._replace(norms=norms[: weights.patches.features])
+
     def load(self, weights: Mapping[str, np.ndarray]) -> None:
         """Put the weights of a slice in reading order, where they are not those that are there."""
         for names, one in self.weights.items():
             mine = weights[one.key].reshape(one.patches.features, one.patches.length)
             if not layout.same(mine.reshape(-1), self.packed[names].reshape(-1)):
                 layout.pack(mine, one.patches, self.dictionaries[names])
+                if names in self.features:
+                    lazy_layout.fill(mine, one.patches, self.features[names])
                 self.packed[names][...] = mine
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from petabatch.kernels.cpu.program.lazy import update_lazily
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.spiking import spike
 from petabatch.kernels.cpu.program.table import (
@@ -47,7 +48,7 @@ from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
 _COPY, _FILL, _FILL_DOUBLE, _EXTEND, _PROJECT, _SYNTHESIZE, _POOL = (int(op) for op in list(Op)[:7])
 _SPREAD, _UPDATE, _RESCALE, _ACCELERATE, _CONTROL, _MEASURE = (int(op) for op in list(Op)[7:13])
-_CROP, _POLYLINE, _NOISE, _DROP, _SHOTS, _SPIKE = (int(op) for op in list(Op)[13:])
+_CROP, _POLYLINE, _NOISE, _DROP, _SHOTS, _SPIKE, _LAZY = (int(op) for op in list(Op)[13:])
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -113,13 +114,16 @@ def _random(row: Any, own: Any, arrays: Any, step: int, source: Any, out: Any) -
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def operate(
-    row: Any, own: Any, sources: Any, factors: Any, arrays: Any, shapes: Any, step: int,
+    row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int,
     fresh: bool,
 ) -> None:  # fmt: skip
     """Make one operation of one step."""
     code = row[CODE]
     if code == _UPDATE:
         _update(row, own, sources, factors, arrays, step)
+        return
+    if code == _LAZY:
+        update_lazily(row, own, sources, factors, drives, arrays, shapes, step)
         return
     if code == _CONTROL:
         _control(row, own, sources, factors, arrays, step, fresh)
@@ -168,8 +172,8 @@ def operate(
 
 @njit(nogil=True, error_model="numpy", cache=True)
 def advance(
-    rows: Any, numbers: Any, sources: Any, factors: Any, arrays: Any, shapes: Any, first: int, last: int,
-    final: int, fresh: bool, watched: Any, sums: Any,
+    rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, first: int,
+    last: int, final: int, fresh: bool, watched: Any, sums: Any,
 ) -> None:  # fmt: skip
     """Make steps first + 1 .. last of one slice, of a run to step `final`; see `table.py` for the tables.
 
@@ -183,7 +187,7 @@ def advance(
                 continue
             if row[CODE] != _MEASURE:
                 new = fresh and step == first + 1
-                operate(row, numbers[number], sources, factors, arrays, shapes, step, new)
+                operate(row, numbers[number], sources, factors, drives, arrays, shapes, step, new)
             elif watched[step - first - 1, row[A]]:
                 found = norm(floats(arrays, row[OUT], step), row[B])
                 sums[step - first - 1, row[A]] = found

@@ -6,6 +6,7 @@
     factors   float32 [n]                    the factor of each source
     arrays    int64 [n, 3]                   address, numbers in a place, places; see `views.py`
     shapes    int64 [n, SHAPES]              geometries of patches, and scratch that goes with them
+    drives    int64 [n, DRIVES]              what LAZY knows of the connections that drive a code
 
 An array is one of a slice's state (activities: step t in place t modulo the number of places) or scratch of
 the thread; number 0 is empty. Operations are made in order, in each step in which they are due.
@@ -17,11 +18,14 @@ from enum import IntEnum
 
 from petabatch.kernels.cpu.layout import Shape
 
-CODE, PERIOD, OFFSET, STANDS, WINDOW, OUT, IN, LOOKBACK, A, B, C, D, E, F, G, H = range(16)
+(
+    CODE, PERIOD, OFFSET, STANDS, WINDOW, OUT, IN, LOOKBACK, A, B, C, D, E, F, G, H, HISTORY, POTENTIAL,
+    PRODUCTS, KEPT, FLOATS, LISTS, SPARE, FEATURES, DISPLAY,
+) = range(25)  # fmt: skip
 """Columns of a row: an `Op`; due at steps t with (t - OFFSET) % PERIOD == 0, or, if it STANDS, at all others;
 only in the last WINDOW steps of a run, if that is not 0; the array that is written; the array that is read,
 and of how many steps ago; what else an operation needs, see `Op`."""
-COLUMNS, NUMBERS = 16, 24
+COLUMNS, NUMBERS = 25, 24
 _OWN = len(Shape._fields)
 TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, VECTORS = range(
     _OWN, _OWN + 12
@@ -29,6 +33,12 @@ TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLAC
 SHAPES = _OWN + 12
 """Columns of a geometry: the numbers of a `Shape`; tiles, floats in a strip, where in its row the first patch
 starts and how far the next one is, in floats; the scratch arrays of a `Scratch`."""
+(
+    SOURCE, FILTERED, SNAPSHOTS, LENGTHS, GEOMETRY, OFFSETS, ROWS, NORMS, PANELS, BOUNDS, SQUARES,
+) = range(11)  # fmt: skip
+"""Columns of a drive: its row in `sources`; F, its snapshots and their lengths, see `lazy.py`; the geometry,
+where each patch starts; the weights as rows, |w|, and as panels; scratch for bounds and for squares."""
+DRIVES = 11
 ZERO, CONSTANT, MIRROR = range(3)
 """Borders."""
 
@@ -80,3 +90,7 @@ class Op(IntEnum):
     SPIKE = 18
     """OUT = spikes after inputs A, B, C; IN: potential; D: threshold; E, F, G: conductances; numbers: see
     `spiking.py`."""
+    LAZY = 19
+    """OUT = code after the sums of sources A .. B and drives C .. D, as UPDATE has it, where only units are
+    computed that could be active; G, numbers: as there; HISTORY, PRODUCTS, KEPT: arrays of `lazy.py`;
+    POTENTIAL: V, which is not written; FLOATS, LISTS, SPARE: scratch; its FEATURES; steps of a DISPLAY."""

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from petabatch.kernels.cpu.convolution import join_strips, project, synthesize
-from petabatch.kernels.cpu.layout import GROUP, LANES, PANEL, Scratch, Shape, chunk_places, tile_bounds
+from petabatch.kernels.cpu.layout import GROUP, LANES, PANEL, WORD, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.program.table import (
     ACTIVE,
@@ -30,7 +30,7 @@ from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 
 _ZERO = np.float32(0)
-_, _, _, _, _, nonzero = operations(LANES)
+_, _, _, _, _, nonzero = operations(WORD)
 
 
 @njit(nogil=True, error_model="numpy", cache=True)
@@ -123,8 +123,8 @@ def project_units(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out
 @njit(nogil=True, error_model="numpy", cache=True)
 def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any) -> int:
     """List which of the `nf` units from `start` are active, from place `n` on; return the place after."""
-    whole = nf - nf % LANES
-    for f in range(0, whole, LANES):
+    whole = nf - nf % WORD
+    for f in range(0, whole, WORD):
         bits = nonzero(code, start + f)
         while bits != 0:
             active[n] = f + lowest_bit(bits)

@@ -1,0 +1,76 @@
+"""Lazily evaluated codes of a program: which layers qualify, and by which of their connections.
+
+The method is explained in `kernels/cpu/program/lazy.py`. It is for leaky codes that are silent below a
+positive threshold; what does not come through shared patches (one-to-one inputs, pools, reconstructions) is
+computed as ever.
+"""
+
+from __future__ import annotations
+
+from petabatch.network.graph import Edge, Graph
+from petabatch.spec.compiled import CompiledRule, NotSuitable
+
+NAME = "lazy"
+"""The first part of the keys of what a slice keeps for lazy evaluation."""
+LASTING = 0.5
+"""Time constants for which an image must be shown to pay for the start; see `benchmarks/bench_lazy.py`."""
+LEAST = 1_000_000
+"""Multiply-adds of a step below which `auto` computes all units: there is little to save (a guess)."""
+_SHORT = 64
+"""Weights of a patch below which a product costs no more than the test whether it is needed."""
+
+
+def lazy_codes(graph: Graph) -> dict[str, str]:
+    """Return the codes of a network, and why all units of one are computed: nothing if it can be lazy."""
+    found = {}
+    for name, layer in graph.network.layers.items():
+        try:
+            rule = layer.compiled_rule() if not layer.static else None
+        except NotSuitable:
+            continue
+        if rule is not None and rule.potential:
+            found[name] = ""
+            try:
+                _check(graph, name, rule)
+            except NotSuitable as reason:
+                found[name] = str(reason)
+    return found
+
+
+def lazy_edges(graph: Graph, name: str) -> list[Edge]:
+    """Return the connections of a layer whose products can be lazily evaluated."""
+    return [edge for edge in graph.edges[name] if _is_drive(edge)]
+
+
+def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
+    """Raise NotSuitable when a code is not to be lazily evaluated."""
+    run, layer, edges = graph.network.run, graph.network.layers[name], lazy_edges(graph, name)
+    if run.kernel == "dense":
+        raise NotSuitable('run.kernel is "dense"')
+    readers = [other for other, one in graph.network.layers.items() if one.reset_to == name]
+    refused = {
+        f"lazy evaluation is for codes of type lca, not {layer.type}": rule.name != "leaky",
+        "its transfer function has vertices": bool(rule.vertices),
+        "it is not silent below a positive threshold": rule.minimum != 0 or rule.threshold <= 0,
+        "it does not update in every step": layer.every.steps(run.display) != 1,
+        f"{', '.join(readers)} is reset to its potential": bool(readers),
+        "nothing drives it by patches with shared weights": not edges,
+    }
+    if run.kernel != "lazy":
+        patches = [edge.wiring.link.patches for edge in edges if edge.wiring.link is not None]
+        refused |= {
+            "images are shown too briefly for units to sleep": run.display * run.dt < LASTING * rule.tau,
+            "there is little to save in layers this small": sum(p.multiply_adds for p in patches) < LEAST,
+            "its patches are small": all(p.length < _SHORT for p in patches),
+        }
+    for reason, found in refused.items():
+        if found:
+            raise NotSuitable(reason)
+
+
+def _is_drive(edge: Edge) -> bool:
+    link = edge.wiring.link
+    if link is None or link.scatter or edge.connection.operation not in ("forward", "transposed"):
+        return False
+    p = link.patches
+    return p.shared and not (p.y.margin or p.x.margin) and edge.buffer == 0

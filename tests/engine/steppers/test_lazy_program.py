@@ -1,0 +1,234 @@
+"""Lazily evaluated codes of programs: random networks of sparse-coding loops, and two layers of code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from petabatch.engine.engine import Engine
+from petabatch.engine.steppers.program import ProgramStepper
+from petabatch.errors import NonFiniteError, ParamsError
+from petabatch.kernels.cpu.program.lazy import ACTIVE, COMPUTED, TAKEN, WASTED
+from petabatch.layers import LCA, BaseTimeScale
+from petabatch.network.build import build
+from petabatch.network.method import choose
+from petabatch.network.plan import Plan, schedule
+from petabatch.parallel.comm import Serial
+from petabatch.spec.network import LayerOutput, Network, Output
+from petabatch.spec.schedule import Every
+from support.lazy_codes import random_loops, two_layers
+from support.networks import collect
+from support.programs import Runs
+
+some = settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # seeds do not shrink
+)
+seeds = st.integers(0, 2**32)
+State = dict[str, np.ndarray]
+
+
+def plan_of(seed: int, learn: bool = False, scales: bool = True) -> Plan:
+    """Return the plan of a random network with lazily evaluated codes in a program."""
+    try:
+        plan = schedule(build(random_loops(seed, learn, scales)))
+    except ParamsError:
+        assume(False)
+    assume(plan.method.stepper == "program" and plan.method.program.lazy)
+    return plan
+
+
+def begin(plan: Plan, threads: int = 1) -> Engine:
+    engine = Engine(plan, Serial(), threads)
+    engine.start()
+    return engine
+
+
+def finish(engine: Engine) -> State:
+    """Run to the end; return the state."""
+    try:
+        collect(engine)
+    except NonFiniteError:
+        assume(False)
+    return saved(engine)
+
+
+def saved(engine: Engine) -> State:
+    engine.collect()
+    return {key: array.copy() for key, array in engine.state.saved().items()}
+
+
+def assert_same_bits(one: State, other: State) -> None:
+    assert one.keys() == other.keys()
+    for key, array in one.items():
+        assert array.tobytes() == other[key].tobytes(), key
+
+
+def steppers(engine: Engine) -> list[ProgramStepper]:
+    found = [lane.stepper for lane in engine.lanes]
+    assert all(isinstance(one, ProgramStepper) for one in found)
+    return found
+
+
+def kept(engine: Engine, code: str) -> np.ndarray:
+    """Return what lanes kept of the bound of a code, summed up."""
+    return sum(one.own[f"own/{code} kept"] for one in steppers(engine))
+
+
+def let_nobody_sleep(engine: Engine) -> None:
+    """Let the known part of all potentials be NaN, until weights change: then all units are due."""
+    for one in steppers(engine):
+        one.start_codes()
+        for code in one.tables.program.lazy:
+            one.own[f"own/{code.layer} products"][...] = np.nan
+            one.own[f"own/{code.layer} kept"][WASTED] = -np.inf
+
+
+@some
+@given(seed=seeds)
+def test_sleeping_changes_no_bit(seed: int) -> None:
+    plan = plan_of(seed)
+    awake, lazy = begin(plan), begin(plan)
+    let_nobody_sleep(awake)
+    assert_same_bits(finish(lazy), finish(awake))
+    slices, steps = plan.graph.network.run.batch, plan.length
+    for code in plan.method.program.lazy:
+        units = slices * steps * np.prod(plan.graph.network.layers[code.layer].shape)
+        assert kept(awake, code.layer)[COMPUTED] == units
+        assert kept(lazy, code.layer)[ACTIVE] <= kept(lazy, code.layer)[COMPUTED] <= units
+
+
+@some
+@given(seed=seeds, learn=st.booleans(), stop=st.integers(1, 38))
+def test_cutting_resuming_and_threads_change_no_bit(seed: int, learn: bool, stop: int) -> None:
+    plan = plan_of(seed, learn)
+    whole = finish(begin(plan, threads=2))
+    first, second = begin(replace(plan, stops=(stop,))), Engine(plan, Serial(), 2)
+    try:
+        for step in first.run():
+            if step == stop:
+                state = saved(first)
+            if step % first.plan.flush == 0 or step == plan.length:
+                first.flushed()
+    except NonFiniteError:
+        assume(False)
+    second.resume(stop, state)
+    assert_same_bits(finish(second), whole)
+    assert_same_bits(saved(first), whole)
+
+
+@some
+@given(seed=seeds, learn=st.booleans())
+def test_observing_changes_no_bit(seed: int, learn: bool) -> None:
+    plan = plan_of(seed, learn)
+    network = plan.graph.network
+    codes = [code.layer for code in plan.method.program.lazy]
+    output = Output(layers={code: LayerOutput(every=Every(3), variables=("A", "V")) for code in codes})
+    seen = schedule(build(network.model_copy(update={"output": output})))
+    assert_same_bits(finish(begin(plan)), finish(begin(seen)))
+
+
+@some
+@given(seed=seeds)
+def test_steps_agree_with_the_layers(seed: int) -> None:
+    # A time scale jumps where the energy rises, which rounding decides while nothing moves.
+    runs = Runs(plan_of(seed, scales=False).graph.network)
+    for step in range(1, 31):
+        runs.synchronise()
+        try:
+            expected = runs.expected(step)
+        except NonFiniteError:
+            return
+        runs.run(step - 1, step)
+        found = runs.state
+        for key, theirs in expected.items():
+            if key.startswith("layers/"):
+                largest = max(1.0, abs(theirs).max())
+                np.testing.assert_allclose(found[key], theirs, 0, 1e-5 * largest, err_msg=key)
+
+
+def changed(network: Network, **run: object) -> Network:
+    return network.model_copy(update={"run": network.run.model_copy(update=run)})
+
+
+def last_state(network: Network) -> tuple[Engine, State]:
+    engine = begin(schedule(build(network)))
+    return engine, finish(engine)
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_two_layers_agree_with_float64_and_most_units_sleep(learn: bool) -> None:
+    network = two_layers(display=50, displays=2, learn=learn)
+    engine, found = last_state(network)
+    _, expected = last_state(changed(network, kernel="array", precision="float64"))
+    for name in network.layers:
+        key = f"layers/{name}/A"
+        mine, theirs = found[key], expected[key]
+        np.testing.assert_allclose(mine, theirs, 0, 1e-5 * abs(theirs).max(), err_msg=key)
+    for code in ("V1", "V2"):
+        numbers, units = kept(engine, code), 100 * np.prod(network.layers[code].shape)
+        assert numbers[TAKEN] > 0
+        assert 0 < numbers[ACTIVE] < numbers[COMPUTED] < 0.4 * units, code
+
+
+def test_time_scales_are_followed() -> None:
+    scale = BaseTimeScale(energy="energy", minimum=0.5, maximum=0.6, factor=0.2, growth=0.1)
+    network = two_layers(display=30, time_scale=scale)
+    found, expected = last_state(network)[1], last_state(changed(network, kernel="array"))[1]
+    assert (expected["layers/V1/time_scale"] > 0.6).all()
+    for key in ("layers/V1/A", "layers/V1/V", "layers/V2/A", "layers/V1/time_scale"):
+        np.testing.assert_allclose(found[key], expected[key], rtol=1e-4, atol=2e-5, err_msg=key)
+
+
+def test_potentials_that_are_read_are_those_of_their_activities() -> None:
+    network = two_layers(display=50, displays=1)
+    output = Output(layers={name: LayerOutput(every=Every(7), variables=("A", "V")) for name in ("V1", "V2")})
+    found = collect(begin(schedule(build(network.model_copy(update={"output": output})))))
+    for name in ("V1", "V2"):
+        V, A = found[f"layers/{name}/V"], found[f"layers/{name}/A"]
+        threshold = np.float32(network.layers[name].threshold)
+        assert A.any()
+        np.testing.assert_array_equal(A, np.where(threshold <= V, V - threshold, 0))
+
+
+def test_a_checkpoint_of_dense_steps_continues_lazily_and_back() -> None:
+    network = two_layers(display=50, displays=2)
+    plans = {kernel: schedule(build(changed(network, kernel=kernel))) for kernel in ("dense", "lazy")}
+    expected = finish(begin(plans["dense"]))["layers/V2/A"]
+    for one, other in (("dense", "lazy"), ("lazy", "dense")):
+        first, second = begin(replace(plans[one], stops=(60,))), Engine(plans[other], Serial(), 1)
+        next(step for step in first.run() if step == 60)
+        second.resume(60, saved(first))
+        np.testing.assert_allclose(finish(second)["layers/V2/A"], expected, 0, 1e-4)
+
+
+def test_check_says_which_codes_are_lazy_and_why_others_are_not() -> None:
+    network = two_layers()
+    assert "lazily evaluated: V1, V2" in str(choose(build(network)))
+    V2 = network.layers["V2"]
+    for keys, reason in (
+        ({"every": Every(2)}, "it does not update in every step"),
+        ({"threshold": 0.0}, "it is not silent below a positive threshold"),
+    ):
+        layers = {**network.layers, "V2": LCA(**{**dict(V2), **keys})}
+        method = str(choose(build(network.model_copy(update={"layers": layers}))))
+        assert "lazily evaluated: V1" in method
+        assert f"all units of V2 are computed, because {reason}" in method
+    assert "lazily" not in str(choose(build(changed(network, kernel="dense"))))
+    assert "layers this small" in str(choose(build(changed(network, kernel="auto", display=1000))))
+
+
+def test_a_kernel_that_no_code_can_have_is_an_error() -> None:
+    network = two_layers()
+    layers = {
+        name: LCA(**{**dict(layer), "minimum": 0.1}) if isinstance(layer, LCA) else layer
+        for name, layer in network.layers.items()
+    }
+    with pytest.raises(ParamsError, match="this kernel cannot run this network"):
+        build(network.model_copy(update={"layers": layers}))
