@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
@@ -15,15 +14,15 @@ from petabatch.logs import log
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import watched
 from petabatch.progress import Progress
-from petabatch.results import open as open_results
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
 from petabatch.storage import manifest
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.claim import Claim
+from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.index import Status, write_index
+from petabatch.storage.index import write_index
 from petabatch.storage.inputs import summary
 from petabatch.storage.provenance import collect
 from petabatch.storage.segment import write_segment
@@ -40,7 +39,7 @@ class RunSession:
         self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = time.monotonic()
-        before = _before(directory)
+        before = recorded_provenance(directory) or {}
         self.provenance = collect(
             params_text=directory.params.read_text(encoding="utf-8"),
             params=resolved(loaded.network),
@@ -183,11 +182,3 @@ class RunSession:
         if latest is None or parts is None:
             return latest
         return latest[0], float(sum(parts)) / self.loaded.network.run.batch
-
-
-def _before(directory: RunDirectory) -> dict[str, Any]:
-    """Return the attributes of the index of a run that is being resumed, none for a new run."""
-    if not directory.run_file.exists():
-        return {}
-    with open_results(directory.path) as before:
-        return before.attributes

@@ -35,6 +35,7 @@ from petabatch.spec.network import Network
 from petabatch.start_from import checkpoint_of, initialise_from
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
+from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, compare_plugins, fingerprints, serialise
@@ -203,7 +204,8 @@ def _resume(
     session = RunSession(directory, loaded, engine, comm, claim)
     if comm.rank == 0:
         directory.clean()
-        if found := other_software(directory.run_file, session.provenance):
+        before = recorded_provenance(directory)
+        if before is not None and (found := other_software(before, session.provenance)):
             log.warning(
                 "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
             )

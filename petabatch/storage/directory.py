@@ -24,6 +24,7 @@ from petabatch.storage.manifest import MANIFEST, Entry
 RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
 RESOLVED, INPUTS = "params.json", "inputs.jsonl"
 DATA = "data"
+DESCRIPTION = "run.json"
 _PARAMS = ("params.toml", "params.py")
 _FILES = {
     PARTS,
@@ -33,8 +34,9 @@ _FILES = {
     RESOLVED,
     INPUTS,
     RUN_FILE,
+    DESCRIPTION,
     MANIFEST,
-    *(f".{name}.tmp" for name in (INPUTS, RUN_FILE, MANIFEST)),
+    *(f".{name}.tmp" for name in (INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
 }
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt")
 _OURS = {
@@ -51,6 +53,8 @@ class RunDirectory:
     path: Path
     summaries: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Cached summaries of the segments, which are immutable, by file name."""
+    saved: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What this process wrote last to a file that is replaced, by its name."""
 
     @property
     def run_file(self) -> Path:
@@ -176,20 +180,28 @@ class RunDirectory:
         temporary = self.path / f".{INPUTS}.tmp"
         try:
             temporary.write_text(text, encoding="utf-8")
-            manifest.append(self.path, [Entry.of(temporary, INPUTS)])
-            os.replace(temporary, self.inputs)
+            manifest.replace(self.path, temporary, INPUTS)
         except OSError as error:
             raise StorageError(f"{self.inputs}: cannot be written: {error.strerror}") from error
 
     def fixed_files(self) -> list[str]:
         """Return the names of the files in the manifest that are neither segments nor checkpoints."""
-        found = [name for name in (*_PARAMS, RESOLVED, INPUTS, RUN_FILE) if (self.path / name).is_file()]
+        found = [
+            name
+            for name in (*_PARAMS, RESOLVED, INPUTS, DESCRIPTION, RUN_FILE)
+            if (self.path / name).is_file()
+        ]
         return [*found, *sorted(f"{DATA}/{file.name}" for file in self.data.glob("*.npy"))]
 
     def verify(self) -> None:
         """Raise DamagedError if a file that the run has from the start is not as it was written."""
         known = manifest.read(self.path)
-        for name in (RESOLVED, INPUTS, *(name for name in known.entries if name.startswith(f"{DATA}/"))):
+        for name in (
+            RESOLVED,
+            INPUTS,
+            DESCRIPTION,
+            *(name for name in known.entries if name.startswith(f"{DATA}/")),
+        ):
             try:
                 known.check(self.path, name)
             except DamagedError as error:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import h5py
 import numpy as np
@@ -16,13 +15,13 @@ from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
+from petabatch.storage.description import Description, Status
 from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
-from petabatch.storage.layout import Place, lay_out, write_attributes
+from petabatch.storage.layout import Place, lay_out
 from petabatch.storage.rows import Row, all_segments, find_rows
 from petabatch.storage.segment import Segment
 from petabatch.variable import Stream
 
-Status = Literal["running", "stopped", "done"]
 Piece = tuple[Segment, tuple[int, ...], tuple[int, ...]]
 """A segment, and the position of its values in the whole: start and count along each axis."""
 
@@ -45,18 +44,12 @@ def write_index(
     """
     if until is None:
         compact(directory, streams, batch, limit)
+    described = Description(tuple(streams), provenance, batch, status)
+    described.save(directory)
     rows, superseded = find_rows(directory, batch)
     rows = [row for row in rows if until is None or row.last <= until != 0]
     with new_hdf5(directory.run_file, partial(_announce, directory)) as (file, _):
-        lay_out(file, rows, streams, batch, _values(rows, batch), _steps(rows))
-        write_attributes(file, provenance)
-        reached = {
-            "kind": "run",
-            "status": status,
-            "steps_reached": rows[-1].last if rows else 0,
-            "updated": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        write_attributes(file, reached)
+        lay_out(file, rows, described, _values(rows, batch), _steps(rows))
     _remove(directory, superseded)
 
 

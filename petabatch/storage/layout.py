@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
+from petabatch.storage.description import Description
 from petabatch.storage.rows import Row
 from petabatch.variable import Stream
 
@@ -16,24 +18,29 @@ Place = Callable[[Any, str, Stream, int], Any]
 """`place(group, name, stream, times)` creates the dataset of a stream's values or steps."""
 
 
-def lay_out(
-    file: Any, rows: Sequence[Row], streams: Sequence[Stream], batch: int, values: Place, steps: Place
-) -> None:
-    """Create all datasets of a run file with their coordinates.
+def lay_out(file: Any, rows: Sequence[Row], described: Description, values: Place, steps: Place) -> None:
+    """Create all datasets of a run file with their coordinates, and its root attributes.
 
     `values` and `steps` create the datasets that grow with time. Every dimension has an HDF5 dimension scale:
     `batch` in the root group, the others in the group of the dataset. Streams of one group that were recorded
     at the same steps share one time coordinate.
     """
-    scale = file.create_dataset("batch", data=np.arange(batch))
+    scale = file.create_dataset("batch", data=np.arange(described.batch))
     scale.make_scale("batch")
     scale.attrs["description"] = "slice of the batch"
-    for folder, members in groupby(sorted(streams, key=_folder), key=_folder):
+    for folder, members in groupby(sorted(described.streams, key=_folder), key=_folder):
         group = file.require_group(folder)
         together = list(members)
-        scales: dict[str, tuple[object, Any]] = {"batch": (batch, scale)}
+        scales: dict[str, tuple[object, Any]] = {"batch": (described.batch, scale)}
         for stream in together:
             _stream(group, rows, stream, [_leaf(s) for s in together], scales, values, steps)
+    reached = {
+        "kind": "run",
+        "status": described.status,
+        "steps_reached": rows[-1].last if rows else 0,
+        "updated": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    _write_attributes(file, {**described.provenance, **reached})
 
 
 def _stream(
@@ -75,7 +82,7 @@ def _coordinate(group: Any, name: str, stream: Stream, axis: int, length: int, s
     return scale
 
 
-def write_attributes(file: Any, attributes: Mapping[str, object]) -> None:
+def _write_attributes(file: Any, attributes: Mapping[str, object]) -> None:
     """Write root attributes: strings and numbers as they are, lists and tables as JSON; None is skipped."""
     for name, value in attributes.items():
         if value is not None:

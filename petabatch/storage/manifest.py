@@ -130,6 +130,21 @@ def append(root: Path, entries: Iterable[Entry]) -> None:
         raise _unwritable(root, error) from error
 
 
+def replace(root: Path, temporary: Path, name: str) -> None:
+    """Rename a complete file to `name`, and add its line; called on rank 0 only.
+
+    Raises OSError or StorageError.
+
+    A file that is replaced gets the line first, a new one afterwards: a kill in between damages neither.
+    """
+    entry, new = Entry.of(temporary, name), not (root / name).exists()
+    if not new:
+        append(root, [entry])
+    os.replace(temporary, root / name)
+    if new:
+        append(root, [entry])
+
+
 def forget(root: Path, names: Collection[str]) -> None:
     """Rewrite the manifest without the lines of these files, which are about to be removed."""
     manifest = read(root)

@@ -6,13 +6,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
-from petabatch.errors import FormatError, StorageError
-from petabatch.storage import FORMAT, READABLE, manifest
+from petabatch.errors import StorageError
 from petabatch.storage.atomic import new_hdf5
-from petabatch.storage.containment import is_segment, refuse_references
+from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
@@ -32,11 +30,11 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     path = Path(target).absolute()
     if os.path.lexists(path):
         raise StorageError(f"{path}: already exists\n    hint:     choose another name or remove it first")
-    streams, attributes = _declared(directory.run_file)
-    batch, reached = int(attributes.pop("batch")), int(attributes["steps_reached"])
+    described = describe(directory)
     verify_segments(directory, expected_segments(directory))
-    rows = [row for row in find_rows(directory, batch)[0] if row.last <= reached]
-    if (rows[-1].last if rows else 0) != reached:
+    rows, _ = find_rows(directory, described.batch)
+    reached = indexed_steps(directory)
+    if (rows[-1].last if rows else 0) < reached:
         raise StorageError(f"{directory.parts}: the segments up to step {reached} are missing")
     values: dict[Stream, Any] = {}
     steps: dict[Stream, Any] = {}
@@ -50,40 +48,6 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
         return steps[stream]
 
     with new_hdf5(path) as (file, check):
-        lay_out(file, rows, streams, batch, place_values, place_steps)
-        for name, value in attributes.items():
-            file.attrs[name] = value
+        lay_out(file, rows, described, place_values, place_steps)
         join(directory.parts, rows, values, steps, check)
     return path
-
-
-def _declared(run_file: Path) -> tuple[list[Stream], dict[str, Any]]:
-    """Return the streams of a run file, and its root attributes, with the size of the batch as `batch`."""
-    streams: list[Stream] = []
-
-    def visit(path: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and "sparse" in item.attrs:
-            dims = tuple(dim.label for dim in item.dims)[1:]
-            streams.append(
-                Stream(
-                    path,
-                    item.shape[1:],
-                    dims,
-                    item.dtype.name,
-                    dims[:1] == ("batch",),
-                    item.attrs.get("description", ""),
-                    item.attrs["units"],
-                    bool(item.attrs["sparse"]),
-                )
-            )
-
-    manifest.verify(run_file.parent, run_file.name)
-    try:
-        with h5py.File(run_file, "r") as file:
-            if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") not in READABLE:
-                raise FormatError(f"{run_file}: not a run file of format {FORMAT}")
-            refuse_references(file, is_segment)
-            file.visititems(visit)
-            return streams, {**file.attrs, "batch": len(file["batch"])}
-    except OSError as error:
-        raise StorageError(f"{run_file}: cannot be read: {error}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shlex
@@ -14,7 +13,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import h5py
 from threadpoolctl import threadpool_info
 
 from petabatch.version import __version__
@@ -106,18 +104,10 @@ def compiler() -> dict[str, str]:
     return {"LLVM": ".".join(map(str, llvm_version_info)), "CPU": name, "CPU features": enabled}
 
 
-def other_software(run_file: Path, now: Mapping[str, Any]) -> list[str]:
-    """Return the software that differs from that of the run file, such as `numpy 2.1, now 2.2`.
-
-    `now` are the attributes of the next index.
-    """
-    if not run_file.exists():
-        return []
-    with h5py.File(run_file, "r") as file:
-        known = [name for name in _COMPARED if name in file.attrs]
-        before = {name: json.loads(file.attrs[name]) for name in known}
-        before["petabatch_version"] = file.attrs["petabatch_version"]
-    old, new = _software(before), _software({name: now[name] for name in before})
+def other_software(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the software that differs between the provenance of two runs, such as `numpy 2.1, now 2.2`."""
+    known = ["petabatch_version", *(name for name in _COMPARED if name in before)]
+    old, new = (_software({name: about[name] for name in known}) for about in (before, now))
     return [
         f"{name} {_change(old.get(name, 'missing'), new.get(name, 'missing'))}"
         for name in sorted(old.keys() | new.keys())

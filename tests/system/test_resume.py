@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -10,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numba
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from petabatch import cli, simulation
 from petabatch.errors import DamagedError, InputError, RunDirectoryError, StoppedEarly
 from petabatch.session import RunSession
 from petabatch.storage import inputs, provenance
+from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.provenance import other_software
 from support.commands import SMALL, Command
@@ -286,18 +285,15 @@ def test_a_plug_in_that_was_edited_is_not_executed_before_it_is_refused(
 
 
 def test_other_libraries_than_before_are_named(stopped: Path) -> None:
-    with h5py.File(stopped / "run.h5") as file:
-        now: dict[str, Any] = {
-            name: json.loads(file.attrs[name]) for name in ("libraries", "blas", "compiler")
-        }
-        now["petabatch_version"] = file.attrs["petabatch_version"]
-    assert other_software(stopped / "run.h5", now) == []
-    numpy = now["libraries"]["numpy"]
-    now["libraries"] = {**now["libraries"], "numpy": "0.1"}
-    now["blas"] = ["other"]
-    features = now["compiler"]["CPU features"].split()
-    now["compiler"] = {"LLVM": "1.0", "CPU": "i486", "CPU features": " ".join([*features[1:], "new"])}
-    found = other_software(stopped / "run.h5", now)
+    before = recorded_provenance(RunDirectory(stopped))
+    assert before is not None
+    assert other_software(before, before) == []
+    numpy, features = before["libraries"]["numpy"], before["compiler"]["CPU features"].split()
+    compiler = {"LLVM": "1.0", "CPU": "i486", "CPU features": " ".join([*features[1:], "new"])}
+    libraries = {**before["libraries"], "numpy": "0.1"}
+    found = other_software(
+        before, {**before, "libraries": libraries, "blas": ["other"], "compiler": compiler}
+    )
     assert [line.split()[0] for line in found] == ["BLAS", "CPU", "CPU", "LLVM", "numpy"]
     assert found[2] == f"CPU features {features[0]}, now new"
     assert found[4] == f"numpy {numpy}, now 0.1"

@@ -1,0 +1,141 @@
+"""Description of a run in JSON: everything in `run.h5` that its segments do not hold."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import h5py
+import numpy as np
+
+from petabatch.errors import DamagedError, FormatError, StorageError
+from petabatch.storage import FORMAT, READABLE, manifest
+from petabatch.storage.directory import DESCRIPTION, RUN_FILE, RunDirectory
+from petabatch.variable import Stream
+
+Status = Literal["running", "stopped", "done"]
+_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")
+"""Root attributes of `run.h5` that are JSON."""
+_DERIVED = ("petabatch_format", "kind", "status", "steps_reached", "updated")
+"""Root attributes of `run.h5` that are not provenance."""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What is recorded, by which run, and how that ended."""
+
+    streams: tuple[Stream, ...]
+    provenance: Mapping[str, Any]
+    batch: int
+    status: Status
+
+    def save(self, directory: RunDirectory) -> None:
+        """Write it, unless this process has just done so; called on rank 0 only."""
+        if directory.saved.get(DESCRIPTION) == self:
+            return
+        path, temporary = directory.path / DESCRIPTION, directory.path / f".{DESCRIPTION}.tmp"
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                json.dump({"petabatch_format": FORMAT, **asdict(self)}, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            manifest.replace(directory.path, temporary, DESCRIPTION)
+        except OSError as error:
+            raise StorageError(
+                f"{path}: cannot be written: {error.strerror}\n"
+                "    hint:     files written before are intact; free disk space, then resume"
+            ) from error
+        directory.saved[DESCRIPTION] = self
+
+
+def describe(directory: RunDirectory) -> Description:
+    """Return the description of a run, which in runs of format 1 is in `run.h5`.
+
+    Raises DamagedError if it is missing or damaged.
+    """
+    described = _read(directory)
+    if described is not None:
+        return described
+    with _index(directory) as file:
+        streams: list[Stream] = []
+        file.visititems(lambda path, item: streams.extend(_stream(path, item)))
+        about = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in file.attrs.items()
+            if name not in _DERIVED
+        }
+        return Description(tuple(streams), about, len(file["batch"]), file.attrs["status"])
+
+
+def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
+    """Return the provenance of a run that is being resumed; None if it has recorded nothing yet.
+
+    Raises DamagedError; returns None for a run of format 1 with a damaged index, since that is made anew.
+    """
+    described = _read(directory)
+    if described is not None or not directory.run_file.exists():
+        return None if described is None else described.provenance
+    try:
+        about = describe(directory).provenance
+        return {name: json.loads(value) if name in _JSON else value for name, value in about.items()}
+    except (DamagedError, ValueError):
+        return None
+
+
+def indexed_steps(directory: RunDirectory) -> int:
+    """Return the last step in `run.h5`; 0 if that is missing or damaged."""
+    try:
+        with _index(directory) as file:
+            return int(file.attrs["steps_reached"])
+    except DamagedError:
+        return 0
+
+
+def _read(directory: RunDirectory) -> Description | None:
+    """Return what `run.json` says; None if there is none: before the first flush, and in format 1."""
+    path = directory.path / DESCRIPTION
+    if not manifest.verify(directory.path, DESCRIPTION) and not path.exists():
+        return None
+    try:
+        told = json.loads(path.read_bytes())
+        streams = tuple(
+            Stream(**{**stream, "shape": tuple(stream["shape"]), "dims": tuple(stream["dims"])})
+            for stream in told["streams"]
+        )
+        return Description(streams, told["provenance"], told["batch"], told["status"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DamagedError(f"{path}: this file is damaged: {error}") from error
+
+
+@contextmanager
+def _index(directory: RunDirectory) -> Iterator[Any]:
+    """Open `run.h5`; raises DamagedError if it is damaged or missing."""
+    path = directory.run_file
+    manifest.verify(directory.path, RUN_FILE)
+    try:
+        with h5py.File(path, "r") as file:
+            if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") not in READABLE:
+                raise FormatError(f"{path}: not a run file of format {FORMAT}")
+            yield file
+    except (OSError, RuntimeError, LookupError, ValueError, TypeError) as error:
+        raise DamagedError(f"{path}: this file cannot be read: {error}") from error
+
+
+def _stream(path: str, item: Any) -> Iterator[Stream]:
+    """Yield the stream of a dataset of `run.h5`, if it belongs to one."""
+    if isinstance(item, h5py.Dataset) and "sparse" in item.attrs:
+        dims = tuple(dim.label for dim in item.dims)[1:]
+        yield Stream(
+            path,
+            item.shape[1:],
+            dims,
+            item.dtype.name,
+            dims[:1] == ("batch",),
+            item.attrs.get("description", ""),
+            item.attrs["units"],
+            bool(item.attrs["sparse"]),
+        )
