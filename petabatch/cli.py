@@ -318,6 +318,31 @@ def merge(
     merge_run(folder, output)
 
 
+@app.command()
+def verify(
+    folder: Folder,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Rebuild run.h5 and the manifest where they are damaged.")
+    ] = False,
+) -> None:
+    """Verify the checksum of every file of a run; tell what is lost and what can be rebuilt."""
+    from petabatch.report import integrity
+
+    text, whole = integrity.verify(folder, repair)
+    typer.echo(text)
+    if not whole:
+        raise typer.Exit(1)
+
+
+@app.command()
+def prune(folder: Folder) -> None:
+    """Remove the checkpoints of a run that is done; they are often most of its size."""
+    from petabatch.storage.prune import prune as prune_run
+
+    freed = prune_run(folder)
+    typer.echo(f"{freed:,} bytes freed")
+
+
 @app.callback(invoke_without_command=True)
 def _root(
     version: Annotated[

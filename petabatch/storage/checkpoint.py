@@ -112,8 +112,13 @@ def latest_checkpoint(directory: RunDirectory, before: int | None = None) -> Pat
 
 def verify_checkpoint(head: Path) -> None:
     """Verify all bytes of a checkpoint; raises DamagedError, or FormatError for other format versions."""
-    for part in _read_head(head)[0]:
+    for part in parts_of(head):
         verify(head, part)
+
+
+def parts_of(head: Path) -> list[Part]:
+    """Return the parts of a checkpoint; raises DamagedError if its head is damaged."""
+    return _read_head(head)[0]
 
 
 def load_checkpoint(path: Path, lo: int, hi: int) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -141,17 +146,6 @@ def checkpoint_batch(path: Path) -> tuple[int, set[str]]:
     return int(attributes["batch"]), set(attributes["batched"])
 
 
-def check_sizes(head: Path) -> None:
-    """Raise DamagedError unless the head of a checkpoint is whole and its parts have the right sizes."""
-    for part in _read_head(head)[0]:
-        path = head.parent / part.name
-        size = path.stat().st_size if path.exists() else None
-        if size is None:
-            raise DamagedError(f"{path}: this part of {head.name} is missing")
-        if size != part.size:
-            raise DamagedError(f"{path}: this part of {head.name} has {size:,} bytes, expected {part.size:,}")
-
-
 def checkpoint_steps(directory: RunDirectory) -> list[int]:
     """Return the steps of all checkpoints that have a head, ascending."""
     found = (_HEAD.fullmatch(entry.name) for entry in directory.checkpoints.iterdir())
@@ -161,6 +155,11 @@ def checkpoint_steps(directory: RunDirectory) -> list[int]:
 def checkpoint_heads(directory: RunDirectory) -> list[Path]:
     """Return the heads of all checkpoints, by ascending step."""
     return [_head(directory, step) for step in checkpoint_steps(directory)]
+
+
+def drop_checkpoints(directory: RunDirectory) -> None:
+    """Remove all checkpoints."""
+    _remove(directory, lambda step: True)
 
 
 def step_of(head: Path) -> int:

@@ -24,7 +24,7 @@ _FAN = 16
 """Segments of similar size merged at a time; each value is copied about log16(flushes) times in total."""
 
 
-def compact(directory: RunDirectory, streams: Sequence[Stream], batch: int, limit: int = LIMIT) -> None:
+def compact(directory: RunDirectory, streams: Sequence[Stream], batch: int, limit: float = LIMIT) -> None:
     """Merge neighbouring segments while there are more than `limit`; called on rank 0 only.
 
     They are merged a few at a time, smallest first, so that no flush has to copy the whole run. The old files

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import h5py
@@ -14,12 +14,15 @@ import numpy as np
 
 from petabatch.errors import DamagedError, FormatError, StorageError
 from petabatch.storage import FORMAT, READABLE, manifest
+from petabatch.storage.containment import is_segment, refuse_references
 from petabatch.storage.directory import DESCRIPTION, RUN_FILE, RunDirectory
 from petabatch.variable import Stream
 
 Status = Literal["running", "stopped", "done"]
-_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas")
+_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas", "times")
 """Root attributes of `run.h5` that are JSON."""
+_SPENT = ("seconds", "times")
+"""What changes with every flush; it is updated in `run.json` only together with something else."""
 _DERIVED = ("petabatch_format", "kind", "status", "steps_reached", "updated")
 """Root attributes of `run.h5` that are not provenance."""
 
@@ -35,7 +38,8 @@ class Description:
 
     def save(self, directory: RunDirectory) -> None:
         """Write it, unless this process has just done so; called on rank 0 only."""
-        if directory.saved.get(DESCRIPTION) == self:
+        lasting = {name: value for name, value in self.provenance.items() if name not in _SPENT}
+        if directory.saved.get(DESCRIPTION) == replace(self, provenance=lasting):
             return
         path, temporary = directory.path / DESCRIPTION, directory.path / f".{DESCRIPTION}.tmp"
         try:
@@ -49,26 +53,32 @@ class Description:
                 f"{path}: cannot be written: {error.strerror}\n"
                 "    hint:     files written before are intact; free disk space, then resume"
             ) from error
-        directory.saved[DESCRIPTION] = self
+        directory.saved[DESCRIPTION] = replace(self, provenance=lasting)
 
 
 def describe(directory: RunDirectory) -> Description:
-    """Return the description of a run, which in runs of format 1 is in `run.h5`.
+    """Return the description of a run: of `run.json`, with what `run.h5` says of the time that was spent.
 
-    Raises DamagedError if it is missing or damaged.
+    Runs of format 1 have only `run.h5`. Raises DamagedError if what is needed is missing or damaged.
     """
     described = _read(directory)
-    if described is not None:
+    try:
+        with _index(directory) as file:
+            streams: list[Stream] = []
+            file.visititems(lambda path, item: streams.extend(_stream(path, item)))
+            about = {
+                name: value.item() if isinstance(value, np.generic) else value
+                for name, value in file.attrs.items()
+                if name not in _DERIVED
+            }
+            indexed = Description(tuple(streams), about, len(file["batch"]), file.attrs["status"])
+    except DamagedError:
+        if described is None:
+            raise
         return described
-    with _index(directory) as file:
-        streams: list[Stream] = []
-        file.visititems(lambda path, item: streams.extend(_stream(path, item)))
-        about = {
-            name: value.item() if isinstance(value, np.generic) else value
-            for name, value in file.attrs.items()
-            if name not in _DERIVED
-        }
-        return Description(tuple(streams), about, len(file["batch"]), file.attrs["status"])
+    if described is None:
+        return indexed
+    return replace(described, provenance={**described.provenance, **about})
 
 
 def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
@@ -76,13 +86,17 @@ def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
 
     Raises DamagedError; returns None for a run of format 1 with a damaged index, since that is made anew.
     """
-    described = _read(directory)
-    if described is not None or not directory.run_file.exists():
-        return None if described is None else described.provenance
+    if _read(directory) is None and not directory.run_file.exists():
+        return None
     try:
         about = describe(directory).provenance
-        return {name: json.loads(value) if name in _JSON else value for name, value in about.items()}
+        return {
+            name: json.loads(value) if name in _JSON and isinstance(value, str) else value
+            for name, value in about.items()
+        }
     except (DamagedError, ValueError):
+        if _read(directory) is not None:
+            raise
         return None
 
 
@@ -120,6 +134,7 @@ def _index(directory: RunDirectory) -> Iterator[Any]:
         with h5py.File(path, "r") as file:
             if file.attrs.get("kind") != "run" or file.attrs.get("petabatch_format") not in READABLE:
                 raise FormatError(f"{path}: not a run file of format {FORMAT}")
+            refuse_references(file, is_segment)
             yield file
     except (OSError, RuntimeError, LookupError, ValueError, TypeError) as error:
         raise DamagedError(f"{path}: this file cannot be read: {error}") from error

@@ -33,7 +33,7 @@ def write_index(
     batch: int,
     status: Status = "running",
     until: int | None = None,
-    limit: int = LIMIT,
+    limit: float = LIMIT,
 ) -> None:
     """Rewrite `run.h5` over all complete segments (up to step `until`); called on rank 0 only.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from petabatch.errors import DamagedError, StorageError
+from petabatch.errors import DamagedError, RunDirectoryError, StorageError
 from petabatch.logs import log
 from petabatch.storage import manifest
 from petabatch.storage.checkpoint import (
@@ -14,9 +16,11 @@ from petabatch.storage.checkpoint import (
     step_of,
     verify_checkpoint,
 )
+from petabatch.storage.description import describe
 from petabatch.storage.directory import CHECKPOINTS, RunDirectory
 from petabatch.storage.manifest import Entry
 from petabatch.storage.rows import all_segments, damaged_segments, expected_segments
+from petabatch.storage.segment import read_summary
 
 
 def resume_point(directory: RunDirectory) -> Path | None:
@@ -28,6 +32,8 @@ def resume_point(directory: RunDirectory) -> Path | None:
     head = latest_checkpoint(directory)
     if head is None:
         if all_segments(directory):
+            if describe(directory).status == "done":
+                raise RunDirectoryError(f"{directory.path}: this run is already done; it has no checkpoints")
             raise DamagedError(
                 f"{directory.path}: results were recorded, but there is no checkpoint to resume from\n"
                 f"    hint:     {RESTORE}"
@@ -50,21 +56,20 @@ def resume_point(directory: RunDirectory) -> Path | None:
 
 
 def name_files(directory: RunDirectory) -> None:
-    """Give every file a line in the manifest; drop lines of files that are gone.
+    """Give every file that can be read a line in the manifest.
 
-    Files without a line are left by a killed run, or belong to a run of format 1; the segments were verified
-    by `resume_point`.
+    Files without one are left by a killed run, or belong to a run of format 1.
     """
     root, known = directory.path, manifest.read(directory.path).entries
-    names = [*directory.fixed_files(), *(segment.path for segment in all_segments(directory))]
-    for head in checkpoint_heads(directory):
-        name = f"{CHECKPOINTS}/{head.name}"
-        if name not in known:
-            try:
-                verify_checkpoint(head)
-            except StorageError:
-                continue
-        names.append(name)
-    manifest.rewrite(
-        root, (entry for name in names for entry in known.get(name) or [Entry.of(root / name, name)])
+    readers: dict[str, Callable[[Path], object]] = dict.fromkeys(directory.fixed_files(), lambda path: None)
+    readers |= dict.fromkeys(
+        (f"{CHECKPOINTS}/{head.name}" for head in checkpoint_heads(directory)), verify_checkpoint
     )
+    readers |= dict.fromkeys((segment.path for segment in all_segments(directory)), read_summary)
+    new = []
+    for name, read in readers.items():
+        if name not in known:
+            with suppress(StorageError):
+                read(root / name)
+                new.append(Entry.of(root / name, name))
+    manifest.rewrite(root, [*(entry for entries in known.values() for entry in entries), *new])

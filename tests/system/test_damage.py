@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import shutil
 from collections.abc import Callable
@@ -10,13 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import petabatch
+import petabatch as pb
 from petabatch import simulation
 from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
+from petabatch.report import information, integrity
 from petabatch.session import RunSession
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
-from support.commands import SMALL, contents
+from petabatch.storage.prune import prune
+from petabatch.storage.verify import file_states
+from support.commands import SMALL, Command, contents
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +162,107 @@ def test_edited_params_are_not_believed(stopped: Path) -> None:
 def test_a_damaged_index_is_not_read(stopped: Path) -> None:
     flip(stopped / "run.h5")
     with pytest.raises(DamagedError, match=r"run.h5: this file is damaged[^$]*petabatch verify --repair"):
-        petabatch.open(stopped)
+        pb.open(stopped)
+
+
+def rebuild(folder: Path) -> str:
+    text, whole = integrity.verify(folder, repairing=True)
+    assert whole, text
+    return text
+
+
+@pytest.mark.parametrize("change", [flip, Path.unlink], ids=["flipped", "missing"])
+def test_the_index_is_rebuilt_from_the_segments(
+    runs: Path, stopped: Path, change: Callable[[Path], object]
+) -> None:
+    before = contents(stopped / "run.h5")
+    change(stopped / "run.h5")
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert not whole
+    assert "run.h5" in text
+    assert "petabatch verify --repair" in text
+    assert "rebuilt            run.h5" in rebuild(stopped)
+    assert contents(stopped / "run.h5") == before
+    with pb.open(stopped) as run, pb.open(runs / "stopped") as other:
+        same = ("status", "steps_reached", "started", "params", "libraries")
+        assert [run.attributes[name] for name in same] == [other.attributes[name] for name in same]
+    change(stopped / "run.h5")
+    resume(stopped)
+    assert_same_results(stopped, runs)
+
+
+def test_a_damaged_manifest_is_rebuilt(stopped: Path) -> None:
+    lines = (stopped / "manifest.txt").read_text().splitlines(keepends=True)
+    broken = "".join([*lines[:2], lines[2].replace("crc32", "crc3\ufffd"), *lines[3:]])
+    (stopped / "manifest.txt").write_text(broken)
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert not whole
+    assert "manifest.txt: this file is damaged in line 3" in text
+    rebuild(stopped)
+    assert integrity.verify(stopped, repairing=False)[1]
+
+
+def test_verify_says_what_is_lost_and_how_to_get_it_back(stopped: Path) -> None:
+    early, late = (next((stopped / "parts").glob(f"steps_0000000000{n}1*")) for n in (1, 3))
+    for path in (early, late, part(stopped, 30), stopped / "params.json", stopped / "params.toml"):
+        flip(path)
+    text, whole = integrity.verify(stopped, repairing=True)
+    assert not whole
+    told = itertools.pairwise(text.splitlines())
+    meaning = {
+        Path(line.split()[1].rstrip(":")).name: said.strip()
+        for line, said in told
+        if line.startswith("damaged")
+    }
+    assert meaning == {
+        early.name: "steps 11 to 20 of slices 0 to 2: lost",
+        late.name: "steps 31 to 40 of slices 0 to 2: lost",
+        part(stopped, 30).name: "the checkpoint of step 30 is lost; the recorded results are not affected",
+        "params.json": "the run cannot be resumed; restore the file from a copy",
+        "params.toml": "nothing depends on this file",
+    }
+    flip(part(stopped, 30))
+    assert "computes them again from step 30" in integrity.verify(stopped, repairing=False)[0]
+
+
+def test_info_marks_damaged_checkpoints_and_names_damaged_files(stopped: Path) -> None:
+    flip(part(stopped, 40), 500, 501, 502, 503)
+    flip(stopped / "params.json")
+    text = information.describe(stopped)
+    assert "checkpoints        at steps 30, 40 (damaged)" in text
+    assert f"{stopped / 'params.json'}: this file is damaged" in text
+
+
+def test_files_beyond_the_limit_are_compared_by_size(stopped: Path) -> None:
+    flip(part(stopped, 40))
+    assert all(state.state == "unread" for state in file_states(RunDirectory.open(stopped), limit=0))
+    part(stopped, 30).write_bytes(b"short")
+    found = file_states(RunDirectory.open(stopped), limit=0)
+    assert [state.checkpoint for state in found if state.state == "damaged"] == [30]
+
+
+def test_a_done_run_lives_without_its_checkpoints(runs: Path, stopped: Path) -> None:
+    folder = shutil.copytree(runs / "whole", stopped.parent / "whole")
+    with pytest.raises(RunDirectoryError, match="a run that is stopped"):
+        prune(stopped)
+    size = sum(path.stat().st_size for path in (folder / "checkpoints").iterdir())
+    assert prune(folder) == size
+    assert not any((folder / "checkpoints").iterdir())
+    assert "checkpoints        at steps none" in information.describe(folder)
+    assert integrity.verify(folder, repairing=False)[1]
+    assert_same_results(folder, runs)
+    with pytest.raises(RunDirectoryError, match="already done"):
+        resume(folder)
+
+
+def test_the_verbs_exit_with_1_where_something_is_damaged(stopped: Path, petabatch: Command) -> None:
+    assert petabatch("verify", stopped).returncode == 0
+    flip(stopped / "run.h5")
+    found = petabatch("verify", stopped)
+    assert (found.returncode, found.stderr) == (1, "")
+    assert "1 damaged" in found.stdout
+    assert petabatch("verify", stopped, "--repair").returncode == 0
+    assert petabatch("prune", stopped).returncode == 1
 
 
 def test_a_resumed_run_names_all_its_files_again(runs: Path, stopped: Path) -> None:

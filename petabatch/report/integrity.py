@@ -1,0 +1,66 @@
+"""What `petabatch verify` prints: the state of every file of a run, and what damage means for the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from petabatch.errors import StorageError
+from petabatch.storage.claim import Claim
+from petabatch.storage.directory import DATA, DESCRIPTION, INPUTS, RESOLVED, RUN_FILE, RunDirectory
+from petabatch.storage.manifest import MANIFEST
+from petabatch.storage.verify import FileState, file_states, repair
+
+_NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
+"""Files without which a run cannot be resumed."""
+
+
+def verify(path: Path, repairing: bool) -> tuple[str, bool]:
+    """Verify a run, repair it if asked; return the text to print, and whether everything is whole."""
+    directory = RunDirectory.open(path)
+    lines = [f"run directory      {directory.path}"]
+    if repairing:
+        with Claim() as claim:
+            claim.take(directory.path)
+            directory.clean()
+            try:
+                lines += [f"rebuilt            {name}" for name in repair(directory)]
+            except StorageError as error:
+                lines.append(f"not rebuilt        {error}")
+    states = list(file_states(directory))
+    damaged = [state for state in states if state.state == "damaged"]
+    count = Counter(state.state for state in states)
+    lines.append(f"files              {count['whole']} whole, {len(damaged)} damaged")
+    if count["unnamed"]:
+        lines[-1] += f", {count['unnamed']} readable but not in the manifest"
+    whole = {state.checkpoint for state in states if state.checkpoint is not None}
+    whole -= {state.checkpoint for state in damaged}
+    for state in damaged:
+        lines += [
+            f"damaged            {state.problem}",
+            f"                   {_meaning(state, sorted(whole))}",
+        ]
+    steps = ", ".join(str(step) for step in sorted(whole)) or "none"
+    lines.append(f"whole checkpoints  at steps {steps}")
+    return "\n".join(lines), not damaged
+
+
+def _meaning(state: FileState, checkpoints: Sequence[int | None]) -> str:
+    """Return what is lost with a damaged file, or how to get it back."""
+    steps = [step for step in checkpoints if step is not None]
+    if state.segment is not None:
+        first, last = state.segment.first, state.segment.last
+        slices = (
+            "all slices" if state.segment.merged else f"slices {state.segment.lo} to {state.segment.hi - 1}"
+        )
+        before = [step for step in steps if step < first or step == 0]
+        remedy = f"`petabatch resume` computes them again from step {before[-1]}" if before else "lost"
+        return f"steps {first} to {last} of {slices}: {remedy}"
+    if state.checkpoint is not None:
+        return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
+    if state.name in (RUN_FILE, MANIFEST):
+        return "can be made from the other files: petabatch verify --repair"
+    if state.name in _NEEDED or state.name.startswith(f"{DATA}/"):
+        return "the run cannot be resumed; restore the file from a copy"
+    return "nothing depends on this file"

@@ -1,0 +1,32 @@
+"""Removal of the checkpoints of a run that is done."""
+
+from __future__ import annotations
+
+import os
+
+from petabatch.errors import RunDirectoryError
+from petabatch.storage.checkpoint import drop_checkpoints
+from petabatch.storage.claim import Claim
+from petabatch.storage.description import describe
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.rows import expected_segments, verify_segments
+
+
+def prune(folder: str | os.PathLike[str]) -> int:
+    """Remove the checkpoints of the run directory `folder`; return the number of bytes freed.
+
+    Raises RunDirectoryError when the run is not done, or another process runs in the directory, and
+    DamagedError when a segment is damaged, which checkpoints may help to compute again.
+    """
+    directory = RunDirectory.open(folder)
+    with Claim() as claim:
+        claim.take(directory.path)
+        if (status := describe(directory).status) != "done":
+            raise RunDirectoryError(
+                f"{directory.path}: the checkpoints of a run can be removed when it is done\n"
+                f"    found:    a run that is {status}\n    hint:     petabatch resume {directory.path}"
+            )
+        verify_segments(directory, expected_segments(directory))
+        freed = sum(file.stat().st_size for file in directory.checkpoints.iterdir())
+        drop_checkpoints(directory)
+        return freed

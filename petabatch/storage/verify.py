@@ -1,0 +1,140 @@
+"""Verification of every file of a run, and the repair of those that can be made from others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from petabatch.errors import StorageError
+from petabatch.storage import manifest
+from petabatch.storage.checkpoint import checkpoint_heads, parts_of, step_of
+from petabatch.storage.checkpoint_part import Part
+from petabatch.storage.checkpoint_part import verify as verify_part
+from petabatch.storage.description import describe, indexed_steps
+from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, PARTS, RUN_FILE, RunDirectory
+from petabatch.storage.index import write_index
+from petabatch.storage.manifest import MANIFEST
+from petabatch.storage.recovery import name_files
+from petabatch.storage.rows import all_segments, expected_segments, find_rows, verify_segments
+from petabatch.storage.segment import Segment, read_summary
+
+
+@dataclass(frozen=True)
+class FileState:
+    """What is known of one file."""
+
+    name: str
+    """Path below the run directory."""
+    state: Literal["whole", "unnamed", "unread", "damaged"]
+    """`unnamed`: not in the manifest, but readable. `unread`: of the right size."""
+    problem: str = ""
+    """What is wrong with a damaged file, with its path."""
+    checkpoint: int | None = None
+    """The step of the checkpoint that it belongs to."""
+    segment: Segment | None = None
+
+
+def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[FileState]:
+    """Yield the state of every file, the newest checkpoints before the older, segments last.
+
+    At most `limit` bytes are read; of further files only the size is compared. Files that a run in progress
+    removes meanwhile are left out.
+    """
+    root, known = directory.path, manifest.read(directory.path)
+    left = limit
+
+    def state(
+        name: str,
+        check: Callable[[bool], bool],
+        checkpoint: int | None = None,
+        segment: Segment | None = None,
+    ) -> Iterator[FileState]:
+        nonlocal left
+        size = (root / name).stat().st_size if (root / name).exists() else 0
+        contents = size <= left
+        left -= size if contents else 0
+        try:
+            named = check(contents)
+            found: Literal["whole", "unnamed", "unread"] = "whole" if contents else "unread"
+            yield FileState(name, found if named else "unnamed", "", checkpoint, segment)
+        except StorageError as error:
+            if (root / name).exists() or name in manifest.read(root).entries or name not in known.entries:
+                yield FileState(name, "damaged", str(error), checkpoint, segment)
+
+    yield from _manifest_states(directory, known)
+    named = {name for name in known.entries if not name.startswith((f"{PARTS}/", f"{CHECKPOINTS}/"))}
+    for name in sorted(named.union(directory.fixed_files())):
+        yield from state(name, partial(_check_fixed, root, name, known))
+    if not directory.run_file.exists() and RUN_FILE not in named and all_segments(directory):
+        yield FileState(RUN_FILE, "damaged", f"{directory.run_file}: this file is missing")
+    heads = {f"{CHECKPOINTS}/{head.name}" for head in checkpoint_heads(directory)}
+    heads.update(name for name in known.entries if name.startswith(f"{CHECKPOINTS}/"))
+    for name in sorted(heads, reverse=True):
+        head = root / name
+        yield from state(name, partial(_check_head, head, name in known.entries), step_of(head))
+        with suppress(StorageError):
+            for part in parts_of(head):
+                yield from state(
+                    f"{CHECKPOINTS}/{part.name}", partial(_check_part, head, part), step_of(head)
+                )
+    for segment in expected_segments(directory):
+        yield from state(segment.path, partial(_check_segment, root, segment, known), segment=segment)
+
+
+def _manifest_states(directory: RunDirectory, known: manifest.Manifest) -> Iterator[FileState]:
+    path = directory.path / MANIFEST
+    if known.bad_lines:
+        lines = ", ".join(map(str, known.bad_lines))
+        yield FileState(MANIFEST, "damaged", f"{path}: this file is damaged in line {lines}")
+    elif not path.exists() and (directory.path / DESCRIPTION).exists():
+        yield FileState(MANIFEST, "damaged", f"{path}: this file is missing")
+
+
+def _check_fixed(root: Path, name: str, known: manifest.Manifest, contents: bool) -> bool:
+    # in a run in progress, some of these files are replaced meanwhile
+    return manifest.verify(root, name) if contents else known.check(root, name, contents)
+
+
+def _check_head(head: Path, named: bool, contents: bool) -> bool:
+    parts_of(head)
+    return named
+
+
+def _check_part(head: Path, part: Part, contents: bool) -> bool:
+    verify_part(head, part, contents)
+    return True
+
+
+def _check_segment(root: Path, segment: Segment, known: manifest.Manifest, contents: bool) -> bool:
+    named = known.check(root, segment.path, contents)
+    if not named:
+        read_summary(root / segment.path)
+    return named
+
+
+def repair(directory: RunDirectory) -> list[str]:
+    """Rebuild `run.h5` from the segments and name every file in the manifest, where that is needed.
+
+    Returns the names of the files that were rebuilt. Called by one process, which has claimed the directory.
+    Raises DamagedError if segments, or the description of what they hold, are damaged too.
+    """
+    rebuilt = []
+    states = list(file_states(directory))
+    damaged = {state.name for state in states if state.state == "damaged"}
+    complete = not any(state.segment for state in states if state.state == "damaged")
+    if RUN_FILE in damaged or (complete and all_segments(directory)):
+        d = describe(directory)
+        verify_segments(directory, expected_segments(directory))
+        rows, _ = find_rows(directory, d.batch)
+        if RUN_FILE in damaged or (rows and rows[-1].last > indexed_steps(directory)):
+            write_index(directory, d.streams, d.provenance, d.batch, d.status, limit=math.inf)
+            rebuilt.append(RUN_FILE)
+    if any(state.state == "unnamed" or state.name == MANIFEST for state in states):
+        name_files(directory)
+        rebuilt.append(MANIFEST)
+    return rebuilt
