@@ -46,8 +46,7 @@ def write_index(
         compact(directory, streams, batch, limit)
     described = Description(tuple(streams), provenance, batch, status)
     described.save(directory)
-    rows, superseded = find_rows(directory, batch)
-    rows = [row for row in rows if until is None or row.last <= until != 0]
+    rows, superseded = find_rows(directory, batch, until)
     with new_hdf5(directory.run_file, partial(_announce, directory)) as (file, _):
         lay_out(file, rows, described, _values(rows, batch), _steps(rows))
     _remove(directory, superseded)

@@ -81,12 +81,17 @@ def verify_segments(directory: RunDirectory, segments: Iterable[Segment]) -> Non
         raise DamagedError("\n".join(damaged))
 
 
-def find_rows(directory: RunDirectory, batch: int) -> tuple[list[Row], list[Segment]]:
+def find_rows(
+    directory: RunDirectory, batch: int, until: int | None = None
+) -> tuple[list[Row], list[Segment]]:
     """Return (rows, superseded): the complete rows of a run in order, and segments merged into others.
 
+    Segments that end after step `until`, which may be damaged, are not opened; none is if that is 0.
     Incomplete rows at the end are left out. Raises StorageError when a segment in between is missing.
     """
     segments = all_segments(directory)
+    if until is not None:
+        segments = [segment for segment in segments if segment.last <= until != 0]
     merged = [segment for segment in segments if segment.merged]
     superseded = [
         segment

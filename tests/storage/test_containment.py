@@ -127,7 +127,8 @@ Reference = Callable[[h5py.File, str, Path], None]
 def test_an_index_that_refers_to_other_files_is_refused(theirs: Path, reference: Reference) -> None:
     with h5py.File(theirs / "run.h5", "r+") as file:
         reference(file, "probes/energy/total", theirs.parent / "secret")
-    for command in (describe, merge_all, read_all):
+    assert "refers to what is no part of the run" in " ".join(describe(theirs).split())
+    for command in (merge_all, read_all):
         with pytest.raises(
             StorageError, match=r"refers to what is no part of the run\n.*probes/energy/total"
         ):
