@@ -25,10 +25,8 @@ from petabatch.errors import (
 )
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.series import Series
-from petabatch.storage import FORMAT, READABLE, manifest
+from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
-
-_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas", "compiler", "times")
 
 
 class Results:
@@ -95,7 +93,7 @@ class Results:
             (name, v.item() if isinstance(v, np.generic) else v)
             for name, v in self._open_file().attrs.items()
         )
-        return {name: json.loads(value) if name in _JSON else value for name, value in attributes}
+        return {name: json.loads(value) if name in JSON_ATTRIBUTES else value for name, value in attributes}
 
     @property
     def params(self) -> dict[str, Any]:

@@ -13,14 +13,12 @@ import h5py
 import numpy as np
 
 from petabatch.errors import DamagedError, FormatError, StorageError
-from petabatch.storage import FORMAT, READABLE, manifest
+from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_references
 from petabatch.storage.directory import DESCRIPTION, RUN_FILE, RunDirectory
 from petabatch.variable import Stream
 
 Status = Literal["running", "stopped", "done"]
-_JSON = ("params", "inputs", "hosts", "devices", "libraries", "blas", "times")
-"""Root attributes of `run.h5` that are JSON."""
 _SPENT = ("seconds", "times")
 """What changes with every flush; it is updated in `run.json` only together with something else."""
 _DERIVED = ("petabatch_format", "kind", "status", "steps_reached", "updated")
@@ -91,7 +89,7 @@ def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
     try:
         about = describe(directory).provenance
         return {
-            name: json.loads(value) if name in _JSON and isinstance(value, str) else value
+            name: json.loads(value) if name in JSON_ATTRIBUTES and isinstance(value, str) else value
             for name, value in about.items()
         }
     except (DamagedError, ValueError):
