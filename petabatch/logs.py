@@ -6,7 +6,7 @@ import logging
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from petabatch.errors import PetabatchError, printable
@@ -55,6 +55,24 @@ def shown(quiet: bool) -> Iterator[None]:
         log.handlers, log.level, log.propagate = before
 
 
+class _LogFile(logging.FileHandler):
+    """The log of a run, which goes on where its log cannot be written."""
+
+    failed = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say once, on the console, why the file cannot be written."""
+        if not self.failed:
+            self.failed = True
+            reason = getattr(sys.exc_info()[1], "strerror", None) or sys.exc_info()[1]
+            log.warning("%s: cannot be written: %s; the run goes on without it", self.baseFilename, reason)
+
+    def close(self) -> None:
+        """Close the file; what cannot be written is lost."""
+        with suppress(OSError):
+            super().close()
+
+
 @contextmanager
 def to_file(path: Path, rank: int) -> Iterator[None]:
     """Also log everything to `path`, or, on ranks other than 0, to a file of their own next to it.
@@ -63,7 +81,7 @@ def to_file(path: Path, rank: int) -> Iterator[None]:
     also those of a program that uses this package, get what they would get without the file.
     """
     target = path if rank == 0 else path.with_suffix(f".rank{rank}{path.suffix}")
-    handler = logging.FileHandler(target, encoding="utf-8")
+    handler = _LogFile(target, encoding="utf-8", errors="backslashreplace")
     handler.setFormatter(PrintableFormatter("%(asctime)s %(message)s"))
     before, least = log.level, log.getEffectiveLevel()
 

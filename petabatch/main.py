@@ -6,10 +6,12 @@ import sys
 from typing import NoReturn
 
 from petabatch.parallel.failure import reporting
+from petabatch.streams import open_missing
 
 
 def main() -> NoReturn:
     """Run the command line."""
+    open_missing()
     if sys.argv[1:2] != ["info"]:
         from petabatch.cli import main as run_verb
 

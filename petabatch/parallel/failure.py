@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from petabatch.errors import PetabatchError, StoppedEarly, printable
+from petabatch.streams import flush_output, say
 
 _PRECEDENCE = 0.5
 """Seconds by which other ranks delay their message, so that an error common to all is printed once."""
@@ -26,10 +27,9 @@ def fail(message: str, code: int) -> NoReturn:
     if several and world.rank > 0:
         time.sleep(_PRECEDENCE)
     prefix = f"rank {world.rank} of {world.size}: " if several else ""
+    flush_output()
     # A single write, so that lines of several ranks do not mix.
-    sys.stdout.flush()
-    sys.stderr.write(f"{prefix}{printable(message.rstrip())}\n")
-    sys.stderr.flush()
+    say(f"{prefix}{printable(message.rstrip())}\n")
     if several:
         # Launchers may drop output that they have not yet forwarded when a run is aborted.
         time.sleep(_DELIVERY)
@@ -44,10 +44,15 @@ def reporting() -> Iterator[None]:
     Under MPI an error on one rank ends all ranks, with that rank's message; an early stop is collective.
     """
     try:
-        yield
+        try:
+            yield
+        except SystemExit:  # as typer ends
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()
     except StoppedEarly as error:
         if error.rank == 0:
-            sys.stderr.write(f"{error}\n")
+            say(f"{error}\n")
         sys.exit(error.exit_code)
     except PetabatchError as error:
         fail(str(error), error.exit_code)
@@ -61,6 +66,9 @@ def reporting() -> Iterator[None]:
     except OSError as error:
         if error.filename is None:
             raise
+        if isinstance(error, BrokenPipeError):  # as of `petabatch info DIR | head`
+            flush_output()
+            sys.exit(1)
         fail(f"{error.filename}: {error.strerror}", 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import DamagedError, RunDirectoryError, StorageError
+from petabatch.errors import DamagedError, RunDirectoryError, StorageError, nearest
 from petabatch.storage import manifest
 from petabatch.storage.claim import LOG, Claim
 from petabatch.storage.containment import refuse_links
@@ -169,7 +170,11 @@ class RunDirectory:
         """
         target = Path(path).absolute()
         if not target.is_dir():
-            raise RunDirectoryError(f"{target}: no such run directory")
+            parent = target.parent
+            beside = [entry.name for entry in parent.iterdir()] if parent.is_dir() else []
+            near = nearest(target.name, (name for name in beside if not _lacking(parent / name)))
+            hint = f"\n    hint:     did you mean {parent / near}?" if near else ""
+            raise RunDirectoryError(f"{target}: no such run directory{hint}")
         if lacking := _lacking(target):
             raise RunDirectoryError(f"{target}: not a run directory: it has no {', no '.join(lacking)}")
         refuse_links(target)
@@ -228,14 +233,19 @@ def _lacking(path: Path) -> list[str]:
 
 
 def _may_replace(path: Path, force: bool) -> None:
+    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and _lacking(path)):
+        kind = "a directory" if path.is_dir() else "a file"
+        raise RunDirectoryError(
+            f"{path}: already exists and is not a run directory; not replaced\n"
+            f"    found:    {kind} that no run has written\n"
+            "    hint:     choose another run directory with --out"
+        )
     if not force:
         raise RunDirectoryError(
             f"{path}: already exists\n"
             "    hint:     resume it, choose another directory, or replace it with --force (in Python: "
             "force=True)"
         )
-    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and _lacking(path)):
-        raise RunDirectoryError(f"{path}: exists and is not a run directory; not replaced")
     foreign = [
         entry.name for entry in path.iterdir() if entry.name not in _FILES and not _LOGS.fullmatch(entry.name)
     ]
@@ -254,7 +264,8 @@ def _may_replace(path: Path, force: bool) -> None:
 
 def _unwritable(path: Path, error: OSError) -> RunDirectoryError:
     free = ""
-    with suppress(OSError):
-        stat = os.statvfs(path.parent)
-        free = f" ({stat.f_bavail * stat.f_frsize:,} bytes free)"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        with suppress(OSError):
+            stat = os.statvfs(path.parent)
+            free = f" ({stat.f_bavail * stat.f_frsize:,} bytes free)"
     return RunDirectoryError(f"{path}: cannot create the run directory: {error.strerror}{free}")

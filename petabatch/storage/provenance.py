@@ -53,7 +53,7 @@ def collect(
     return {
         "petabatch_version": __version__,
         "git": commit(),
-        "command": shlex.join(sys.argv if command is None else command),
+        "command": _utf8(shlex.join(sys.argv if command is None else command)),
         "params_given": params_text,
         "params": dict(params),
         "seed": seed,
@@ -67,6 +67,11 @@ def collect(
         "started": started or now,
         "resumed": now if started else None,
     }
+
+
+def _utf8(text: str) -> str:
+    """Return a text that may name paths which are not UTF-8 as one that HDF5 can store."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def library_versions() -> dict[str, str]:

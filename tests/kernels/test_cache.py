@@ -44,6 +44,24 @@ def test_a_changed_callee_in_another_file_is_compiled_anew_and_nothing_else_is(t
     assert result(tmp_path) == ["2", "1"]
 
 
+@pytest.mark.parametrize(("kind", "left"), [("nbi", 0), ("nbc", 40)])
+def test_a_damaged_kernel_is_compiled_again_with_a_warning(tmp_path: Path, kind: str, left: int) -> None:
+    (tmp_path / "callee.py").write_text(CALLEE.format(1))
+    (tmp_path / "caller.py").write_text(
+        CALLER.replace("from numba import njit", "import petabatch.kernels.cpu\nfrom numba import njit")
+    )
+    assert result(tmp_path) == ["1", "0"]
+    for file in (tmp_path / "__pycache__").glob(f"caller.caller-*.{kind}"):
+        file.write_bytes(file.read_bytes()[:left])
+    code = "import logging; logging.basicConfig(); import caller"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "0"]
+    assert "this compiled kernel is damaged and is compiled again" in done.stderr
+    assert result(tmp_path) == ["1", "1"]
+
+
 def test_kernels_are_kept_where_there_is_room_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
