@@ -85,7 +85,8 @@ def variants() -> dict[str, Network]:
         "drive delayed by 3": variant({}, {"drive": other(drive, delay=3)}),
         "V1 with mirror border": variant({"V1": other(V1, border="mirror")}, {}),
         "two eyes": variant(*second_eye),
-        "shared": variant({}, {"dictionary": other(dictionary, mode="shared")}),
+        "shared, dense": variant({}, {"dictionary": other(dictionary, mode="shared")}, kernel="dense"),
+        "shared, lazy": variant({}, {"dictionary": other(dictionary, mode="shared")}, kernel="lazy"),
         "non_shared": variant({}, {"dictionary": other(dictionary, mode="non_shared")}, display=FEW),
         "non_shared, array": variant(
             {}, {"dictionary": other(dictionary, mode="non_shared")}, display=FEW, kernel="array"
@@ -132,6 +133,11 @@ def main() -> None:
             (name, method, quartiles(1e6 * found[name], ".1f"), quartiles(found[name] / loop, ".2f"), floor)
         )
     table(("network", "method", "us per slice and step", "/ dense loop", "/ dense products"), rows)
+    for kernel in ("dense", "lazy"):
+        ratios = found[f"shared, {kernel}"] / found[f"loop, {kernel}"]
+        print(f"shared / extra_shared weights, {kernel}: {quartiles(ratios, '.3f')}")
+    ratios = found["non_shared, array"] / found["non_shared"]
+    print(f"array path / compiled, non_shared weights: {quartiles(ratios, '.1f')}\n")
     keep({"machine": about, "seconds": {n: v.tolist() for n, v in found.items()}}, "networks", given.json)
 
 
