@@ -77,7 +77,7 @@ class ArgumentError(InputError, ValueError):
     """An argument of a Python function that it cannot use."""
 
     def __init__(self, name: str, message: str, found: object, expected: str = "", hint: str = "") -> None:
-        shown = "" if found is None else repr(found)[:80]
+        shown = "" if found is None else shortened(repr(found))
         super().__init__(Problem("", message, shown, expected, hint).render(name))
 
 

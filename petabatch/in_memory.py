@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from petabatch.arguments import whole_number
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu.choose import choose
+from petabatch.errors import ArgumentError
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -29,14 +31,26 @@ class Result:
     """Every checkpointed array at those steps, by key such as `layers/V1/V` or
     `connections/dictionary/weights`: `[len(at), batch or 1, ...]`; `A` without its history."""
 
+    def __repr__(self) -> str:
+        at = f"; states after steps {', '.join(map(str, self.at))}" if self.at else ""
+        lines = [f"<petabatch run in memory: {len(self.recorded)} recorded arrays{at}>"]
+        lines += [
+            f"  {path} [{', '.join(map(str, values.shape))}] {values.dtype}"
+            for path, values in self.recorded.items()
+        ]
+        return "\n".join(lines)
+
 
 def run(network: Network, at: Sequence[int] = (), threads: int | None = None) -> Result:
     """Run a network from start to end; return what it recorded, and its state after the steps `at`.
 
-    Step 0 is the initial state. Raises ParamsError when the network is invalid, ValueError when a step of
-    `at` is outside the run.
+    Step 0 is the initial state. Raises ParamsError when the network is invalid, ArgumentError when it is none
+    or when a step of `at` is outside the run.
     """
-    wanted = tuple(at)
+    if not isinstance(network, Network):
+        hint = "pass its `network`" if hasattr(network, "network") else ""
+        raise ArgumentError("network", "this is not a network", network, "a petabatch.Network", hint)
+    wanted = tuple(whole_number("at", step) for step in at)
     graph, comm = build(network), Serial()
     device = choose(network.run, comm)
     limits = device.limits if device is not None else None
@@ -58,7 +72,7 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
             engine.flushed()
     missing = sorted(set(wanted) - set(found))
     if missing:
-        raise ValueError(f"steps {missing} are outside the run, which ends at step {plan.length}")
+        raise ArgumentError("at", "steps outside of the run", missing, f"0 to {plan.length}")
     keys = found[wanted[0]] if wanted else ()
     return Result(
         {path: np.concatenate(parts) for path, parts in steps.items()},

@@ -63,8 +63,12 @@ def _validate(value: Any, info: ValidationInfo) -> InMemory:
     if not hasattr(value, "__array__"):
         raise PydanticCustomError(
             "not_an_array",
-            "in-memory data can be given in Python only",
-            {"got": repr(value)[:80], "expected": "a numpy array", "hint": "give a file instead"},
+            "this is not a numpy array",
+            {
+                "got": repr(value)[:80],
+                "expected": "a numpy array, which can be given in Python only",
+                "hint": "in Python: numpy.asarray(data); in a params file: give a file instead",
+            },
         )
     return InMemory(np.asarray(value))
 

@@ -161,10 +161,11 @@ class OneOf:
         choices = self._choices(value)
         listed = ", ".join(choices)
         if not isinstance(value, dict):
+            hint = f"make one: {value.__name__}(...)" if isinstance(value, type) else ""
             raise PydanticCustomError(
                 "not_a_table",
                 "a table with a `type` is required here",
-                {"expected": f"a {self.base.kind} table; types: {listed}"},
+                {"expected": f"a {self.base.kind} table; types: {listed}", "hint": hint},
             )
         if "type" not in value:
             raise PydanticCustomError(

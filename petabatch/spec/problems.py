@@ -79,7 +79,8 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         hint = did_you_mean(name, known) or _elsewhere(name)
         return Problem(key, "there is no such key", name, ", ".join(known), hint)
     if kind == "missing" and isinstance(detail["loc"][-1], int):
-        return Problem(key, "the array is too short", found="", expected=describe_type(annotation))
+        short = "" if value_data is None else shortened(repr(value_data))
+        return Problem(key, "the array is too short", short, describe_type(annotation))
     if kind == "missing":
         owner = model_of(table, table_data)
         about = docstrings(owner).get(str(path[-1])) if owner else None
