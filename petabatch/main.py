@@ -6,12 +6,14 @@ import sys
 from typing import NoReturn
 
 from petabatch.parallel.failure import reporting
+from petabatch.stop_signals import interrupt_once
 from petabatch.streams import open_missing
 
 
 def main() -> NoReturn:
     """Run the command line."""
     open_missing()
+    interrupt_once()
     if sys.argv[1:2] != ["info"]:
         from petabatch.cli import main as run_verb
 

@@ -57,7 +57,7 @@ class RunSession:
         engine, network = self.engine, self.loaded.network
         first = engine.step
         with (
-            watch() as flag,
+            watch(announces=self.comm.rank == 0 and not quiet) as flag,
             watched(self.comm, engine, seconds(network.run.stuck_after)),
             Progress(
                 first,

@@ -1,35 +1,123 @@
-"""Stop requests: signals set a flag, which the run checks between blocks of steps."""
+"""Stop requests: the first signal sets a flag, which is checked at sync events; a second ends the process.
+
+Python runs signal handlers only when the main thread returns to the interpreter. A second signal must not
+depend on that: it is awaited by a thread that runs compiled code, to which Python's signal handler in C sends
+the numbers of all signals.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+_SHOW_CURSOR = b"\x1b[?25h"
+"""The progress bar hides it, and does not show it again when the process is ended by a second signal."""
+_STOPPING = b"stopping with a checkpoint; a second signal ends the process at once\n"
+_ENDED = b"ended by a second signal\n"
 
 
 class StopFlag:
     """A signal handler that stores the number of the signal received, 0 for none."""
 
-    def __init__(self) -> None:
+    def __init__(self, announces: bool) -> None:
         self.received = 0
+        self._announces = announces
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Store the signal; a second Ctrl-C raises KeyboardInterrupt."""
-        if self.received and number == signal.SIGINT:
-            raise KeyboardInterrupt
+        """Store the signal."""
+        if self._announces and not self.received:
+            os.write(2, (_SHOW_CURSOR if sys.stderr.isatty() else b"") + _STOPPING)
         self.received = number
 
 
 @contextmanager
-def watch() -> Iterator[StopFlag]:
-    """While the block runs, let SIGINT, SIGTERM and SIGUSR1 set a flag."""
-    flag = StopFlag()
-    before = {number: signal.signal(number, flag) for number in WATCHED}
-    try:
-        yield flag
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def watch(announces: bool = False) -> Iterator[StopFlag]:
+    """While the block runs, let SIGINT, SIGTERM and SIGUSR1 set a flag, and a second one end the process.
+
+    With `announces`, the first one is answered on standard error.
+    """
+    flag = StopFlag(announces)
+    with _ending_at_second():
+        once = bool(_interrupt().flags & _ONCE)
+        before = {number: signal.signal(number, flag) for number in WATCHED}
+        try:
+            yield flag
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            if once:
+                interrupt_once()
+
+
+@contextmanager
+def _ending_at_second() -> Iterator[None]:
+    import socket
+    import threading
+
+    import numpy as np
+
+    from petabatch.kernels.cpu.second_signal import end_at_second
+
+    here, there = socket.socketpair()
+
+    def wait() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they interrupt no call here
+        try:
+            end_at_second(there.fileno(), np.frombuffer(_ENDED, np.uint8))
+        finally:
+            there.close()
+
+    with here, there:
+        thread = threading.Thread(target=wait, name="second signal", daemon=True)
+        thread.start()
+        here.recv(1)  # from now on it does without the interpreter
+        here.setblocking(False)
+        before = signal.set_wakeup_fd(here.fileno(), warn_on_full_buffer=False)
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            here.send(b"\0")
+            thread.join()
+
+
+class _Action(ctypes.Structure):
+    """`struct sigaction` of Linux."""
+
+    _fields_ = (
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_ulong * 16),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    )
+
+
+_ONCE = -(1 << 31)
+"""SA_RESETHAND: the handler is for one signal, and the default action for the next."""
+
+
+def interrupt_once() -> None:
+    """Let the first Ctrl-C raise KeyboardInterrupt, and the kernel end the process at the second.
+
+    For everything but steps, as reading, merging and starting. Has an effect on Linux only.
+    """
+    if sys.platform.startswith("linux"):
+        action = _interrupt()
+        action.flags |= _ONCE
+        ctypes.CDLL(None).sigaction(signal.SIGINT, ctypes.byref(action), None)
+
+
+def _interrupt() -> Any:
+    """Return the present action at Ctrl-C."""
+    action = _Action()
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).sigaction(signal.SIGINT, None, ctypes.byref(action))
+    return action

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 import traceback
@@ -56,6 +57,9 @@ def reporting() -> Iterator[None]:
         sys.exit(error.exit_code)
     except PetabatchError as error:
         fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(128 + signal.SIGINT)
     except MemoryError as error:
         fail(
             f"not enough memory: {error}\n"

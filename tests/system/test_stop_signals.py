@@ -1,0 +1,94 @@
+"""Every process can be ended: a second signal does it, whatever the process does."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from petabatch.stop_signals import watch
+from support.commands import BIN
+from support.processes import wait_for
+
+BUSY = """
+import collections, itertools, sys
+from petabatch.stop_signals import interrupt_once, watch
+{before}
+print("ready", flush=True)
+collections.deque(itertools.repeat(0), maxlen=0)  # never returns to the interpreter, and keeps its lock
+"""
+
+
+@contextmanager
+def busy(before: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", BUSY.format(before=before)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_signal_ends_a_process_that_does_not_answer() -> None:
+    with busy("watching = watch(); watching.__enter__()") as process:
+        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
+            process.send_signal(number)  # as `timeout` sends it to a process and to its group
+        time.sleep(0.5)
+        assert process.poll() is None, "signals that are sent together count as one"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 128 + signal.SIGINT
+        assert process.stderr is not None
+        assert process.stderr.read() == "ended by a second signal\n"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sigaction is that of Linux")
+def test_outside_of_the_steps_the_kernel_ends_it() -> None:
+    with busy("interrupt_once()\nwith watch(): pass") as process:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == -signal.SIGINT
+
+
+def test_a_run_whose_threads_hang_ends_at_the_second_signal(small: Path) -> None:
+    started = small.parent / "started"
+    (small.parent / "hanging.py").write_text(
+        "import time\nfrom pathlib import Path\nfrom typing import Literal\n"
+        "from petabatch.layers import Linear\n"
+        "class Hanging(Linear):\n    type: Literal['test_hanging'] = 'test_hanging'\n"
+        "    def update(self, *arguments):\n"
+        f"        Path({str(started)!r}).touch()\n        time.sleep(1000)\n"
+    )
+    text = small.read_text().replace('"linear"', '"test_hanging"', 1)
+    text = text.replace("[run]", '[run]\nkernel = "array"')  # nothing to compile
+    small.write_text('plugins = ["hanging.py"]\n' + text)
+    process = subprocess.Popen(
+        [BIN / "petabatch", "run", small, "--out", "out"], cwd=small.parent, stderr=subprocess.PIPE, text=True
+    )
+    wait_for(started, process)
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert said.endswith("a second signal ends the process at once\nended by a second signal\n")
+
+
+def test_handlers_are_those_of_before_when_a_run_has_ended() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)]
+    wakeup = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakeup)
+    with watch() as flag:
+        signal.raise_signal(signal.SIGUSR1)
+    assert flag.received == signal.SIGUSR1
+    assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == before
+    assert signal.set_wakeup_fd(wakeup) == wakeup
