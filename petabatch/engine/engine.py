@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 
@@ -28,7 +28,7 @@ from petabatch.engine.images import open_images
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.state import State
-from petabatch.engine.steppers import Rows, stepper_maker
+from petabatch.engine.steppers import Binding, Rows, Stepper, stepper_maker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
 from petabatch.kernels.cuda.device import Device
@@ -78,11 +78,18 @@ class Engine:
         )
         self.recorder = Recorder(self.plan.recordings, hi - lo, self.backend.allocate)
         self.backend.sum_updates(self.updates)
-        make_stepper = stepper_maker(self.plan)
-        self.lanes = [
-            Lane(self.plan, self.backend, lanes, self.recorder, self.readers, self.features, make_stepper)
-            for lanes in self.backend.lanes
-        ]
+        self.lanes = list(self._lanes())
+
+    def _lanes(self) -> Iterator[Lane]:
+        """Yield the lanes, each with the plan of its slices; slices that are alike share one."""
+        makers: dict[int, Callable[[Binding], Stepper]] = {}
+        for lanes in self.backend.lanes:
+            plan = self.plan.of_slice(self.state.lo + lanes.start)
+            if id(plan) not in makers:
+                makers[id(plan)] = stepper_maker(plan)
+            yield Lane(
+                plan, self.backend, lanes, self.recorder, self.readers, self.features, makers[id(plan)]
+            )
 
     def start(self) -> None:
         """Set the state of step 0."""

@@ -13,6 +13,7 @@ from petabatch.errors import InputError, InputFileError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy
 from petabatch.network.graph import Graph
+from petabatch.network.slices import sliced
 from petabatch.random import stream
 from petabatch.spec.paths import file_problem
 from petabatch.variable import Array, Variable
@@ -68,7 +69,7 @@ class State:
         self.refresh()
         for name, layer in network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]
-            layer.prepare(self.owned(f"layers/{name}"), activity)
+            self._prepare(name, activity)
             if layer.images is None or name not in readers:
                 continue
             try:
@@ -78,6 +79,17 @@ class State:
                 problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
         if problems:
             raise InputFileError(problems)
+
+    def _prepare(self, layer: str, activity: Array) -> None:
+        """Set the initial state of a layer, in each slice with its values."""
+        network, state = self.graph.network, self.owned(f"layers/{layer}")
+        if not network.slices:
+            network.layers[layer].prepare(state, activity)
+            return
+        for index in range(self.hi - self.lo):
+            one = slice(index, index + 1)
+            own = sliced(network, self.lo + index).layers[layer]
+            own.prepare({key: array[one] for key, array in state.items()}, activity[one])
 
     def clear(self) -> None:
         """Set every array to its initial value."""

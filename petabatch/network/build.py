@@ -20,6 +20,7 @@ from petabatch.network.features import check_features
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
+from petabatch.network.slices import check_slices
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Wiring
@@ -40,6 +41,7 @@ def build(network: Network) -> Graph:
     check_resets(network, problems)
     check_until(network, problems)
     check_evaluate(network, problems)
+    check_slices(network, problems)
     check_features(network, problems)
     levels = find_levels(network, problems)
     if problems:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from petabatch.errors import Problem
-from petabatch.network.checks import unknown
+from petabatch.network.checks import check_whole_slices, unknown
 from petabatch.spec.network import Network, Output
 from petabatch.spec.parts import DISPLAY
 
@@ -34,19 +34,7 @@ def check_evaluate(network: Network, problems: list[Problem]) -> None:
         problems.append(Problem("evaluate", "nothing is measured", expected="a probe, such as the energy"))
     if NAME in network.probes:
         problems.append(Problem(f"probes.{NAME}", "this name is reserved for the results of `evaluate`"))
-    for key, other in (
-        ("run.device", network.run.device == "gpu"),
-        ("parallel.features", network.parallel.features > 1),
-    ):
-        if other:
-            problems.append(
-                Problem(
-                    "evaluate",
-                    "evaluation is available on the CPU, with whole layers on each rank",
-                    found=f"{key} is set",
-                    expected="no `evaluate`, or a run without it",
-                )
-            )
+    check_whole_slices(network, "evaluate", "evaluation is", problems)
 
 
 def held_out(network: Network) -> Network:

@@ -9,14 +9,17 @@ handled.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from petabatch.errors import ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import lazy
+from petabatch.network.build import build
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose
 from petabatch.network.recordings import Recording, recordings_of
+from petabatch.network.slices import points, sliced
 from petabatch.network.until import next_look
 from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import fires, next_fire
@@ -87,6 +90,33 @@ class Plan:
         elif self.method.stepper == "program":
             kept = lazy.program_variables(self.graph, self.method.program)
         return kept | self.graph.variables
+
+    def of_slice(self, number: int) -> Plan:
+        """Return the plan of a slice, with its values; the same object for slices that are alike.
+
+        Raises ParamsError when its values need another stepper than those of the first slice.
+        """
+        network = self.graph.network
+        if not network.slices:
+            return self
+        first = points(network)[number]
+        if first not in self._plans:
+            graph = build(sliced(network, first))
+            method = choose(graph, None)
+            if method.stepper != self.method.stepper:
+                problem = Problem(
+                    "slices",
+                    f"slice {first} needs another stepper than slice 0",
+                    found=f"{method.stepper}, {self.method.stepper}",
+                    expected='values that take the same one, or run.kernel = "array"',
+                )
+                raise ParamsError([problem])
+            self._plans[first] = replace(self, graph=graph, method=method)
+        return self._plans[first]
+
+    @cached_property
+    def _plans(self) -> dict[int, Plan]:
+        return {}
 
     def next_sync(self, step: int) -> int:
         """Return the first step after `step` at whose end slices meet."""

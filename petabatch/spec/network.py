@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.spec.duration import Duration
-from petabatch.spec.model import LARGEST, Count, Flag, Index, Model, OneOf, Positive
+from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Model, OneOf, Positive
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe, Source
 from petabatch.spec.paths import FilePath
 from petabatch.spec.schedule import Every, Schedule
@@ -235,5 +235,32 @@ class Network(Model):
     output: Output = Output()
     evaluate: Evaluate | None = None
     """Evaluation on held-out images."""
+    slices: dict[str, Annotated[tuple[Finite, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    """Values per slice, by key path, as `"layers.V1.threshold" = [0.3, 0.4]`; in a params file also written
+    as `threshold = { slices = [0.3, 0.4] }` in the table of the layer, connection or probe."""
     checkpoint: Checkpoint = Checkpoint()
     parallel: Parallel = Parallel()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _values_per_slice(cls, data: Any) -> Any:
+        """Move `key = { slices = [...] }` to the table `slices`; the first value stands for all."""
+        if not isinstance(data, dict):
+            return data
+        found: dict[str, Any] = {}
+        moved = {kind: _without_slices(data[kind], kind, found) for kind in _SLICED if kind in data}
+        return {**data, **moved, "slices": {**data.get("slices", {}), **found}} if found else data
+
+
+_SLICED = ("layers", "connections", "probes")
+
+
+def _without_slices(table: Any, path: str, found: dict[str, Any]) -> Any:
+    """Return tables with the first of each list of values; `found` receives the lists by their paths."""
+    if not isinstance(table, dict):
+        return table
+    values = table.get("slices")
+    if table.keys() == {"slices"} and isinstance(values, list | tuple) and values:
+        found[path] = tuple(values)
+        return values[0]
+    return {key: _without_slices(value, f"{path}.{key}", found) for key, value in table.items()}

@@ -1,0 +1,109 @@
+"""Values per slice: each slice has the bits of a run with its own values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch import in_memory, results
+from petabatch.errors import ParamsError
+from petabatch.network.build import build
+from petabatch.network.slices import points, sliced
+from petabatch.spec.network import Network
+from support.commands import Command, alone, contents
+from support.networks import images, lca_network
+from support.programs import random_network
+
+PER_SLICE = {
+    "layers.V1.threshold": (0.3, 0.4, 0.6),
+    "layers.V1.tau": (20.0, 20.0, 35.0),
+    "probes.energy.coefficient": (0.3, 0.4, 0.6),
+}
+
+
+def alone_each(network: Network) -> list[dict[str, Any]]:
+    """Return what is recorded where all slices have the values of slice 0, of slice 1, ..."""
+    found = []
+    for number in range(network.run.batch):
+        found.append(in_memory.run(sliced(network, number)).recorded)
+    return found
+
+
+@pytest.mark.parametrize("kernel", ["array", "dense", "lazy"])
+@pytest.mark.parametrize("mode", ["extra_shared", "shared"])
+def test_each_slice_has_the_bits_of_a_run_with_its_values(kernel: Any, mode: str) -> None:
+    net = lca_network(images(3), mode=mode, kernel=kernel, learn=mode == "shared")
+    net = net.model_copy(update={"slices": PER_SLICE})
+    found = in_memory.run(net, threads=2).recorded
+    for number, own in enumerate(alone_each(net)):
+        for path in ("layers/V1/A", "layers/V1/V", "probes/energy/total", "probes/active/fraction"):
+            assert np.array_equal(found[path][:, number], own[path][:, number]), (path, number)
+    assert not np.array_equal(found["layers/V1/A"][:, 0], alone_each(net)[2]["layers/V1/A"][:, 0])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_programs_of_slices_differ_in_their_numbers_alone(seed: int) -> None:
+    net = random_network(seed)
+    batch = net.run.batch
+    scales = 1.0 + 0.25 * np.arange(batch)
+    values = {
+        f"layers.{name}.tau": tuple(float(layer.tau * scale) for scale in scales)
+        for name, layer in net.layers.items()
+        if "tau" in type(layer).model_fields
+    }
+    net = net.model_copy(update={"slices": values})
+    found = in_memory.run(net).recorded
+    for number, own in enumerate(alone_each(net)):
+        for path in found:
+            if path.startswith("layers/"):
+                assert np.array_equal(found[path][:, number], own[path][:, number], equal_nan=True), path
+
+
+def test_rates_may_differ_where_each_slice_has_its_own_weights() -> None:
+    net = lca_network(images(2), mode="shared")
+    net = net.model_copy(update={"slices": {"connections.dictionary.learn.rate": (0.1, 0.5)}})
+    found = in_memory.run(net).recorded["connections/dictionary/weights"]
+    for number, own in enumerate(alone_each(net)):
+        assert np.array_equal(found[:, number], own["connections/dictionary/weights"][:, number])
+    assert not np.array_equal(found[-1, 0], found[-1, 1])
+
+
+def test_slices_with_the_same_values_share_one_plan() -> None:
+    net = lca_network(images(3)).model_copy(update={"slices": {"layers.V1.threshold": (0.3, 0.4, 0.3)}})
+    assert points(net) == [0, 1, 0]
+
+
+def test_a_params_file_says_them_in_place(small: Path, petabatch: Command) -> None:
+    file = small.parent / "slices.toml"
+    file.write_text(small.read_text().replace("threshold = 0.3", "threshold = { slices = [0.2, 0.3, 0.5] }"))
+    with results.open(alone(file, "one", 'connections.dictionary.mode="shared"')) as run:
+        assert run.params["slices"] == {"layers.V1.threshold": [0.2, 0.3, 0.5]}
+        active = (run.layer("V1")[-1] != 0).mean(axis=(1, 2, 3))
+    assert active[0] > active[1] > active[2]
+    two = petabatch("run", file, "--out", "two", "-q", "-s", 'connections.dictionary.mode="shared"', ranks=2)
+    assert two.returncode == 0, two.stderr
+    assert contents(small.parent / "two" / "run.h5") == contents(small.parent / "one" / "run.h5")
+
+
+@pytest.mark.parametrize(
+    ("path", "values", "message"),
+    [
+        ("layers.V1.threshold", (0.3, 0.4), "there is not one value for each slice"),
+        ("layers.V1.tau", (1.0, -1.0, 1.0), "value 2: "),
+        ("layers.V1.shape", (1.0, 1.0, 1.0), "this cannot differ among slices"),
+        ("layers.image.source.contrast", (0.3, 0.4, 0.5), "this cannot differ among slices"),
+        ("layers.V2.threshold", (0.3, 0.4, 0.5), "values may differ among slices for layers"),
+        ("run.dt", (0.3, 0.4, 0.5), "values may differ among slices for layers"),
+        ("connections.dictionary.learn.rate", (0.3, 0.4, 0.5), "belong to all slices"),
+        ("connections.dictionary.stride", (0.3, 0.4, 0.5), "this cannot differ among slices"),
+    ],
+)
+def test_wrong_tables_are_errors(path: str, values: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ParamsError) as raised:
+        build(lca_network(images(3)).model_copy(update={"slices": {path: values}}))
+    (problem,) = raised.value.problems
+    assert problem.key == path
+    assert message in problem.message
