@@ -17,15 +17,18 @@ from petabatch.progress import Progress
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
-from petabatch.storage import manifest
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.claim import Claim
+from petabatch.storage.compact import compact
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import write_index
 from petabatch.storage.inputs import summary
 from petabatch.storage.provenance import collect
-from petabatch.storage.segment import write_segment
+from petabatch.storage.segment import announce, write_segment
+
+_INDEX_PAUSE = 200
+"""Between two indexes this many times what the last one took: half a percent of the run goes into them."""
 
 
 class RunSession:
@@ -38,7 +41,7 @@ class RunSession:
         self.claim = claim
         self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
-        self.started = time.monotonic()
+        self.started = self._index_due = time.monotonic()
         before = recorded_provenance(directory) or {}
         self.provenance = collect(
             params_text=directory.params.read_text(encoding="utf-8"),
@@ -114,8 +117,11 @@ class RunSession:
         """Rewrite run.h5; called on rank 0 only."""
         batch = self.loaded.network.run.batch
         with self._writing():
+            began = time.monotonic()
             about = {**self.provenance, **self._spent()}
             write_index(self.directory, self.streams, about, batch, status, until)
+            ended = time.monotonic()
+            self._index_due = ended + _INDEX_PAUSE * (ended - began)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -172,8 +178,12 @@ class RunSession:
         segments = self.comm.gather(written)
         if segments is not None:
             with self._writing():
-                manifest.append(self.directory.path, filter(None, segments))
-            self.index(status)
+                announce(self.directory, (one for one in segments if one is not None))
+            if status != "running" or time.monotonic() >= self._index_due:
+                self.index(status)
+            else:
+                with self._writing():
+                    compact(self.directory, self.streams, self.loaded.network.run.batch, most=2)
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, averaged over all slices; collective."""

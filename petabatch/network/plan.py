@@ -169,12 +169,14 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
         if owner.learn is not None
     )
     recordings = tuple(recordings_of(graph))
-    flush = output.flush.steps(run.display) if output.flush is not None else _flush(recordings, run.display)
+    flush = output.flush.steps(run.display) if output.flush is not None else None
     each = max(1, 2 * multiply_adds(graph))
     speed = GPU_SPEED if run.device == "gpu" else 1 if method.by_layers else LOOP_SPEED
     most = max(1, int(speed * BLOCK_OPERATIONS / (run.batch * each)))
     if not method.by_layers:
         most = max(most, int(LANE_OPERATIONS / each))
+    if flush is None:
+        flush = _flush(recordings, run.display, most)
     block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
     if run.until is not None:
         block *= max(1, most // run.display)  # slices that are done go on to their next image
@@ -201,11 +203,15 @@ def multiply_adds(graph: Graph) -> int:
     )
 
 
-def _flush(recordings: tuple[Recording, ...], display: int) -> int:
-    """Return a period of ten displays, or what fits in memory; derived from the description alone."""
+def _flush(recordings: tuple[Recording, ...], display: int, seconds: int) -> int:
+    """Return a period of ten displays, or what fits in memory; derived from the description alone.
+
+    Of very short displays it is up to fifty, since each flush writes a file: as many as are made in
+    `seconds`, a number of steps.
+    """
     per_step = 0.0
     for recording in recordings:
         per_step += recording.stream.nbytes / recording.period if recording.period else 0
     fits = int(FLUSH_BYTES / per_step) if per_step else 10 * display
-    steps = min(fits, 10 * display)
+    steps = min(fits, max(10 * display, min(seconds, 50 * display)))
     return max(1, steps - steps % display if steps >= display else steps)

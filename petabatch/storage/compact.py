@@ -7,31 +7,38 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-import numpy as np
-
 from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
 from petabatch.storage.rows import Row, find_rows, verify_segments
-from petabatch.storage.segment import Segment, Summary, checksum, create_dataset, describe
+from petabatch.storage.segment import Segment, Summary, checksum, create_dataset, create_plain, describe
 from petabatch.variable import Stream
 
-LIMIT = 256
+LIMIT = 128
 """Largest number of segments of a run."""
 _FAN = 16
 """Segments of similar size merged at a time; each value is copied about log16(flushes) times in total."""
 
 
-def compact(directory: RunDirectory, streams: Sequence[Stream], batch: int, limit: float = LIMIT) -> None:
-    """Merge neighbouring segments while there are more than `limit`; called on rank 0 only.
+def compact(
+    directory: RunDirectory,
+    streams: Sequence[Stream],
+    batch: int,
+    limit: float = LIMIT,
+    most: float = math.inf,
+) -> None:
+    """Merge neighbouring segments while there are more than `limit`, at most `most` times; rank 0 only.
 
     They are merged a few at a time, smallest first, so that no flush has to copy the whole run. The old files
     are kept until an index without them is written. No merged file crosses a checkpoint, so that the run can
     be resumed from any of them.
     """
+    if most < math.inf and len(directory.summaries) <= limit:  # all are known to the process that writes them
+        return
     barriers = checkpoint_steps(directory)
+    merged = 0
     for tiered in (True, False):
         rows, _ = find_rows(directory, batch)
         many = sum(len(row.segments) for row in rows)
@@ -43,11 +50,12 @@ def compact(directory: RunDirectory, streams: Sequence[Stream], batch: int, limi
         groups = [list(group) for _, group in groupby(rows, key=kind)]
         for few in sorted((few for group in groups for few in _portions(group)), key=_flushes):
             segments = sum(len(row.segments) for row in few)
-            if many <= limit:
+            if many <= limit or merged >= most:
                 return
             if segments >= (_FAN if tiered else 2):
                 _merge_rows(directory, few, streams, batch)
                 many -= segments - 1
+                merged += 1
 
 
 def _portions(rows: Sequence[Row]) -> Iterator[list[Row]]:
@@ -74,9 +82,14 @@ def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[
         for stream in streams:
             length = sum(row.times(stream)[0] for row in rows)
             group = file.create_group(stream.path)
-            steps[stream] = group.create_dataset("step", shape=(length,), dtype=np.int64)
+            steps[stream] = create_plain(group, "step", "int64", (length,))
             values[stream] = create_dataset(group, "values", stream, (length, *stream.shape))
         join(directory.parts, rows, values, steps, check)
         times = {stream.path: (len(steps[stream]), checksum(steps[stream])) for stream in streams}
-        describe(file, segment, Summary(sum(row.flushes for row in rows), times))
+        summary = Summary(sum(row.flushes for row in rows), times)
+        describe(file, segment, summary)
+    for row in rows:
+        for old in row.segments:
+            directory.summaries.pop(old.name, None)
+    directory.summaries[segment.name] = summary
     manifest.append(directory.path, [manifest.Entry.of(directory.path / segment.path, segment.path)])

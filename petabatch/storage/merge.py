@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from petabatch.errors import StorageError
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import describe, indexed_steps
@@ -15,7 +13,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
 from petabatch.storage.rows import expected_segments, find_rows, verify_segments
-from petabatch.storage.segment import create_dataset
+from petabatch.storage.segment import create_dataset, create_plain
 from petabatch.variable import Stream
 
 
@@ -44,7 +42,7 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
         return values[stream]
 
     def place_steps(group: Any, name: str, stream: Stream, length: int) -> Any:
-        steps[stream] = group.create_dataset(name, shape=(length,), dtype=np.int64)
+        steps[stream] = create_plain(group, name, "int64", (length,))
         return steps[stream]
 
     with new_hdf5(path) as (file, check):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from petabatch.engine.recorder import Record
 
 _NAME = re.compile(r"steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
-_CHUNKED = 4096
-"""Bytes per time (and slice) from which an array is chunked and compressed."""
+_COMPRESSED = 4096
+"""Bytes per time (and slice) from which an array is compressed."""
+_PLAIN_CHUNK = 1 << 18
+"""Bytes of a chunk that is not compressed."""
 _CHUNK_LIMIT = 1 << 24
 """Bytes of the largest chunk."""
 
@@ -82,13 +84,13 @@ def write_segment(
     last_step: int,
     lo: int,
     hi: int,
-) -> manifest.Entry | None:
+) -> tuple[manifest.Entry, Summary] | None:
     """Write what `rank` recorded in steps `first_step` to `last_step` of slices `lo` to `hi - 1`.
 
     Both steps are included, and the next segment starts at `last_step + 1`. Every rank with slices writes a
     segment at every flush, even an empty one; a rank without slices writes one only if it is rank 0, and
     otherwise returns None. Streams without a batch axis are the same on all ranks and are written by rank 0.
-    Returns the line of the manifest for the segment.
+    Returns the line of the manifest for the segment, and its summary.
     Raises StorageError when a record does not match its stream or the file cannot be written.
     """
     if lo == hi and rank != 0:
@@ -102,24 +104,31 @@ def write_segment(
         for record in records:
             shape = (len(record.steps), *record.values.shape[1:])
             group = file.create_group(record.stream.path)
-            group.create_dataset("step", data=record.steps)
+            create_plain(group, "step", "int64", record.steps.shape)[...] = record.steps
             create_dataset(group, "values", record.stream, shape)[...] = record.values
-        summary = {r.stream.path: (len(r.steps), checksum(r.steps)) for r in records}
-        describe(file, segment, Summary(1, summary))
+        summary = Summary(1, {r.stream.path: (len(r.steps), checksum(r.steps)) for r in records})
+        describe(file, segment, summary)
         file.attrs["rank"] = rank
-    return manifest.Entry.of(path, segment.path)
+    return manifest.Entry.of(path, segment.path), summary
+
+
+def announce(directory: RunDirectory, written: Iterable[tuple[manifest.Entry, Summary]]) -> None:
+    """Add new segments to the manifest; called on rank 0 only, with what `write_segment` returned."""
+    new = list(written)
+    manifest.append(directory.path, (entry for entry, _ in new))
+    directory.summaries.update((Path(entry.name).name, summary) for entry, summary in new)
 
 
 def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]) -> Any:
-    """Create the dataset of a stream: chunks of one slice at one time, or contiguous where that is small.
+    """Create the dataset of a stream: compressed chunks of one slice at one time, or larger plain chunks.
 
-    All datasets of a stream have the same chunks and filters, so they can be joined without decompression.
+    All compressed datasets of a stream have the same chunks and filters, so they can be joined without
+    decompression. Both kinds of chunks have a checksum, Adler-32 or Fletcher-32, which HDF5 verifies.
     """
-    lead = 2 if stream.batched else 1
-    rest = list(stream.shape[lead - 1 :])
+    if not compressed(stream) or 0 in shape:
+        return create_plain(group, name, stream.dtype, shape)
+    lead, rest = _split(stream)
     size = np.dtype(stream.dtype).itemsize
-    if 0 in shape or not rest or (not stream.sparse and int(np.prod(rest)) * size < _CHUNKED):
-        return group.create_dataset(name, shape=shape, dtype=stream.dtype)
     for axis in range(len(rest)):
         while int(np.prod(rest)) * size > _CHUNK_LIMIT and rest[axis] > 1:
             rest[axis] = -(-rest[axis] // 2)
@@ -129,6 +138,28 @@ def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]
     return group.create_dataset(
         name, shape=shape, dtype=stream.dtype, chunks=chunks, compression="gzip", fillvalue=0, **filters
     )
+
+
+def create_plain(group: Any, name: str, dtype: str, shape: tuple[int, ...]) -> Any:
+    """Create a dataset that is not compressed; its chunks have checksums."""
+    if 0 in shape:
+        return group.create_dataset(name, shape=shape, dtype=dtype)
+    row = int(np.prod(shape[1:])) * np.dtype(dtype).itemsize
+    chunks = (min(shape[0], max(1, _PLAIN_CHUNK // row)), *shape[1:])
+    return group.create_dataset(name, shape=shape, dtype=dtype, chunks=chunks, fletcher32=True, fillvalue=0)
+
+
+def compressed(stream: Stream) -> bool:
+    """Return whether values are compressed: all but small arrays."""
+    _, rest = _split(stream)
+    small = int(np.prod(rest)) * np.dtype(stream.dtype).itemsize < _COMPRESSED
+    return bool(rest) and 0 not in rest and (stream.sparse or not small)
+
+
+def _split(stream: Stream) -> tuple[int, list[int]]:
+    """Return the number of leading axes, time and batch, and the lengths of the others."""
+    lead = 2 if stream.batched else 1
+    return lead, list(stream.shape[lead - 1 :])
 
 
 def describe(file: Any, segment: Segment, summary: Summary) -> None:
