@@ -87,7 +87,7 @@ def in_site(site: Path, *command: str) -> None:
         cwd=site,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
         check=False,
         env={**os.environ, "PATH": path, "PYTHONPATH": python, "MPLBACKEND": "agg", "USER": "someone"},
     )
@@ -134,6 +134,15 @@ def test_python_of_a_page_runs(name: str, site: Path) -> None:
     in_site(site, sys.executable, "-W", "error", "-c", source)
 
 
+def test_the_layer_of_the_page_on_extending_runs(site: Path) -> None:
+    folder = site / "plugin"
+    folder.mkdir()
+    (folder / "lif.py").write_text(to_run(REPOSITORY / "docs" / "extending.md", "python")[0].text)
+    text = (site / "demos" / "integrate_and_fire" / "lif.toml").read_text()
+    (folder / "lif.toml").write_text(text.replace("threshold = 1.0\n", ""))
+    in_site(site, "petabatch", "run", "plugin/lif.toml", "-s", "run.display=5", "--out", "runs/plugin")
+
+
 @pytest.mark.parametrize("name", pages("bash"))
 def test_commands_of_a_page_run(name: str, site: Path) -> None:
     for block in to_run(REPOSITORY / name, "bash"):
@@ -155,7 +164,7 @@ def test_commands_in_the_table_of_the_readme_run(site: Path) -> None:
         if command not in ELSEWHERE:
             file, folder = "params/natural_images.toml", "runs/natural_images"
             known = command.replace("FILE", file).replace("[DIR]", folder).replace("DIR", folder)
-            in_site(site, *shlex.split(known), *(("--out", "runs/table") if " run " in command else ()))
+            in_site(site, *shlex.split(known))
 
 
 def test_the_slurm_script_runs_then_resumes_and_requeues_what_was_stopped(site: Path) -> None:
