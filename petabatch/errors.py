@@ -120,6 +120,10 @@ class NonFiniteError(PetabatchError):
     """A NaN or infinity occurred; the message names the layer or connection, the slice and the step."""
 
 
+class PartError(PetabatchError):
+    """A part that is not petabatch's own raised an error; the message names its table and its line."""
+
+
 class StoppedEarly(PetabatchError):
     """The run was stopped early by a signal or a time limit; it can be resumed from its checkpoint."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from petabatch.errors import PetabatchError, printable
+from petabatch.errors import PartError, PetabatchError, printable
 
 log = logging.getLogger("petabatch")
 
@@ -94,7 +94,8 @@ def to_file(path: Path, rank: int) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        text = str(error) if isinstance(error, PetabatchError) else "".join(traceback.format_exception(error))
+        plain = isinstance(error, PetabatchError) and not isinstance(error, PartError)
+        text = str(error) if plain else "".join(traceback.format_exception(error))
         handler.handle(log.makeRecord(log.name, logging.ERROR, "", 0, text, (), None))
         raise
     finally:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -16,7 +17,7 @@ from petabatch.engine.gpu.choose import choose
 from petabatch.engine.images import open_images
 from petabatch.engine.split import Split
 from petabatch.engine.state import State
-from petabatch.errors import ArgumentError, ParamsError, RunDirectoryError, StorageError
+from petabatch.errors import ArgumentError, InputFileError, ParamsError, RunDirectoryError, StorageError
 from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log, shown, silence, to_file
 from petabatch.network.build import build
@@ -137,7 +138,8 @@ def resume(
                 comm.barrier()
                 loaded = _reload(directory, device, features, changed_input)
                 _check_environment(comm, loaded)
-                engine = _engine(loaded, comm, threads)
+                with _inputs_in_place():
+                    engine = _engine(loaded, comm, threads)
                 if comm.rank == 0:
                     compare(directory, fingerprints(loaded.network), changed_input)
                 _resume(directory, loaded, engine, comm, claim, quiet)
@@ -237,6 +239,17 @@ def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
         return Engine(whole, place.batch, threads, device, features)
     except ParamsError as error:
         raise loaded.placed(error) from None
+
+
+@contextmanager
+def _inputs_in_place() -> Iterator[None]:
+    """Say of input files that a resumed run does not find what can be done."""
+    note = "\n    note:     a resumed run needs its input files where they were: put or link them there"
+    try:
+        yield
+    except InputFileError as error:
+        problems = [replace(problem, message=f"{problem.message}{note}") for problem in error.problems]
+        raise InputFileError(problems, error.file) from None
 
 
 def _initialise(engine: Engine, loaded: Loaded) -> None:

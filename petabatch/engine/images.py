@@ -14,6 +14,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.images import Shown
+from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext
 from petabatch.spec.paths import file_problem
 from petabatch.variable import Array
@@ -35,7 +36,8 @@ class ImageReader:
         ny, nx, nf = layer.shape
         self.shape = (ny + 2 * self.y, nx + 2 * self.x, nf)
         try:
-            self.stream = layer.source.stream(self.shape, run.batch, run.seed)
+            with calling(layer.source, f"layers.{name}.source"):
+                self.stream = layer.source.stream(self.shape, run.batch, run.seed)
         except InputError as error:
             raise InputError(f"{error}{self._note}") from None if self._note else error
         self.from_files = bool(layer.source.paths())
@@ -61,7 +63,7 @@ class ImageReader:
 
     def around(self, number: int, item: int) -> np.ndarray:
         """Return the image with its margin; raises InputError when the source does not provide one."""
-        with self._blocking_io:
+        with self._blocking_io, calling(self.layer.source, f"layers.{self.name}.source"):
             image = self.stream(number, item)
         if (self.y or self.x) and image.shape != self.shape:
             raise InputError(

@@ -129,6 +129,7 @@ class Lane:
             if not bool(xp.isfinite(activity).all()):
                 index = next(i for i in range(len(activity)) if not np.isfinite(host(activity[i])).all())
                 raise NonFiniteError(
-                    f"layer {name} of slice {self.ctx.slices[index]} is no longer finite at step {step}; "
-                    "the step may be too large for these weights (lower run.dt or raise tau)"
+                    f"layer {name} of slice {self.ctx.slices[index]} is no longer finite at step {step}\n"
+                    "    hint:     the step size may be too large for these weights: lower run.dt or raise "
+                    "tau (`petabatch check` shows the limit), or lower learn.rate"
                 )

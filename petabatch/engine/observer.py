@@ -12,6 +12,7 @@ from petabatch.engine.steppers import Stepper
 from petabatch.network import evaluation
 from petabatch.network.plan import Plan
 from petabatch.network.until import QUANTITY, certificate
+from petabatch.spec.part_errors import calling
 from petabatch.variable import Array, host
 
 
@@ -65,7 +66,8 @@ class Observer:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""
         measure, view = self.plan.graph.network.probes[probe], _View(self, step)
         slices = self.lanes.stop - self.lanes.start
-        return self.signals.features.measure(measure, view, slices, self.signals.kernels.xp)
+        with calling(measure, f"probes.{probe}", step):
+            return self.signals.features.measure(measure, view, slices, self.signals.kernels.xp)
 
     def gap(self, step: int) -> Array:
         """Return the relative duality gap that says whether a slice may rest, `[lanes]`."""

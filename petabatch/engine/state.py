@@ -15,6 +15,7 @@ from petabatch.network import lazy
 from petabatch.network.graph import Graph
 from petabatch.network.slices import sliced
 from petabatch.random import stream
+from petabatch.spec.part_errors import calling
 from petabatch.spec.paths import file_problem
 from petabatch.variable import Array, Variable
 
@@ -60,7 +61,8 @@ class State:
             try:
                 # The same start in every slice, so that slices differ by what they see alone.
                 rng = stream(network.run.seed, f"weights/{name}")
-                weights[...] = owner.init.weights(weights.shape[1:], rng)
+                with calling(owner.init, f"connections.{name}.init"):
+                    weights[...] = owner.init.weights(weights.shape[1:], rng)
             except InputError as error:
                 problems.append(file_problem(f"connections.{name}.init", owner.init, error))
         if problems:
@@ -69,7 +71,8 @@ class State:
         self.refresh()
         for name, layer in network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]
-            self._prepare(name, activity)
+            with calling(layer, f"layers.{name}"):
+                self._prepare(name, activity)
             if layer.images is None or name not in readers:
                 continue
             try:

@@ -9,6 +9,7 @@ import numpy as np
 from petabatch.engine.reduction import Exact, Overlapped, Reduction
 from petabatch.engine.state import State, owned
 from petabatch.engine.weight_update import SUMMED, change, normalise
+from petabatch.errors import NonFiniteError
 from petabatch.network.plan import Plan, UpdateSchedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_identical
@@ -46,7 +47,10 @@ class Updates:
         due = {index: group for index, group in enumerate(self.groups) if group[0].due(step)}
         changed = set()
         for index, group in due.items():
-            sums = self._sums(index, group, step)
+            try:
+                sums = self._sums(index, group, step)
+            except NonFiniteError as error:
+                raise NonFiniteError(f"{error}, in the update of step {step}{self._layers(group)}") from None
             for schedule in group if sums else ():
                 self._change(schedule, step, sums)
                 changed.add(schedule.name)
@@ -67,6 +71,16 @@ class Updates:
                     called = _called(schedule.name, kind)
                     parts[called], late[called] = self.products[f"{place}/{kind}"], f"{place}/late_{kind}"
         return self.reduction(index, group[0].update(step), parts, late)
+
+    def _layers(self, group: Sequence[UpdateSchedule]) -> str:
+        """Return what the products of a group are of, and what may have made them too large."""
+        pairs = self.plan.graph.learning_pairs
+        named = self.plan.graph.network.connections
+        found = [f"{named[one].pre} and {layer}" for update in group for one, layer in pairs[update.name]]
+        return (
+            f"\n    found:    a product of layers {' or of '.join(found)}, whose activities are too large\n"
+            "    hint:     lower run.dt or raise tau (`petabatch check` shows the limit), or lower learn.rate"
+        )
 
     def _change(self, schedule: UpdateSchedule, step: int, sums: Mapping[str, Array]) -> None:
         graph, mine = self.plan.graph, owned(self.state.arrays, f"connections/{schedule.name}")

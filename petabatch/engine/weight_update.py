@@ -9,6 +9,7 @@ import numpy as np
 
 from petabatch.learning.decorrelate import decorrelate
 from petabatch.network.graph import Graph
+from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import WeightOwner
 from petabatch.variable import Array
 
@@ -34,7 +35,8 @@ def change(
     owner = graph.plastic[name]
     assert owner.learn is not None
     weights = mine["weights"]
-    owner.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
+    with calling(owner.learn, f"connections.{name}.learn"):
+        owner.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
     if owner.decorrelate:
         decorrelate(weights, owner.decorrelate, xp)
     if "usage" in mine:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from petabatch.connections import Conv, Identity, Transpose
+from petabatch.errors import InputError, ParamsError, Problem
+from petabatch.geometry import GeometryError
 from petabatch.layers import Input, Linear
 from petabatch.openpv.input import source
 from petabatch.openpv.layers import border, code
@@ -43,10 +45,27 @@ def network(
     Raises ParamsError for unknown or unsupported parameters.
     """
     if "nxp" in params:
-        return _forward(filled(params, FORWARD), weights, input, images, kernel)
+        return _checked(_forward(filled(params, FORWARD), weights, input, images, kernel))
     if "V2" in params:
-        return _deep(filled(params, DEEP), weights, input, images, kernel)
-    return _single(filled(params, DEFAULTS), weights, input, images, kernel)
+        return _checked(_deep(filled(params, DEEP), weights, input, images, kernel))
+    return _checked(_single(filled(params, DEFAULTS), weights, input, images, kernel))
+
+
+def _checked(network: Network) -> Network:
+    """Return the network; raises ParamsError if weights do not fit it."""
+    problems = []
+    for name, connection in network.connections.items():
+        owner = connection.owner
+        if owner is not None:
+            try:
+                owner.init.weights(owner.weights(network.layers).shape, np.random.default_rng(0))
+            except InputError as error:
+                problems.append(Problem(f"weights of {name}", str(error)))
+            except GeometryError as error:
+                problems.append(Problem(name, str(error)))
+    if problems:
+        raise ParamsError(problems, "openpv")
+    return network
 
 
 def _display(p: Mapping[str, Any]) -> int:

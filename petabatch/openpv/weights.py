@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from petabatch.errors import InputError
 from petabatch.sources.memory import Data
 from petabatch.spec.weights import Initial
 
@@ -29,4 +30,9 @@ class Given(Initial):
             if (shape[0] + 2 * margin) * (shape[1] + 2 * margin) == side:
                 grid = given.reshape(shape[0] + 2 * margin, shape[1] + 2 * margin, features, *patch)
                 return grid[margin:-margin, margin:-margin]
-        raise ValueError(f"weights {list(given.shape)} do not fit a connection of {list(shape)}")
+        raise InputError(
+            f"these weights do not fit the network\n    found:    {list(given.shape)}\n"
+            f"    expected: {list(shape[2:])}: features, patch rows and columns, channels"
+            + f", for each of {shape[0]} x {shape[1]} units"
+            * (shape[:2] != (1, 1))
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -95,14 +96,15 @@ def sync_directory(directory: Path) -> None:
 
 
 def _failure(path: Path, error: OSError, size: int) -> StorageError:
-    try:
+    lines = [f"{path}: cannot be written: {error.strerror or error}"]
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        lines.append(f"    hint:     {path.parent} is not a directory")
+        return StorageError("\n".join(lines))
+    with suppress(OSError):
         stat = os.statvfs(path.parent)
-        free = f"{stat.f_bavail * stat.f_frsize:,} bytes free"
-    except OSError:
-        free = "free space unknown"
-    needed = f"at least {size:,} bytes needed, " if size else ""
-    return StorageError(
-        f"{path}: cannot be written: {error.strerror or error}\n"
-        f"    found:    {needed}{free}\n"
-        f"    hint:     files written before are intact; free disk space or check permissions, then resume"
+        needed = f"at least {size:,} bytes needed, " if size else ""
+        lines.append(f"    found:    {needed}{stat.f_bavail * stat.f_frsize:,} bytes free")
+    lines.append(
+        "    hint:     files written before are intact; free disk space or check permissions, then resume"
     )
+    return StorageError("\n".join(lines))

@@ -29,6 +29,21 @@ def run_directory(folder: Path) -> None:
     file.unlink()
 
 
+def stopped_run(folder: Path) -> None:
+    """Make a run directory `out` that has been stopped in the middle."""
+    alone(folder / "small.toml", "out")
+    for file in (folder / "out" / "checkpoints").glob("*60*"):
+        file.unlink()
+
+
+def moved_run(folder: Path) -> None:
+    """Move a stopped run to another folder, and its images out of reach."""
+    stopped_run(folder)
+    (folder / "moved").mkdir()
+    for name in ("out", "images.npy"):
+        (folder / name).rename(folder / "moved" / name)
+
+
 def no_images(folder: Path) -> None:
     """Remove the images."""
     (folder / "images.npy").unlink()
@@ -93,6 +108,29 @@ def sixteen_weights(folder: Path) -> None:
     np.save(folder / "weights.npy", np.zeros((16, 4, 4, 3)))
 
 
+PLUGIN = """
+from typing import Literal
+from petabatch.layers import Linear
+
+class Mine(Linear):
+    type: Literal["{name}"] = "{name}"
+
+    def update(self, ctx, state, drive, previous, activity):
+        if ctx.step == 3:
+            activity[...] = drive[0] / self.missing
+"""
+
+
+def a_failing_plugin(folder: Path) -> None:
+    """Write a layer type that fails in its third step."""
+    (folder / "mine.py").write_text(PLUGIN.format(name="mistake_mine"))
+
+
+def a_shadowing_plugin(folder: Path) -> None:
+    """Write a layer type with the name of a built-in one."""
+    (folder / "mine.py").write_text(PLUGIN.format(name="linear"))
+
+
 SITUATIONS: dict[str, Callable[[Path], None]] = {
     function.__name__: function
     for function in (
@@ -110,5 +148,9 @@ SITUATIONS: dict[str, Callable[[Path], None]] = {
         text_for_an_image,
         damaged_film,
         sixteen_weights,
+        stopped_run,
+        moved_run,
+        a_failing_plugin,
+        a_shadowing_plugin,
     )
 }

@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
 from petabatch.engine.steppers.probe_sums import StepProbes
+from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
 
@@ -38,6 +39,8 @@ def layer_operation(bound: Binding, name: str) -> Callable[[StepContext], None]:
     state = owned(bound.arrays, f"layers/{name}")
     history, drive = signals.histories[name], signals.drive(name)
 
+    key = f"layers.{name}"
+
     def operate(ctx: StepContext) -> None:
         if not layer.due(ctx.step, ctx.display):
             history.stand(ctx.step)
@@ -46,6 +49,7 @@ def layer_operation(bound: Binding, name: str) -> Callable[[StepContext], None]:
         if layer.resets(ctx.step, ctx.display):
             layer.restart(state, signals.reset_potential(layer.reset_to, name, ctx.step))
         previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
-        layer.update(replace(ctx, layer=name), state, arrived, previous, activity)
+        with calling(layer, key, ctx.step):
+            layer.update(replace(ctx, layer=name), state, arrived, previous, activity)
 
     return operate
