@@ -41,8 +41,8 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
             f"damaged            {state.problem}",
             f"                   {_meaning(state, sorted(whole))}",
         ]
-    steps = ", ".join(str(step) for step in sorted(whole)) or "none"
-    lines.append(f"whole checkpoints  at steps {steps}")
+    steps = ", ".join(str(step) for step in sorted(whole))
+    lines.append(f"whole checkpoints  {f'at steps {steps}' if steps else 'none'}")
     return "\n".join(lines), not damaged
 
 

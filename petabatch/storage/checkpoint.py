@@ -162,6 +162,12 @@ def drop_checkpoints(directory: RunDirectory) -> None:
     _remove(directory, lambda step: True)
 
 
+def is_head(name: str) -> bool:
+    """Return whether a path below the run directory is that of a head."""
+    folder, _, file = name.rpartition("/")
+    return folder == CHECKPOINTS and _HEAD.fullmatch(file) is not None
+
+
 def step_of(head: Path) -> int:
     """Return the step of a checkpoint, by the name of its head."""
     match = _HEAD.fullmatch(head.name)

@@ -122,7 +122,10 @@ def append(root: Path, entries: Iterable[Entry]) -> None:
     if not text:
         return
     try:
-        with (root / MANIFEST).open("ab") as file:
+        with (root / MANIFEST).open("a+b") as file:
+            file.seek(0)
+            whole = file.read().rfind(b"\n") + 1
+            file.truncate(whole)  # a kill may have left an incomplete line
             file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())

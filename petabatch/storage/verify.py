@@ -12,7 +12,7 @@ from typing import Literal
 
 from petabatch.errors import StorageError
 from petabatch.storage import manifest
-from petabatch.storage.checkpoint import checkpoint_heads, parts_of, step_of
+from petabatch.storage.checkpoint import checkpoint_heads, is_head, parts_of, step_of
 from petabatch.storage.checkpoint_part import Part
 from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.description import describe, indexed_steps
@@ -67,13 +67,13 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
                 yield FileState(name, "damaged", str(error), checkpoint, segment)
 
     yield from _manifest_states(directory, known)
-    named = {name for name in known.entries if not name.startswith((f"{PARTS}/", f"{CHECKPOINTS}/"))}
+    heads = {name for name in known.entries if is_head(name)}
+    named = {name for name in known.entries if not name.startswith(f"{PARTS}/")} - heads
     for name in sorted(named.union(directory.fixed_files())):
         yield from state(name, partial(_check_fixed, root, name, known))
     if not directory.run_file.exists() and RUN_FILE not in named and all_segments(directory):
         yield FileState(RUN_FILE, "damaged", f"{directory.run_file}: this file is missing")
-    heads = {f"{CHECKPOINTS}/{head.name}" for head in checkpoint_heads(directory)}
-    heads.update(name for name in known.entries if name.startswith(f"{CHECKPOINTS}/"))
+    heads |= {f"{CHECKPOINTS}/{head.name}" for head in checkpoint_heads(directory)}
     for name in sorted(heads, reverse=True):
         head = root / name
         yield from state(name, partial(_check_head, head, name in known.entries), step_of(head))

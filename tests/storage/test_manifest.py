@@ -44,6 +44,9 @@ def test_a_manifest_cut_anywhere_calls_no_whole_file_damaged(tmp_path: Path) -> 
         named = [manifest.verify(tmp_path, name) for name in ("a", "b")]
         assert named == [length >= whole.index(b"\n") + 1, False]
         assert not manifest.read(tmp_path).bad_lines
+        add(tmp_path, "c", b"c" * 100)
+        assert manifest.verify(tmp_path, "c")
+        assert not manifest.read(tmp_path).bad_lines
 
 
 def test_a_damaged_line_is_counted_and_its_file_has_none(tmp_path: Path) -> None:
