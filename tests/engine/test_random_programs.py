@@ -19,8 +19,7 @@ from petabatch.network.build import build
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network, Output
 from support.mpirun import mpirun
-from support.programs import random_run
-from support.random_runs import Arrays, digests, finish, on_ranks, saved_at, states
+from support.random_runs import Arrays, digests, finish, on_ranks, random_run, saved_at, states
 
 some = settings(
     max_examples=25,

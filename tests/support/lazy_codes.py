@@ -69,7 +69,7 @@ class _Parts:
         )  # fmt: skip
 
 
-def random_loops(seed: int, learn: bool = False, scales: bool = True) -> Network:
+def random_loops(seed: int, learn: bool = False, scales: bool = True, batch: int = 2) -> Network:
     """Return one or two codes of one or two images, joined in random ways, lazily evaluated.
 
     With `scales`, some adapt their time scale.
@@ -83,7 +83,7 @@ def random_loops(seed: int, learn: bool = False, scales: bool = True) -> Network
     scaled = one_of(True, False, False) and scales
     for eye in range(one_of(1, 1, 2)):
         parts.layers[f"image{eye}"] = Input(
-            shape=fine, source=GivenImages(data=images(2, 3, fine, seed + eye))
+            shape=fine, source=GivenImages(data=images(batch, 3, fine, seed + eye))
         )
     parts.layers["V1"] = parts.code(V1, one_of(0.3, 0.6), scaled)
     for eye in [name for name in parts.layers if name.startswith("image")]:
@@ -102,7 +102,7 @@ def random_loops(seed: int, learn: bool = False, scales: bool = True) -> Network
         parts.connections["pool"] = Pool(pre="V1", post="readout")
     probes: dict[str, Probe] = {"energy": Energy(error="error_image0", code="V1", coefficient=0.3)}
     return Network(
-        run=Run(batch=2, display=13, displays=3, kernel="lazy"), layers=parts.layers,
+        run=Run(batch=batch, display=13, displays=3, kernel="lazy"), layers=parts.layers,
         connections=parts.connections, probes=probes if scaled else {},
     )  # fmt: skip
 

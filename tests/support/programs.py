@@ -32,17 +32,13 @@ from petabatch.layers import (
     Sigmoid,
     Squared,
 )
-from petabatch.layers.timescale import BaseTimeScale
-from petabatch.learning import Hebbian
 from petabatch.network.build import build
 from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.method import Method
 from petabatch.network.plan import schedule
 from petabatch.network.program import find_program, measured_layers
 from petabatch.parallel.comm import Serial
-from petabatch.probes import L0, L1, Energy, Statistics
-from petabatch.probes import L2 as L2Norm
-from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
+from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import NEVER, STEP, Connection, Layer
 from petabatch.spec.schedule import Every
 from petabatch.weights import L2
@@ -145,35 +141,6 @@ def random_network(seed: int, batch: int = BATCH) -> Network:
         _connect(f"c{number}", layers, connections, rng, one_of)
     run = Run(batch=batch, steps=100, display=DISPLAY, dt=0.5, kernel="array")
     return Network(run=run, layers=layers, connections=connections)
-
-
-def random_run(seed: int) -> Network:
-    """Return a random network of three slices that for three displays; weights learn, all is recorded."""
-    rng, base = np.random.default_rng([seed, 1]), random_network(seed, 3)
-    every = [STEP, Every(3), Every(1, "displays")]
-    connections = {}
-    for name, one in base.connections.items():
-        learns = isinstance(one, Conv) and rng.random() < 0.5
-        learn = Hebbian(rate=0.05, momentum=0.5, every=every[rng.integers(1, 3)])
-        connections[name] = one.model_copy(update={"learn": learn}) if learns else one
-    layers, probes = dict(base.layers), {}
-    for name, layer in base.layers.items():
-        probe = [L2Norm, L0, L1, Statistics][rng.integers(4)]
-        if rng.random() < 0.5:
-            probes[f"of_{name}"] = probe(layer=name, every=every[rng.integers(3)])
-        if isinstance(layer, LCA) and rng.random() < 0.3:
-            probes["energy"] = Energy(error="image", code=name, coefficient=0.1)
-            scale = BaseTimeScale(energy="energy", minimum=0.5, maximum=0.6, factor=0.2, growth=0.1)
-            layers[name] = layer.model_copy(update={"time_scale": scale})
-    owners = [name for name, one in connections.items() if isinstance(one, Conv)]
-    output = Output(
-        layers={name: LayerOutput(every=every[rng.integers(3)]) for name in layers},
-        connections={name: ConnectionOutput() for name in owners},
-        flush=Every(1, "displays"),
-    )
-    run = Run(batch=3, displays=3, display=DISPLAY, dt=0.5)
-    tables = {"layers": layers, "connections": connections, "probes": probes, "output": output, "run": run}
-    return base.model_copy(update=tables)
 
 
 def _connect(

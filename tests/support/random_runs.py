@@ -9,16 +9,57 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.connections import Conv
 from petabatch.engine.engine import Engine
+from petabatch.layers import LCA
+from petabatch.layers.timescale import BaseTimeScale
+from petabatch.learning import Hebbian
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Comm, Serial
-from petabatch.spec.network import Network
+from petabatch.probes import L0, L1, L2, Energy, Statistics
+from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run
+from petabatch.spec.parts import STEP, Connection, Probe
+from petabatch.spec.schedule import Every
+from support.lazy_codes import random_loops
 from support.networks import collect, flush
-from support.programs import random_run
+from support.programs import DISPLAY, random_network
 from support.rank_threads import on_threads
 
 Arrays = Mapping[str, np.ndarray]
+
+
+def random_run(seed: int) -> Network:
+    """Return a random network of three slices for three displays; weights learn, all is recorded.
+
+    Every third consists of lazily evaluated codes.
+    """
+    rng, lazy = np.random.default_rng([seed, 1]), seed % 3 == 0
+    base = random_loops(seed, True, batch=3) if lazy else random_network(seed, 3)
+    every = [STEP, Every(3), Every(1, "displays")]
+    connections: dict[str, Connection] = {}
+    for name, one in base.connections.items():
+        learns = isinstance(one, Conv) and rng.random() < 0.5 and not lazy
+        learn = Hebbian(rate=0.05, momentum=0.5, every=every[rng.integers(1, 3)])
+        connections[name] = one.model_copy(update={"learn": learn}) if learns else one
+    layers, probes = dict(base.layers), dict[str, Probe](base.probes)
+    for name, layer in base.layers.items():
+        probe = [L2, L0, L1, Statistics][rng.integers(4)]
+        if rng.random() < 0.5:
+            probes[f"of_{name}"] = probe(layer=name, every=every[rng.integers(3)])
+        if isinstance(layer, LCA) and rng.random() < 0.3 and not lazy:
+            probes["energy"] = Energy(error="image", code=name, coefficient=0.1)
+            scale = BaseTimeScale(energy="energy", minimum=0.5, maximum=0.6, factor=0.2, growth=0.1)
+            layers[name] = layer.model_copy(update={"time_scale": scale})
+    owners = [name for name, one in connections.items() if isinstance(one, Conv)]
+    output = Output(
+        layers={name: LayerOutput(every=every[rng.integers(3)]) for name in layers},
+        connections={name: ConnectionOutput() for name in owners},
+        flush=Every(1, "displays"),
+    )
+    run = base.run if lazy else Run(batch=3, displays=3, display=DISPLAY, dt=0.5)
+    tables = {"layers": layers, "connections": connections, "probes": probes, "output": output, "run": run}
+    return base.model_copy(update=tables)
 
 
 def finish(
