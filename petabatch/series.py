@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arguments import whole_number
-from petabatch.errors import ArgumentError, NotRecorded, StorageError, printable
+from petabatch.errors import ArgumentError, DamagedError, NotRecorded, StorageError, printable
 from petabatch.storage.containment import refuse_segment
 
 
@@ -59,7 +59,10 @@ class Series:
     def steps(self) -> np.ndarray:
         """The steps after which the values were recorded, int64 `[time]`."""
         self._check()
-        return np.asarray(self._steps[()])
+        try:
+            return np.asarray(self._steps[()])
+        except (OSError, RuntimeError) as error:
+            raise self._damaged(error) from error
 
     @property
     def displays(self) -> np.ndarray:
@@ -131,7 +134,7 @@ class Series:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> np.ndarray:
-        """Read with numpy's basic indexing; raises StorageError when a segment is missing."""
+        """Read with numpy's basic indexing; raises StorageError when a segment is missing or damaged."""
         self._check()
         if isinstance(key, int | np.integer) and not -len(self) <= key < len(self):
             raise NotRecorded(
@@ -140,6 +143,8 @@ class Series:
             )
         try:
             values = self._dataset[key]
+        except (OSError, RuntimeError) as error:  # a checksum in HDF5
+            raise self._damaged(error) from error
         except (IndexError, TypeError, ValueError) as error:
             raise NotRecorded(
                 f"{self.name}: this part cannot be read: {error}\n    found:    {key!r}\n"
@@ -154,6 +159,12 @@ class Series:
 
     def __repr__(self) -> str:
         return printable(f"<{self.name} ({_axes(self.dims, self.shape)}) {self.dtype}>")
+
+    def _damaged(self, error: Exception) -> DamagedError:
+        return DamagedError(
+            f"{self._file}: {self.name} is damaged: {error}\n"
+            f"    hint:     `petabatch verify {self._file.parent}` names the file and what is lost"
+        )
 
     def _check(self) -> None:
         """Raise StorageError if the file was closed, if a segment is missing, or if it refers to other files.

@@ -15,12 +15,14 @@ from typing import Any
 import h5py
 from h5py import h5d, h5l, h5o, h5z
 
-from petabatch.errors import StorageError
+from petabatch.errors import DamagedError, StorageError
 
 _FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
 """Filters that are part of HDF5 and that runs use; HDF5 looks for libraries with others."""
 _FOLDERS = ("parts", "checkpoints", "data")
-_SEGMENT = re.compile(r"parts/steps_\d+-\d+(_slices_\d+-\d+)?\.h5")
+_SEGMENT = re.compile(r"parts/steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
+_NUMBERS = ("first_step", "last_step", "first_slice", "end_slice")
+"""Attributes of a segment, in the order of its name."""
 
 
 def is_segment(name: str) -> bool:
@@ -63,11 +65,20 @@ def refuse_references(file: Any, allowed: Callable[[str], bool] = lambda name: F
 
 
 def refuse_segment(path: Path, root: Path, name: str) -> None:
-    """Raise StorageError if a segment of the run in `root` has elsewhere what it recorded under `name`."""
+    """Raise StorageError if a segment of the run in `root` has elsewhere what it recorded under `name`.
+
+    Raises DamagedError if its metadata cannot be read, or if its steps and slices are not those of its name.
+    """
     if not path.resolve().is_relative_to(root.resolve()):
         raise _outside(path, path.resolve())
     try:
         with h5py.File(path, "r") as file:
+            expected = _SEGMENT.fullmatch(f"parts/{path.name}")
+            for number, attribute in zip(expected.groups() if expected else (), _NUMBERS, strict=False):
+                if number is not None and file.attrs[attribute] != int(number):
+                    raise DamagedError(
+                        f"{path}: this file is damaged: its {attribute} is {file.attrs[attribute]}"
+                    )
             for place in (f"{name}/values", f"{name}/step"):
                 parts = place.split("/")
                 for depth in range(1, len(parts) + 1):
@@ -78,7 +89,7 @@ def refuse_segment(path: Path, root: Path, name: str) -> None:
                 if found is not None:
                     _refuse(path, found)
     except (OSError, RuntimeError, LookupError, ValueError) as error:  # what h5py raises for damaged files
-        raise StorageError(f"{path}: this segment cannot be read: {error}") from error
+        raise DamagedError(f"{path}: this segment cannot be read: {error}") from error
 
 
 def _reference(found: Any, allowed: Callable[[str], bool]) -> str | None:

@@ -8,36 +8,26 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
+import h5py
 import pytest
 
 import petabatch as pb
 from petabatch import simulation
-from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
+from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.report import information, integrity
-from petabatch.session import RunSession
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
 from petabatch.storage.verify import file_states
-from support.commands import SMALL, Command, contents
+from support.commands import Command, contents
+from support.damage import KINDS, campaign, make_runs
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run twice: `whole`, and `stopped` at display 4 of 6, with checkpoints at displays 3 and 4."""
+    """The same run, `whole` and `stopped` at display 4 of 6, with checkpoints at displays 3 and 4."""
     folder = tmp_path_factory.mktemp("damage")
-    images = np.random.default_rng(3).normal(size=(7, 12, 12, 3))
-    np.save(folder / "images.npy", images.astype(np.float32))
-    file = folder / "small.toml"
-    file.write_text(SMALL)
-    loaded = simulation.read(file, ["output.flush=1 display"])
-    simulation.run(loaded, folder / "whole", mpi=False, quiet=True, threads=1)
-    merge(folder / "whole", folder / "whole.h5")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunSession, "_out_of_time", lambda self: self.engine.step >= 40)
-        with pytest.raises(StoppedEarly):
-            simulation.run(loaded, folder / "stopped", mpi=False, quiet=True, threads=1)
+    make_runs(folder)
     return folder
 
 
@@ -283,3 +273,35 @@ def test_a_done_run_is_not_resumed_and_its_files_are_all_named(runs: Path) -> No
     assert named == there - {"manifest.txt"}
     directory = RunDirectory.open(folder)
     directory.verify()
+
+
+def test_readers_see_checksums_of_damaged_values_and_steps(stopped: Path) -> None:
+    for name, place in (
+        ("layers/V1/A", "values"),
+        ("probes/energy/total", "values"),
+        ("probes/energy", "step"),
+    ):
+        segment = next((stopped / "parts").glob("steps_000000000011*"))
+        whole = segment.read_bytes()
+        with h5py.File(segment) as file:
+            array = file[name][place] if place in file[name] else file[f"{name}/total/{place}"]
+            at = array.id.get_chunk_info(0).byte_offset
+        flip(segment, at + 2)
+        with pb.open(stopped) as run:
+            series = run["layers/V1/A" if "layers" in name else "probes/energy/total"]
+            with pytest.raises(DamagedError, match=r"is damaged[^$]*petabatch verify"):
+                series.steps if place == "step" else series[...]
+        segment.write_bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [*((kind, "flip") for kind in KINDS), ("segment", "swap"), ("segment", "zero"), ("index", "truncate"),
+     ("manifest", "truncate"), ("manifest", "zero")],
+)  # fmt: skip
+def test_a_file_damaged_at_random_gives_the_same_values_or_is_refused(
+    runs: Path, kind: str, how: str
+) -> None:
+    """At length: tests/support/fuzz.py."""
+    uses = ("verify", "compaction", "reader", "info", *(["resume"] if kind in ("head", "segment") else []))
+    assert not [outcome for outcome in campaign(runs, kind, how, uses, seed=7) if outcome.wrong]

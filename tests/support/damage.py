@@ -1,0 +1,208 @@
+"""Damage to the files of a run, and what its users then see."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import petabatch as pb
+from petabatch import simulation
+from petabatch.errors import PetabatchError, StoppedEarly
+from petabatch.report import information, integrity
+from petabatch.session import RunSession
+from petabatch.storage.description import describe
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.index import write_index
+from petabatch.storage.merge import merge
+from support.commands import SMALL, contents
+
+KINDS = {
+    "head": "checkpoints/step_*[0-9].h5",
+    "part": "checkpoints/*_rank_*.h5",
+    "segment": "parts/*.h5",
+    "index": "run.h5",
+    "json": "*.json*",
+    "manifest": "manifest.txt",
+}
+"""Patterns of the files of a run, by kind."""
+TIMEOUT = 60
+"""Seconds after which a use counts as hanging."""
+
+
+def make_runs(folder: Path) -> None:
+    """Make the same run twice: `whole`, and `stopped` at display 4 of 6, with two checkpoints."""
+    images = np.random.default_rng(3).normal(size=(7, 12, 12, 3))
+    np.save(folder / "images.npy", images.astype(np.float32))
+    file = folder / "small.toml"
+    file.write_text(SMALL)
+    loaded = simulation.read(file, ["output.flush=1 display"])
+    simulation.run(loaded, folder / "whole", mpi=False, quiet=True, threads=1)
+    merge(folder / "whole", folder / "whole.h5")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunSession, "_out_of_time", lambda self: self.engine.step >= 40)
+        with pytest.raises(StoppedEarly):
+            simulation.run(loaded, folder / "stopped", mpi=False, quiet=True, threads=1)
+    merge(folder / "stopped", folder / "stopped.h5")
+
+
+def files(folder: Path, kind: str) -> list[Path]:
+    found = sorted(folder.glob(KINDS[kind]))
+    return [path for path in found if kind != "head" or "_rank_" not in path.name]
+
+
+def damage(path: Path, how: str, rng: np.random.Generator, others: list[Path]) -> str:
+    """Damage a file and return a description."""
+    data = bytearray(path.read_bytes())
+    at = int(rng.integers(len(data)))
+    if how == "flip":
+        bit = int(rng.integers(8))
+        data[at] ^= 1 << bit
+        told = f"bit {bit} of byte {at} flipped"
+    elif how == "truncate":
+        del data[at:]
+        told = f"truncated to {at} bytes"
+    elif how == "zero":
+        length = min(int(2 ** rng.uniform(0, 11)), len(data) - at)
+        data[at : at + length] = bytes(length)
+        told = f"{length} bytes at {at} zeroed"
+    else:
+        other = others[int(rng.integers(len(others)))]
+        data = bytearray(other.read_bytes())
+        told = f"replaced by {other.name}"
+    path.write_bytes(data)
+    return f"{path.name}: {told}"
+
+
+def use_merge(folder: Path, runs: Path) -> bool:
+    return contents(merge(folder, folder / "merged.tmp.h5")) == contents(runs / "stopped.h5")
+
+
+def use_compaction(folder: Path, runs: Path) -> bool:
+    directory = RunDirectory.open(folder)
+    told = describe(directory)
+    write_index(directory, told.streams, told.provenance, told.batch, told.status, limit=1)
+    return use_merge(folder, runs)
+
+
+def use_resume(folder: Path, runs: Path) -> bool:
+    simulation.resume(folder, mpi=False, quiet=True, threads=1)
+    return contents(merge(folder, folder / "merged.tmp.h5")) == contents(runs / "whole.h5")
+
+
+def use_reader(folder: Path, runs: Path) -> bool:
+    with pb.open(folder) as run, pb.open(runs / "stopped") as expected:
+        if (run.status, run.steps_reached, list(run)) != (
+            expected.status,
+            expected.steps_reached,
+            list(expected),
+        ):
+            return False
+        return all(
+            run[name][...].tobytes() == expected[name][...].tobytes()
+            and np.array_equal(run[name].steps, expected[name].steps)
+            for name in expected
+        )
+
+
+def use_info(folder: Path, runs: Path) -> bool:
+    return bool(information.describe(folder))
+
+
+def use_verify(folder: Path, runs: Path) -> bool:
+    """Return whether verify finds what was changed, and repairs what can be."""
+    changed = [
+        path.relative_to(folder)
+        for path in folder.rglob("*")
+        if path.is_file() and path.read_bytes() != (runs / "stopped" / path.relative_to(folder)).read_bytes()
+    ]
+    text, whole = integrity.verify(folder, repairing=False)
+    found = not whole and all(str(path) in text for path in changed)
+    _, sound = integrity.verify(folder, repairing=True)
+    if changed == [Path("manifest.txt")]:
+        return sound or not whole  # a line with another checksum makes a file look damaged
+    if changed == [Path("run.h5")]:
+        return found and sound and use_merge(folder, runs) and use_reader(folder, runs)
+    return found or not changed
+
+
+USES: dict[str, Callable[[Path, Path], bool]] = {
+    "verify": use_verify,
+    "merge": use_merge,
+    "compaction": use_compaction,
+    "resume": use_resume,
+    "reader": use_reader,
+    "info": use_info,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a use of a damaged run came to."""
+
+    kind: str
+    use: str
+    what: str
+    """The damage."""
+    result: str
+    """`same`, `refused`, `different`, `traceback`, `hang` or `crash`."""
+    detail: str = ""
+
+    @property
+    def wrong(self) -> bool:
+        return self.result not in ("same", "refused")
+
+
+def attempt(use: str, folder: Path, runs: Path) -> tuple[str, str]:
+    """Use a run in a child process, which HDF5 may crash or hang; return (result, detail)."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(TIMEOUT)
+        try:
+            answer = ("same" if USES[use](folder, runs) else "different", "")
+        except PetabatchError as error:
+            answer = ("refused" if str(error).strip() else "traceback", str(error))
+        except BaseException:
+            answer = ("traceback", traceback.format_exc())
+        os.write(writing, json.dumps(answer).encode()[:60000])
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == 0 and text:
+        result, detail = json.loads(text)
+        return result, detail
+    return ("hang" if code == -signal.SIGALRM else "crash"), f"exit code {code}"
+
+
+def campaign(runs: Path, kind: str, how: str, uses: tuple[str, ...], seed: int) -> Iterator[Outcome]:
+    """Damage one file of a kind, and use the run in each of the ways."""
+    rng = np.random.default_rng(seed)
+    target = files(runs / "stopped", kind)
+    chosen = target[int(rng.integers(len(target)))]
+    damaged = runs / f"damaged-{os.getpid()}"
+    for use in uses:
+        shutil.rmtree(damaged, ignore_errors=True)
+        shutil.copytree(runs / "stopped", damaged)
+        path = damaged / chosen.relative_to(runs / "stopped")
+        others = [
+            other
+            for folder in (runs / "stopped", runs / "whole")
+            for other in files(folder, kind)
+            if other.read_bytes() != chosen.read_bytes()
+        ]
+        what = damage(path, how, np.random.default_rng(seed), others or [runs / "small.toml"])
+        yield Outcome(kind, use, what, *attempt(use, damaged, runs))
+    shutil.rmtree(damaged, ignore_errors=True)
