@@ -22,8 +22,6 @@ from petabatch.variable import Array, Variable
 KEYS = tuple(f"{NAME}/{name}" for name in ("filtered", "history", "age"))
 AWAKE = -1
 """The age with which all units are computed until the next image is shown."""
-MOST_ACTIVE = 0.15
-"""Share of active units above which computing all units is faster; see `benchmarks/growth.py sparsity`."""
 
 
 def check_lazy(graph: Graph, loop: Loop) -> None:
@@ -88,6 +86,8 @@ def program_variables(graph: Graph, program: Program) -> dict[str, Variable]:
         found[one.current] = Variable(
             "current", (), (), "1: V follows from these; 0: restart from V", dtype="int64"
         )
+        text = "1: all units are computed until the next display"
+        found[one.awake] = Variable("awake", (), (), text, dtype="int64")
     return found
 
 

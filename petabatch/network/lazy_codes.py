@@ -12,6 +12,8 @@ from petabatch.spec.compiled import CompiledRule, NotSuitable
 
 NAME = "lazy"
 """The first part of the keys of what a slice keeps for lazy evaluation."""
+MOST_ACTIVE = 0.15
+"""Share of active units above which computing all units is faster; see `benchmarks/growth.py sparsity`."""
 LASTING = 0.5
 """Time constants for which an image must be shown to pay for the start; see `benchmarks/bench_lazy.py`."""
 LEAST = 1_000_000

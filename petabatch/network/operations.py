@@ -211,8 +211,12 @@ class LazyUpdate(Update):
     """The array of H, what V has besides the drives of filtered layers."""
     current: str
     """The array that says whether V follows from H and the filtered layers."""
+    awake: str
+    """The array that says whether all units are computed until the next display."""
     display: int
-    """Steps for which an image is shown."""
+    """Steps of a display."""
+    most: float
+    """Share of active units when a display begins above which all are computed."""
 
     @property
     def _text(self) -> str:

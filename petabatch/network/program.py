@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from petabatch.network.graph import Edge, Graph
-from petabatch.network.lazy_codes import NAME, lazy_edges
+from petabatch.network.lazy_codes import MOST_ACTIVE, NAME, lazy_edges
 from petabatch.network.operations import (
     ALWAYS,
     Call,
@@ -167,9 +167,11 @@ class _Maker:
         if not drives:
             yield Update(key, rule, tuple(sources), name, when=when)
             return
-        kept = f"{NAME}/{name}/history", f"{NAME}/{name}/current"
+        kept = f"{NAME}/{name}"
         yield LazyUpdate(
-            key, rule, tuple(sources), name, tuple(drives), *kept, self.run.display, when=when
+            key, rule, tuple(sources), name, tuple(drives),
+            f"{kept}/history", f"{kept}/current", f"{kept}/awake",
+            display=self.run.display, most=1.0 if self.run.kernel == "lazy" else MOST_ACTIVE, when=when,
         )  # fmt: skip
 
     def _restart(self, name: str, layer: Layer, when: When, drives: Sequence[Drive]) -> Iterator[Operation]:

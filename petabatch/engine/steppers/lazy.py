@@ -20,8 +20,8 @@ from petabatch.kernels.cpu.lazy.layout import LazyModel, LazyScratch
 from petabatch.kernels.cpu.lazy.state import load_units, materialise_potentials
 from petabatch.kernels.cpu.lazy.step import advance_lazily
 from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows, choose_direction_in_rows
-from petabatch.network.lazy import AWAKE, MOST_ACTIVE
-from petabatch.network.lazy_codes import NAME
+from petabatch.network.lazy import AWAKE
+from petabatch.network.lazy_codes import MOST_ACTIVE, NAME
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 

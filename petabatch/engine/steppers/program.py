@@ -20,7 +20,7 @@ from petabatch.engine.steppers.program_workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.program.lazy import materialise
+from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.network.plan import Plan

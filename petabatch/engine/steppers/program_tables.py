@@ -11,10 +11,10 @@ import numpy as np
 
 from petabatch.geometry import Axis, Patches
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK
-from petabatch.kernels.cpu.program import lazy
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
+from petabatch.kernels.cpu.program.lazy.layout import KEPT_NUMBERS, rooms
 from petabatch.kernels.cpu.rules import RULES, rule_number
 from petabatch.kernels.rules import cell
 from petabatch.network.graph import Graph
@@ -288,16 +288,17 @@ class Tables:
         ny, nx, nf = self.graph.network.layers[one.layer].shape
         units = ny * nx * nf
         keys = {name: f"own/{one.layer} {name}" for name in ("products", "kept")}
-        self.own |= {keys["products"]: (2 * units, "f4"), keys["kept"]: (lazy.KEPT_NUMBERS, "f8")}
+        self.own |= {keys["products"]: (2 * units, "f4"), keys["kept"]: (KEPT_NUMBERS, "f8")}
         numbers, lists, spare = (f"scratch/{one.layer} {name}" for name in ("numbers", "lists", "projected"))
-        self.scratch |= {spare: units + DRIVE_BLOCK * nf}
-        self.scratch[numbers], self.lists[lists] = lazy.rooms(nf)
+        self.scratch |= {spare: 2 * (units + DRIVE_BLOCK * nf)}
+        self.scratch[numbers], self.lists[lists] = rooms(nf)
         row = {
             t.A: first, t.B: last, t.C: len(self.drives),
             t.HISTORY: self._array(one.history), t.POTENTIAL: self._array(f"layers/{one.layer}/V"),
             t.PRODUCTS: self._array(keys["products"]), t.KEPT: self._array(keys["kept"]),
             t.FLOATS: self._array(numbers), t.LISTS: self._array(lists), t.SPARE: self._array(spare),
             t.FEATURES: nf, t.DISPLAY: one.display,
+            t.AWAKE: self._array(one.awake), t.MOST: int(one.most * units),
         }  # fmt: skip
         before = set(self.own) - {keys["products"], keys["kept"]}
         self.drives += [self._drive(drive) for drive in one.drives]

@@ -36,8 +36,8 @@ from petabatch.kernels.rules import Units
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer
 from petabatch.network.build import build
-from petabatch.network.lazy import AWAKE, KEYS, MOST_ACTIVE, continues
-from petabatch.network.lazy_codes import NAME
+from petabatch.network.lazy import AWAKE, KEYS, continues
+from petabatch.network.lazy_codes import MOST_ACTIVE, NAME
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.errors import NonFiniteError, ParamsError
-from petabatch.kernels.cpu.program.lazy import ACTIVE, COMPUTED, TAKEN, WASTED
+from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, COMPUTED, TAKEN, WASTED
 from petabatch.layers import LCA, BaseTimeScale
 from petabatch.network.build import build
 from petabatch.network.method import choose

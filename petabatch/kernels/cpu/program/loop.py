@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from petabatch.kernels.cpu.program.lazy import update_lazily
+from petabatch.kernels.cpu.program.lazy.step import update_lazily
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.spiking import spike
 from petabatch.kernels.cpu.program.table import (

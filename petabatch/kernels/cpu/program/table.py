@@ -20,12 +20,12 @@ from petabatch.kernels.cpu.layout import Shape
 
 (
     CODE, PERIOD, OFFSET, STANDS, WINDOW, OUT, IN, LOOKBACK, A, B, C, D, E, F, G, H, HISTORY, POTENTIAL,
-    PRODUCTS, KEPT, FLOATS, LISTS, SPARE, FEATURES, DISPLAY,
-) = range(25)  # fmt: skip
+    PRODUCTS, KEPT, FLOATS, LISTS, SPARE, FEATURES, DISPLAY, AWAKE, MOST,
+) = range(27)  # fmt: skip
 """Columns of a row: an `Op`; due at steps t with (t - OFFSET) % PERIOD == 0, or, if it STANDS, at all others;
 only in the last WINDOW steps of a run, if that is not 0; the array that is written; the array that is read,
 and of how many steps ago; what else an operation needs, see `Op`."""
-COLUMNS, NUMBERS = 25, 24
+COLUMNS, NUMBERS = 27, 24
 _OWN = len(Shape._fields)
 TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, VECTORS = range(
     _OWN, _OWN + 12
@@ -93,4 +93,5 @@ class Op(IntEnum):
     LAZY = 19
     """OUT = code after the sums of sources A .. B and drives C .. D, as UPDATE has it, where only units are
     computed that could be active; G, numbers: as there; HISTORY, PRODUCTS, KEPT: arrays of `lazy.py`;
-    POTENTIAL: V, which is not written; FLOATS, LISTS, SPARE: scratch; its FEATURES; steps of a DISPLAY."""
+    POTENTIAL: V, which is not written; FLOATS, LISTS, SPARE: scratch; its FEATURES; steps of a DISPLAY;
+    AWAKE: whether all units are computed, decided when a display begins with MOST units active or fewer."""

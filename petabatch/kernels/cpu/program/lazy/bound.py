@@ -1,0 +1,187 @@
+"""The bound on potentials in the lazy update of a code: filtered layers, snapshots, rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from petabatch.kernels.cpu.lazy.bound import sum_columns, sum_rows
+from petabatch.kernels.cpu.program.lazy.layout import MIXED, SQUARE_0, SQUARE_1, TAKEN, WASTED
+from petabatch.kernels.cpu.program.table import (
+    BOUNDS,
+    FILTERED,
+    GEOMETRY,
+    HISTORY,
+    KEPT,
+    LEFT,
+    LENGTHS,
+    PANELS,
+    PRODUCTS,
+    SNAPSHOTS,
+    SOURCE,
+    SPARE,
+    SQUARES,
+    STRIDE,
+    C,
+    D,
+)
+from petabatch.kernels.cpu.program.transport import project_units, shape_of
+from petabatch.kernels.cpu.program.views import doubles, floats
+from petabatch.kernels.cpu.rules import FAST
+
+EPS = 2.0**-24
+_ZERO = np.float32(0)
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _filter(source: Any, e: Any, gain: Any, filtered: Any, first: Any, second: Any) -> tuple[float, float]:
+    """Update F from its source; return its scalar products with both snapshots."""
+    a, b = 0.0, 0.0
+    for i in range(source.size):
+        f = e * filtered[i] + gain * source[i]
+        filtered[i] = f
+        a += np.float64(f) * np.float64(first[i])
+        b += np.float64(f) * np.float64(second[i])
+    return a, b
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _dot(a: Any, b: Any) -> float:
+    found = 0.0
+    for i in range(a.size):
+        found += np.float64(a[i]) * np.float64(b[i])
+    return found
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _square_rest(filtered: Any, first: Any, second: Any, a: Any, b: Any, squares: Any) -> None:
+    """Write the squares of R = F - a S_0 - b S_1."""
+    for i in range(squares.size):
+        rest = filtered[i] - a * first[i] - b * second[i]
+        squares[i] = rest * rest
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _coefficients(first: float, second: float, kept: Any, length: int) -> tuple[Any, Any]:
+    """Return the coefficients of least squares, from the scalar products of F with both snapshots.
+
+    Snapshots that are nearly parallel would get large ones of opposite sign, whose rounding counts more than
+    what they gain: hence the ridge.
+    """
+    ridge = 1.0 + (4 * length * EPS) ** 2
+    p, q, r = kept[SQUARE_0] * ridge, kept[SQUARE_1] * ridge, kept[MIXED]
+    det = p * q - r * r
+    if det > 0.0:
+        return np.float32((first * q - second * r) / det), np.float32((second * p - first * r) / det)
+    if p > 0.0:
+        return np.float32(first / p), _ZERO
+    if q > 0.0:
+        return _ZERO, np.float32(second / q)
+    return _ZERO, _ZERO
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def _lengths(squares: Any, row: Any, column: Any, lengths: Any) -> None:
+    """Write the length of each patch, from squares, not below the true one."""
+    s = shape_of(row)
+    longer = 1.0 + 2.0 * s.rows * s.row * EPS
+    for y in range(s.ny):
+        sum_rows(squares, (s.origin + y * s.stride_y) * s.pitch, s.rows, s.pitch, column)
+        for x in range(s.nx):
+            start = row[LEFT] + x * row[STRIDE]
+            lengths[y * s.nx + x] = np.sqrt(sum_columns(column[start : start + s.row])) * longer
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def add_rounding(lengths: Any, a: Any, b: Any, length: int, bounds: Any) -> None:
+    """Add to the length of each patch of R what rounding can amount to, all in units of |w|.
+
+    `bounds` has the lengths of R, `lengths` those of both snapshots. With M = |a| |patch of S_0| + |b| |patch
+    of S_1| + |patch of R|, which is at least |patch of F|: a product of `length` pairs is wrong by length eps
+    M at most, that with a snapshot as well as that of a due unit; elements of R by 4 eps M together; the sum
+    of H and the products by some eps of M and of the threshold, since a unit whose H is larger is due, or
+    far from its threshold. Three times as much is added.
+    """
+    wrong = np.float32(3 * (2 * length + 40) * EPS)
+    n = bounds.size
+    for i in range(n):
+        size = abs(a) * lengths[i] + abs(b) * lengths[n + i] + bounds[i]
+        bounds[i] += wrong * size
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def filter_drives(
+    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, e: Any, gain: Any
+) -> tuple[float, float]:
+    """Update F of all drives of a code; return its scalar products with both snapshots."""
+    first, second = 0.0, 0.0
+    for d in range(row[C], row[D]):
+        n, snapshots = drives[d, SOURCE], floats(arrays, drives[d, SNAPSHOTS], 0)
+        source, size = floats(arrays, sources[n, 0], step - sources[n, 1]), snapshots.size // 2
+        filtered = floats(arrays, drives[d, FILTERED], 0)[:size]
+        x, y = _filter(source, e, gain * factors[n], filtered, snapshots[:size], snapshots[size:])
+        first, second = first + x, second + y
+    return first, second
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def set_bounds(
+    row: Any, drives: Any, arrays: Any, shapes: Any, first: float, second: float
+) -> tuple[Any, Any]:
+    """Set the bounds of all drives of a code after those products; return the coefficients of snapshots."""
+    length = 0
+    for d in range(row[C], row[D]):
+        shape = shape_of(shapes[drives[d, GEOMETRY]])
+        length = max(length, shape.rows * shape.row)
+    a, b = _coefficients(first, second, doubles(arrays, row[KEPT]), length)
+    for d in range(row[C], row[D]):
+        snapshots, lengths = floats(arrays, drives[d, SNAPSHOTS], 0), floats(arrays, drives[d, LENGTHS], 0)
+        scratch, bounds = floats(arrays, drives[d, SQUARES], 0), floats(arrays, drives[d, BOUNDS], 0)
+        size = snapshots.size // 2
+        filtered = floats(arrays, drives[d, FILTERED], 0)[:size]
+        _square_rest(filtered, snapshots[:size], snapshots[size:], a, b, scratch[:size])
+        _lengths(scratch, shapes[drives[d, GEOMETRY]], scratch[size:], bounds)
+        add_rounding(lengths, a, b, length, bounds)
+    return a, b
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def project_all(row: Any, drives: Any, arrays: Any, shapes: Any) -> Any:
+    """Return the products of F with all features, summed over the drives of a code, in scratch."""
+    spare, units = floats(arrays, row[SPARE], 0), floats(arrays, row[HISTORY], 0).size
+    first, room, none = row[C], spare.size // 2, floats(arrays, 0, 0)
+    found = spare[:units]
+    for d in range(first, row[D]):
+        filtered, panels = floats(arrays, drives[d, FILTERED], 0), floats(arrays, drives[d, PANELS], 0)
+        into = spare[:room] if d == first else spare[room:]
+        project_units(filtered, panels, none, arrays, shapes[drives[d, GEOMETRY]], into)
+        if d > first:
+            for i in range(units):
+                found[i] += into[i]
+    return found
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
+    """Keep F of all drives and its products with all features, in place of the older snapshot."""
+    kept, products = doubles(arrays, row[KEPT]), floats(arrays, row[PRODUCTS], 0)
+    slot, half = int(kept[TAKEN]) % 2, products.size // 2
+    products[slot * half : (slot + 1) * half] = project_all(row, drives, arrays, shapes)
+    kept[SQUARE_0], kept[SQUARE_1], kept[MIXED] = 0.0, 0.0, 0.0
+    for d in range(row[C], row[D]):
+        filtered, snapshots = floats(arrays, drives[d, FILTERED], 0), floats(arrays, drives[d, SNAPSHOTS], 0)
+        lengths, scratch = floats(arrays, drives[d, LENGTHS], 0), floats(arrays, drives[d, SQUARES], 0)
+        size, positions = snapshots.size // 2, lengths.size // 2
+        first, second = snapshots[:size], snapshots[size:]
+        snapshot = second if slot == 1 else first
+        snapshot[:] = filtered[:size]
+        _square_rest(snapshot, snapshot, snapshot, _ZERO, _ZERO, scratch[:size])
+        mine = lengths[slot * positions : (slot + 1) * positions]
+        _lengths(scratch, shapes[drives[d, GEOMETRY]], scratch[size:], mine)
+        kept[SQUARE_0] += _dot(first, first)
+        kept[SQUARE_1] += _dot(second, second)
+        kept[MIXED] += _dot(first, second)
+    kept[TAKEN] += 1
+    kept[WASTED] = 0

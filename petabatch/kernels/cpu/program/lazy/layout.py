@@ -1,0 +1,66 @@
+"""Arrays of the lazy update of a code: what is kept of its bound, and scratch of a thread."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from petabatch.kernels.cpu.layout import LANES, WORD
+from petabatch.kernels.cpu.program.table import FEATURES, FLOATS, LISTS
+from petabatch.kernels.cpu.program.units import CHUNK
+from petabatch.kernels.cpu.program.views import floats, unsigned
+from petabatch.variable import Array
+
+COMPUTED, ACTIVE, WASTED, TAKEN, SQUARE_0, SQUARE_1, MIXED = range(7)
+"""What is kept of a code's bound: units computed and units active so far; units computed and silent since the
+last snapshot; snapshots taken; scalar products of the snapshots."""
+KEPT_NUMBERS = 7
+BLOCK = 256
+"""Positions whose due units are computed together, feature by feature: whole words."""
+
+
+class Work(NamedTuple):
+    """Scratch of one thread for a block of positions; `rooms` has the lengths."""
+
+    known: Array
+    """What is known of the potentials of one position."""
+    limits: Array
+    """The threshold, for each feature of a position."""
+    found: Array
+    """Potentials of due units."""
+    values: Array
+    """Their activities."""
+    buffers: Array
+    """One-to-one inputs."""
+    mask: Array
+    """Which units of WORD positions are due, a bit each."""
+    bits: Array
+    """The same of a block, by feature: `[words, nf]`."""
+    ends: Array
+    """Where the due units of each feature end in the lists."""
+    places: Array
+    """Positions of due units in the block."""
+    units: Array
+    """The units themselves."""
+
+
+def rooms(nf: int) -> tuple[int, int]:
+    """Return the lengths of the float32 and of the uint64 scratch for a code of `nf` features."""
+    wide, room = -(-nf // WORD) * WORD, BLOCK * nf + LANES
+    return 2 * (wide + room + max(CHUNK, nf)), wide + BLOCK // WORD * nf + nf + 2 * room
+
+
+@njit(nogil=True, error_model="numpy", cache=True)
+def work_of(row: Any, arrays: Any) -> Work:
+    """Return the thread's scratch for a block of positions."""
+    nf, numbers, lists = row[FEATURES], floats(arrays, row[FLOATS], 0), unsigned(arrays, row[LISTS])
+    wide, room, block = -(-nf // WORD) * WORD, BLOCK * nf + LANES, BLOCK // WORD * nf
+    buffers, at = 2 * max(CHUNK, nf), 2 * wide + 2 * room
+    return Work(
+        numbers[:wide], numbers[wide : 2 * wide], numbers[2 * wide : 2 * wide + room],
+        numbers[2 * wide + room : at], numbers[at : at + buffers],
+        lists[:wide], lists[wide : wide + block], lists[wide + block : wide + block + nf].view(np.int64),
+        lists[wide + block + nf : wide + block + nf + room], lists[wide + block + nf + room :],
+    )  # fmt: skip
