@@ -34,7 +34,7 @@ def measure(name: str, threads: list[int], rounds: int, kernel: str) -> dict[str
         jobs[f"run {n}"] = lambda n=n: trial.seconds(n) / trial.slice_steps
     first = trial.seconds(max(threads))  # warm-up
     found = interleaved(jobs, rounds if first < LONG / 2 else 2)
-    shares, active = profile(trial)
+    shares, active, _ = profile(trial)
     return {"workload": str(workload), "times": found, "shares": shares, "active": active}
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from petabatch.bench.trial import Trial, run
 
 
-def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
-    """Return the share of the time on one thread of each part, and the fraction of active units at the end.
+def profile(trial: Trial) -> tuple[dict[str, float], float | None, dict[str, float]]:
+    """Return the share of the time on one thread of each part, and two fractions of units.
+
+    They are that of active units at the end, and, of each lazily evaluated code, that computed in a step.
 
     The time of compiled steps is divided in proportion to the parts of one step, timed on the state at the
     end. A kernel that cannot be timed alone, such as the membrane update of dense steps, gets the remainder.
@@ -18,11 +20,13 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None]:
         for name, seconds in clock.spent.items():
             spent[name] = spent.get(name, 0.0) + seconds
     whole = spent.pop("lane") + engine.clock.spent.get("learning", 0.0)
+    slices = [lane.stepper.computed() for lane in engine.lanes]
+    computed = {code: sum(one[code] for one in slices) / len(slices) for code in slices[0]}
     parts = engine.lanes[0].stepper.time_parts()
     found = _divide(spent.pop("steps"), dict(parts.seconds), parts.rest, trial.slice_steps) | spent
     found["other"] = whole - sum(found.values())
     shares = {name: seconds / whole for name, seconds in found.items() if seconds != 0}
-    return shares, trial.active(engine)
+    return shares, trial.active(engine), computed
 
 
 def _divide(steps: float, parts: dict[str, float], rest: str, slice_steps: int) -> dict[str, float]:

@@ -52,6 +52,8 @@ class Report:
     method: str
     """Which stepper was measured, and why it is this one."""
     shares: dict[str, float]
+    computed: dict[str, float]
+    """Of each lazily evaluated code, the share of its units that is computed in a step."""
     machine: dict[str, Any]
 
     def json(self) -> dict[str, Any]:
@@ -76,11 +78,11 @@ def bench(network: Network, title: str, threads: Sequence[int], steps: int | Non
         jobs[f"run {n}"] = lambda n=n: trial.seconds(n) / trial.slice_steps
     found = interleaved(jobs, rounds)
     speeds = [_speed(found, n, threads[0]) for n in threads]
-    shares, active = profile(trial)
+    shares, active, computed = profile(trial)
     return Report(
         title, network.run.batch, trial.steps, network.run.display, rounds, active,
         floor.rate(statistics.median(found["floor 1"])) / 1e9 if floor and 1 in threads else None,
-        speeds, str(trial.plan.method), shares, machine(),
+        speeds, str(trial.plan.method), shares, computed, machine(),
     )  # fmt: skip
 
 
@@ -120,6 +122,9 @@ def show(report: Report, console: Console) -> None:
     else:
         console.print(f"floor: the dense sgemm of a step, {report.floor_gflops:.0f} GFLOP/s on one thread")
     console.print(f"method: {report.method}")
+    if report.computed:
+        awake = ", ".join(f"{share:.1%} of {code}" for code, share in report.computed.items())
+        console.print(f"units computed in a step, the others sleep: {awake}")
     parts = sorted(report.shares.items(), key=lambda item: -item[1])
     console.print(
         "time on one thread: " + ", ".join(f"{name} {share:.1%}" for name, share in parts if share >= 5e-4)

@@ -37,6 +37,16 @@ def test_bench_divides_the_time_of_lazy_steps(small: Path, petabatch: Command) -
     found = json.loads((small.parent / "found.json").read_text())
     assert {"wake levels", "drive", "membrane update", "reconstruction"} <= set(found["shares"])
     assert sum(found["shares"].values()) == pytest.approx(1)
+    assert 0 < found["computed"]["V1"] < 1
+
+
+def test_bench_says_what_slept(small: Path, petabatch: Command) -> None:
+    flags = ("-s", "run.kernel=lazy", "-s", "layers.V1.border=mirror", "--threads", 1)
+    done = petabatch("bench", small, *flags, "--json", "found.json")
+    assert done.returncode == 0, done.stderr
+    share = json.loads((small.parent / "found.json").read_text())["computed"]["V1"]
+    assert 0 < share < 1
+    assert f"units computed in a step, the others sleep: {share:.1%} of V1" in done.stdout
 
 
 def test_bench_says_where_there_is_no_floor(small: Path, petabatch: Command) -> None:

@@ -113,7 +113,7 @@ def two_layers(display: int = 50, displays: int = 1, learn: bool = False, **keys
     layers: dict[str, Layer] = {
         "image": Input(shape=fine, source=GivenImages(data=images(1, 2, fine))),
         "error": Linear(shape=fine), "recon": Linear(shape=fine),
-        "V1": LCA(shape=(8, 8, 40), tau=15.0, threshold=0.8, **keys),
+        "V1": LCA(**{"shape": (8, 8, 40), "tau": 15.0, "threshold": 0.8, **keys}),
         "V1error": Linear(shape=(8, 8, 40)), "V1recon": Linear(shape=(8, 8, 40)),
         "V2": LCA(shape=(4, 4, 70), tau=15.0, threshold=0.3),
     }  # fmt: skip

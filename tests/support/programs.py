@@ -199,7 +199,7 @@ class Runs:
 
     def __init__(self, network: Network) -> None:
         graph = build(network)
-        lazily = lazy_codes(graph) if network.run.kernel == "lazy" else {}
+        lazily = {} if network.run.kernel == "array" else lazy_codes(graph)
         program = find_program(graph, measured_layers(graph), lazily)
         moving = tuple(name for name, layer in network.layers.items() if not layer.static)
         by_program = Method("program", moving, "it is tested", found=program)

@@ -114,6 +114,10 @@ class Stepper(ABC):
         """
         return False
 
+    def computed(self) -> Mapping[str, float]:
+        """Return the share of units computed in a step so far, of each code that is lazily evaluated."""
+        return {}
+
     def time_parts(self) -> StepTimes:
         """Time the parts of a step from the present state, which is void after."""
         return StepTimes({}, "steps")

@@ -60,6 +60,8 @@ class LazyStepper(Stepper):
         self._decay = layout.decay_table(control.e, control.gain)
         self._most = MOST_ACTIVE if run.kernel == "auto" else 1.0
         self.display = run.display
+        self._made, self._computed = 0, 0
+        """Steps made on one thread, and units computed in them."""
         self._known = False
         """The wake levels of this slice are set."""
         self._behind = False
@@ -95,6 +97,11 @@ class LazyStepper(Stepper):
         """Write the product of the code with the error; see `DenseStepper`."""
         return self.dense.products(step, connection, pre, against, rule, product, counts)
 
+    def computed(self) -> dict[str, float]:
+        """Return the share of units computed in a step on one thread; see `Stepper`."""
+        code = self.bound.plan.method.loop.code
+        return {code: self._computed / (self._made * self.units.A.size)} if self._made else {}
+
     def time_parts(self) -> StepTimes:
         """Time a step as far as each of its parts; see `Stepper`."""
         if not self.sleeps:
@@ -118,6 +125,10 @@ class LazyStepper(Stepper):
             sums = self._advance(first, last, new_image)
         else:
             sums = self.dense.run(first, last, new_image)
+            self._made, self._computed = (
+                self._made + last - first,
+                self._computed + (last - first) * self.units.A.size,
+            )
         self.reached = last
         return sums
 
@@ -190,7 +201,8 @@ class LazyStepper(Stepper):
         if team is not None:
             return advance_lazily_in_rows(team, *state, record)
         scratch = (self.dense.workspace().scratch, self._workspace().scratches(self.patches, 1)[0])
-        age, _ = advance_lazily(*state, *scratch, record)
+        age, computed = advance_lazily(*state, *scratch, record)
+        self._made, self._computed = self._made + len(record.sums), self._computed + computed
         return int(age)
 
     def _begin(self, new_image: bool, team: ThreadTeam | None) -> None:

@@ -20,6 +20,7 @@ from petabatch.engine.steppers.program_workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.program.lazy.layout import COMPUTED
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.whole import norm
@@ -69,6 +70,8 @@ class ProgramStepper(Stepper):
         """What is kept from run to run, but need not be."""
         self._bound = np.zeros((len(tables.numbers_of), 3), np.int64)
         self._drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
+        self._made = 0
+        """Steps made so far."""
         self._behind = False
         """The potentials of lazily evaluated codes are those of a step before."""
         for key, number in tables.numbers_of.items():
@@ -104,6 +107,7 @@ class ProgramStepper(Stepper):
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; see `Stepper`."""
         self.start_codes()
+        self._made += last - first
         due, columns = self.probes.due(first, last), len(self.probes.columns)
         watched = np.repeat(due[:, None], columns, axis=1)
         found = np.zeros((last - first, columns))
@@ -225,6 +229,14 @@ class ProgramStepper(Stepper):
         product = product.reshape(p.features, p.length)
         dictionary_gradient(code, error, s, scratch, sums, product, counts)
         return True
+
+    def computed(self) -> dict[str, float]:
+        """Return the share of units computed in a step so far, of each code; see `Stepper`."""
+        return {
+            code.layer: float(self.own[f"own/{code.layer} kept"][COMPUTED])
+            / (max(1, self._made) * self.arrays[code.history].size)
+            for code in self.tables.program.lazy
+        }
 
     def time_parts(self) -> StepTimes:
         """Time the operations of a step one by one, each from the present state; see `Stepper`."""

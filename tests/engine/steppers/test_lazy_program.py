@@ -14,6 +14,7 @@ from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, COMPUTED, TAKEN, WASTED
 from petabatch.layers import LCA, BaseTimeScale
+from petabatch.network import lazy_codes
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
@@ -32,6 +33,12 @@ some = settings(
 )
 seeds = st.integers(0, 2**32)
 State = dict[str, np.ndarray]
+
+
+@pytest.fixture(autouse=True)
+def small_layers_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LASTING", "LEAST", "_SHORT"):
+        monkeypatch.setattr(lazy_codes, name, 0)
 
 
 def plan_of(seed: int, learn: bool = False, scales: bool = True) -> Plan:
@@ -177,6 +184,23 @@ def test_two_layers_agree_with_float64_and_most_units_sleep(learn: bool) -> None
         assert 0 < numbers[ACTIVE] < numbers[COMPUTED] < 0.4 * units, code
 
 
+def test_with_many_active_units_all_are_computed_until_the_next_display() -> None:
+    network = changed(two_layers(display=40, displays=3, threshold=0.2), kernel="auto")
+    plan, awake = schedule(build(network)), "lazy/V1/awake"
+    first, second = begin(replace(plan, stops=(30, 60, 100))), Engine(plan, Serial(), 1)
+    states = {step: saved(first) for step in first.run() if step in (30, 60, 100)}
+    assert [int(states[step][awake][0]) for step in states] == [0, 1, 1]
+    assert [int(states[step]["lazy/V2/awake"][0]) for step in states] == [0, 0, 0]
+    assert (states[30]["layers/V1/A"] != 0).mean() > lazy_codes.MOST_ACTIVE
+    second.resume(60, states[60])
+    assert_same_bits(finish(second), last_state(network)[1])
+    A, V = states[60]["layers/V1/A"], states[60]["layers/V1/V"]
+    np.testing.assert_array_equal(A[:, 0], np.where(np.float32(0.2) <= V, V - np.float32(0.2), 0))
+    expected = last_state(changed(network, kernel="dense"))[1]
+    for key in ("layers/V1/A", "layers/V2/A"):
+        np.testing.assert_allclose(last_state(network)[1][key], expected[key], 0, 1e-4)
+
+
 def test_time_scales_are_followed() -> None:
     scale = BaseTimeScale(energy="energy", minimum=0.5, maximum=0.6, factor=0.2, growth=0.1)
     network = two_layers(display=30, time_scale=scale)
@@ -208,7 +232,7 @@ def test_a_checkpoint_of_dense_steps_continues_lazily_and_back() -> None:
         np.testing.assert_allclose(finish(second)["layers/V2/A"], expected, 0, 1e-4)
 
 
-def test_check_says_which_codes_are_lazy_and_why_others_are_not() -> None:
+def test_check_says_which_codes_are_lazy_and_why_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     network = two_layers()
     assert "lazily evaluated: V1, V2" in str(choose(build(network)))
     V2 = network.layers["V2"]
@@ -221,6 +245,8 @@ def test_check_says_which_codes_are_lazy_and_why_others_are_not() -> None:
         assert "lazily evaluated: V1" in method
         assert f"all units of V2 are computed, because {reason}" in method
     assert "lazily" not in str(choose(build(changed(network, kernel="dense"))))
+    assert "lazily evaluated: V1, V2" in str(choose(build(changed(network, kernel="auto"))))
+    monkeypatch.undo()
     assert "layers this small" in str(choose(build(changed(network, kernel="auto", display=1000))))
 
 
