@@ -57,12 +57,11 @@ class Run(Model):
     kernel: Literal["auto", "array", "dense", "lazy", "display", "step"] = "auto"
     """Kernel that advances the network. `auto`: the fastest one that supports the network. `array`: the
     readable reference implementation, on CPU and GPU. On the CPU, `dense` computes every unit in every step;
-    `lazy`, for layers of type `lca`, computes inactive units only when they could cross their threshold: no
-    unit wakes too late, and values differ from those of `dense` in the last place. With `auto`, slices with
-    more than 15 % of their units active at the start of an image are computed densely while it is
-    displayed. On the GPU, `display` keeps a slice on one multiprocessor for a
-    whole display period, if the slice is small enough; `step` advances all slices together, one step at a
-    time."""
+    `lazy`, for layers of type `lca` in any network, computes inactive units only when they could cross their
+    threshold: no unit wakes too late, and values differ from those of `dense` in the last place. With `auto`,
+    all units of a layer are computed while an image is displayed at whose start more than 15 % of them are
+    active. On the GPU, `display` keeps a slice on one multiprocessor for a whole display period, if the slice
+    is small enough; `step` advances all slices together, one step at a time."""
     tf32: Flag = False
     """On the GPU, compute the drive of `kernel = "step"` (which `auto` then selects) and the matrix products
     of `array` on tensor cores in TF32: factors are rounded to 10 bits, sums are accumulated in
