@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 from petabatch import builtins, simulation
@@ -33,6 +34,14 @@ def test_links_of_the_docs_lead_somewhere() -> None:
             target = part.split(")")[0].split("#")[0]
             if target and not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page}: {target}"
+
+
+def test_the_readme_lists_the_extras() -> None:
+    text = (REPOSITORY / "README.md").read_text().split("Optional dependencies")[1].split("\n\n")[0]
+    listed = set(re.findall(r"`([\w-]+)`", text))
+    with (REPOSITORY / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    assert listed == set(extras)
 
 
 def test_the_citation_has_this_version() -> None:
