@@ -194,16 +194,19 @@ def check(
 ) -> None:
     """Validate a params file; print shapes, levels, feedback, memory and cost."""
     from petabatch import simulation
+    from petabatch.engine.engine import lane_threads
     from petabatch.report.explain import explain, summary
+    from petabatch.report.memory import shortage
     from petabatch.report.stability import step_limits
 
     loaded = _described(file, overrides, allow_code)
     plan = simulation.plan(loaded)
-    try:
+    run, notes = plan.graph.network.run, []
+    if (lacking := shortage(plan, run.batch, lane_threads(run))) is not None:
+        notes.append(f"{'warning':18} {lacking}; `run` refuses it here")
+    if shortage(plan, 1, 1) is None:
         limits = step_limits(simulation.first_state(loaded, plan))
-        notes = [f"{'note' if limit.exceeded else 'step size':18} {limit}" for limit in limits]
-    except MemoryError as error:
-        notes = [f"{'note':18} one slice does not fit in the memory of this machine: {error}"]
+        notes += [f"{'note' if limit.exceeded else 'step size':18} {limit}" for limit in limits]
     _print(explain(plan) if whole else summary(plan))
     for note in notes:
         _print(note)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
-from petabatch.engine.engine import Engine
+from petabatch.engine.engine import Engine, lane_threads
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
 from petabatch.engine.images import open_images
@@ -23,10 +23,11 @@ from petabatch.logs import log, shown, silence, to_file
 from petabatch.network.build import build
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.blocking_io import BlockingIO
-from petabatch.parallel.comm import Comm
+from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
+from petabatch.report.memory import refuse_shortage
 from petabatch.results import Results
 from petabatch.results import open as open_results
 from petabatch.session import RunSession
@@ -231,10 +232,13 @@ def _check_environment(comm: Comm, loaded: Loaded) -> None:
 def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
     """Return the engine of this rank, with its slices and its share of the features; collective."""
     plan(loaded)  # its errors come before those of the device
-    device, wanted = choose(loaded.network.run, comm), loaded.network.parallel
+    wanted_run = loaded.network.run
+    device, wanted = choose(wanted_run, comm), loaded.network.parallel
     whole = plan(loaded, device.limits if device is not None else None)
     place = grid(comm, wanted.batch, wanted.features)
     features = Split(whole, place.features) if wanted.features > 1 else AllFeatures(whole)
+    lo, hi = share(wanted_run.batch, place.batch.rank, place.batch.size)
+    refuse_shortage(features.plan, comm, hi - lo, lane_threads(wanted_run, threads))
     try:
         return Engine(whole, place.batch, threads, device, features)
     except ParamsError as error:

@@ -34,7 +34,7 @@ class StopFlag:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Store the signal."""
         if self._announces and not self.received:
-            os.write(2, (_SHOW_CURSOR if sys.stderr.isatty() else b"") + _STOPPING)
+            os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + _STOPPING)
         self.received = number
 
 

@@ -35,6 +35,7 @@ from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
+from petabatch.spec.network import Run
 
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
@@ -70,7 +71,7 @@ class Engine:
         self.readers = open_images(self.plan, self.blocking_io)
         if threads is not None:
             threads = whole_number("threads", threads, 1)
-        self.threads = threads or run.threads or len(os.sched_getaffinity(0))
+        self.threads = lane_threads(run, threads)
         self.backend: Backend = (
             Host(self.state, self.readers, self.threads, self.features.together)
             if device is None
@@ -233,6 +234,11 @@ class Engine:
             for step in recording.steps(first, last) if not recording.stream.batched else ():
                 row = self.recorder.row(index, step)
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
+
+
+def lane_threads(run: Run, threads: int | None = None) -> int:
+    """Return the number of threads of a rank: as asked for, or one for each core available to the process."""
+    return threads or run.threads or len(os.sched_getaffinity(0))
 
 
 def _failed(workers: list[Future[None]]) -> bool:

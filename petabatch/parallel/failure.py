@@ -58,7 +58,7 @@ def reporting() -> Iterator[None]:
     except PetabatchError as error:
         fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
+        say("interrupted\n")
         sys.exit(128 + signal.SIGINT)
     except MemoryError as error:
         fail(

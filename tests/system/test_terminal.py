@@ -27,17 +27,18 @@ def test_control_characters_are_escaped_and_everything_else_is_left() -> None:
 
 
 def test_no_command_prints_a_control_character(
-    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def call(*arguments: object) -> None:
         monkeypatch.setattr(sys, "argv", ["petabatch", *map(str, arguments)])
         with pytest.raises(SystemExit):
             main()
-        said = "".join(capsys.readouterr())
+        said = "".join(capfd.readouterr())
         assert "\\x1b" in said
         assert not CONTROL & set(said)
 
     monkeypatch.chdir(small.parent)
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # which the command line replaces
     toml = EVIL.encode("unicode_escape").decode().replace("\\x", "\\u00")
     small.write_text(f'title = "{toml}"\nplugins = ["{toml}.py"]\n' + SMALL)
     call("check", small)

@@ -1,0 +1,131 @@
+"""The memory that a run needs at its peak, and whether this machine has it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from petabatch.errors import ResourceError
+from petabatch.network.plan import Plan
+from petabatch.parallel.comm import Comm
+from petabatch.parallel.host_memory import address_limit, host_limit, used
+
+_LATER = 85 << 20
+"""Bytes that the process takes after the plan is made: numba, kernels, buffers; compiling takes more."""
+_RESERVED = 400 << 20
+"""Bytes of address space that it reserves besides."""
+_STACK = 72 << 20
+"""Bytes of address space that a thread reserves: its stack, and an arena of the allocator."""
+
+
+def needed(plan: Plan, slices: int, threads: int) -> int:
+    """Return the bytes that a rank with so many slices allocates at its peak, besides its process."""
+    network = plan.graph.network
+    precision = network.run.precision
+    state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())
+    kept = state + _records(plan, slices) + slices * _bound(plan)
+    return kept + _workers(plan, slices, threads) + _weights(plan)
+
+
+def _records(plan: Plan, slices: int) -> int:
+    """Return the bytes of what is recorded between two flushes."""
+    total, batch = 0, plan.graph.network.run.batch
+    for recording in plan.recordings:
+        rows = len(recording.steps(0, min(plan.flush, plan.length)))
+        nbytes = recording.stream.nbytes
+        total += rows * (nbytes * slices // batch if recording.stream.batched else nbytes)
+    return total
+
+
+def _bound(plan: Plan) -> int:
+    """Return the bytes that a stepper keeps of each slice."""
+    if plan.method.stepper != "lazy":
+        return 0
+    loop = plan.method.loop
+    return 4 * (3 * loop.patches.positions * loop.patches.features + 2 * _fine(plan))
+
+
+def _fine(plan: Plan) -> int:
+    p = plan.method.loop.patches
+    return p.y.padded * p.x.padded * p.channels
+
+
+def _workers(plan: Plan, slices: int, threads: int) -> int:
+    """Return the bytes of the scratch of all threads."""
+    graph, precision = plan.graph, plan.graph.network.run.precision
+    size = np.dtype(precision).itemsize
+    weights = sum(_kernel(plan, name) for name in graph.weighted)
+    layers = [math.prod(layer.shape) for layer in graph.network.layers.values()]
+    if plan.method.stepper in ("dense", "lazy"):
+        p = plan.method.loop.patches
+        overlap = -(-p.y.size // p.y.stride)
+        each = 4 * (_fine(plan) * (3 + overlap) + (6 * p.features * p.length if p.shared else p.length))
+        return threads * each
+    if plan.method.stepper == "program":
+        return threads * 4 * (sum(layers) + 4 * weights)
+    gathered = [
+        edge.wiring.link.patches.positions * edge.wiring.link.patches.length
+        for edges in graph.edges.values()
+        for edge in edges
+        if edge.wiring.link is not None
+    ]
+    return min(threads, slices) * size * (3 * max(layers, default=0) + 2 * max(gathered, default=0))
+
+
+def _kernel(plan: Plan, name: str) -> int:
+    """Return the number of weights of one kernel of a connection, or of one slice."""
+    return math.prod(plan.variables[f"connections/{name}/weights"].shape)
+
+
+def _weights(plan: Plan) -> int:
+    """Return the bytes by which making and updating weights needs more than the state."""
+    return max((24 * _kernel(plan, name) for name in plan.graph.weighted), default=0)
+
+
+def estimate(plan: Plan, slices: int, threads: int) -> int:
+    """Return the peak of the resident bytes of a rank of this process, once its kernels are compiled."""
+    return used()[0] + _LATER + needed(plan, slices, threads)
+
+
+def refuse_shortage(plan: Plan, comm: Comm, slices: int, threads: int) -> None:
+    """Raise ResourceError where the ranks of a host, or the address space of one, need more than there is.
+
+    Collective; to be called before anything is allocated.
+    """
+    mine = estimate(plan, slices, threads)
+    everyone: list[tuple[str, int]] = comm.broadcast(comm.gather((comm.hosts[comm.rank], mine)))
+    there = [nbytes for host, nbytes in everyone if host == comm.hosts[comm.rank]]
+    if (problem := _beyond(plan, sum(there), slices, threads)) is not None:
+        found, expected = problem
+        ranks = f" on {len(there)} ranks of {comm.hosts[comm.rank]}" if len(there) > 1 else ""
+        raise ResourceError(
+            f"this run needs more memory than there is; nothing was started\n"
+            f"    found:    about {found}{ranks}\n    expected: at most {expected}\n"
+            "    hint:     lower run.batch, record less, use smaller layers, or distribute the slices over "
+            "more machines with MPI"
+        )
+
+
+def shortage(plan: Plan, slices: int, threads: int) -> str | None:
+    """Return what a process with so many slices would lack on this machine, None if nothing."""
+    problem = _beyond(plan, estimate(plan, slices, threads), slices, threads)
+    if problem is None:
+        return None
+    return f"{slices:,} slices need about {problem[0]}; this machine has {problem[1]}"
+
+
+def _beyond(plan: Plan, resident: int, slices: int, threads: int) -> tuple[str, str] | None:
+    """Return what is needed and the limit that it exceeds."""
+    limit = host_limit()
+    if resident > limit.nbytes:
+        return _bytes(resident), f"{_bytes(limit.nbytes)}, {limit.what}"
+    address = used()[1] + _RESERVED + threads * _STACK + needed(plan, slices, threads)
+    most = address_limit()
+    if most is not None and address > most:
+        return f"{_bytes(address)} of address space", f"{_bytes(most)}, its limit (ulimit -v)"
+    return None
+
+
+def _bytes(count: float) -> str:
+    return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

@@ -1,0 +1,89 @@
+"""Memory: `check` warns of a run that does not fit, `run` refuses it before anything is allocated."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from petabatch import simulation
+from petabatch.errors import ResourceError
+from petabatch.main import main
+from petabatch.parallel import host_memory
+from petabatch.parallel.comm import Serial
+from petabatch.parallel.host_memory import Limit
+from petabatch.report import memory
+
+HUGE = ("run.batch=16", "layers.image.shape=[2000, 2000, 3]", "layers.error.shape=[2000, 2000, 3]",
+        "layers.recon.shape=[2000, 2000, 3]", "layers.V1.shape=[1000, 1000, 128]")  # fmt: skip
+
+
+class TwoRanks(Serial):
+    """Rank 0 of two on one host, which need as much."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hosts = (*self.hosts, *self.hosts)
+
+    def gather(self, value: object) -> list[object]:
+        return [value, value]
+
+
+def test_check_warns_of_a_run_that_does_not_fit_and_run_refuses_it(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(memory, "host_limit", lambda: Limit(1 << 30, "a limit"))
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # which the command line replaces
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    settings = [part for setting in HUGE for part in ("-s", setting)]
+    for command, code in (("check", 0), ("run", 1)):
+        out = ["--out", str(small.parent / "out")] if command == "run" else []
+        monkeypatch.setattr(sys, "argv", ["petabatch", command, str(small), *settings, *out])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = "".join(capfd.readouterr())
+        assert ended.value.code == code, said
+        assert "GiB" in said
+        assert "16 slices need about" in said or "this run needs more memory than there is" in said
+    assert not (small.parent / "out").exists()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_the_ranks_of_a_host_are_summed_up(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = simulation.plan(simulation.read(small))
+    limit = Limit(int(1.5 * memory.estimate(plan, 2, 1)), "a limit")
+    monkeypatch.setattr(memory, "host_limit", lambda: limit)
+    memory.refuse_shortage(plan, Serial(), 2, 1)
+    with pytest.raises(ResourceError, match=r"on 2 ranks of .*\n    expected: at most .*iB, a limit"):
+        memory.refuse_shortage(plan, TwoRanks(), 2, 1)
+
+
+def test_the_address_limit_counts_and_no_run_is_started_below_it(small: Path) -> None:
+    command = f"ulimit -v 450000; exec {sys.executable} -m petabatch run {small} --out out"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=small.parent, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "address space" in done.stderr
+    assert not (small.parent / "out").exists()
+
+
+def test_the_smallest_limit_of_all_control_groups_above_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_memory, "_CGROUPS", tmp_path)
+    mine = Path("/proc/self/cgroup").read_text().splitlines()
+    unified = next((line.split(":", 2)[2] for line in mine if line.startswith("0::")), None)
+    if unified is None:
+        pytest.skip("this machine has no control groups of version 2")
+    group = tmp_path / unified.lstrip("/")
+    group.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "memory.max").write_text("max\n")
+    (group / "memory.max").write_text("50000000\n")
+    assert host_memory.host_limit().nbytes == 50_000_000
+    assert "control group" in host_memory.host_limit().what
