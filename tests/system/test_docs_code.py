@@ -63,6 +63,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (site / "photos").mkdir()
     for name, values in zip("ab", np.random.default_rng(0).random((2, 16, 24, 3)), strict=True):
         np.save(site / "photos" / f"{name}.npy", values)
+    for file in (site / "demos" / "digits").glob("*.toml"):
+        file.write_text(file.read_text().replace("display = 100", "display = 10"))
     main = site / "params" / "natural_images.toml"
     text = main.read_text()
     for pattern, value in SMALLER.items():
