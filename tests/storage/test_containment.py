@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import petabatch
 from petabatch import simulation
 from petabatch.errors import StorageError
+from petabatch.main import main
 from petabatch.report.information import describe
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.directory import RunDirectory
@@ -165,3 +167,34 @@ def test_a_checkpoint_whose_parts_are_elsewhere_is_refused(theirs: Path) -> None
         file.attrs["parts"] = file.attrs["parts"].replace('"name": "', '"name": "../../elsewhere/')
     with pytest.raises(StorageError, match="it names a part elsewhere"):
         load_checkpoint(head, 0, 3)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("info", "out"),
+        ("verify", "out"),
+        ("verify", "out", "--repair"),
+        ("merge", "out", "-o", "one.h5"),
+        ("encode", "out", "images.npy", "-o", "codes.h5"),
+    ],
+    ids=lambda arguments: " ".join(arguments),
+)
+def test_commands_that_read_a_run_execute_no_plug_in(
+    theirs: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    executed = theirs.parent / "executed"
+    (theirs.parent / "evil.py").write_text(f"open({str(executed)!r}, 'w').close()\n")
+    monkeypatch.chdir(theirs.parent)
+    monkeypatch.setattr(sys, "stdout", sys.stdout)  # which the command line replaces
+    monkeypatch.setattr(sys, "argv", ["petabatch", *arguments])
+    np.save("images.npy", np.random.default_rng(3).random((2, 12, 12, 3)).astype(np.float32))
+    text = (theirs / "params.json").read_text()
+    changed = {**json.loads(text), "plugins": [str(theirs.parent / "evil.py")]}
+    (theirs / "params.json").write_text(json.dumps(changed))
+    with h5py.File(theirs / "run.h5", "r+") as file:
+        file.attrs["params"] = json.dumps(changed)
+    with pytest.raises(SystemExit):
+        main()
+    assert "-o" not in arguments or Path(arguments[-1]).exists()
+    assert not executed.exists()
