@@ -107,8 +107,11 @@ def random_loops(seed: int, learn: bool = False, scales: bool = True, batch: int
     )  # fmt: skip
 
 
-def two_layers(display: int = 50, displays: int = 1, learn: bool = False, **keys: Any) -> Network:
-    """Return a code of the code of an image, as in `params/two_layer.toml` but small; `keys` are V1's."""
+def two_layers(display: int = 50, displays: int = 1, learn: float = 0.0, **keys: Any) -> Network:
+    """Return a code of the code of an image, as in `params/two_layer.toml` but small.
+
+    `keys` are V1's, `learn` is the rate.
+    """
     rng, fine = np.random.default_rng(5), (16, 16, 3)
     layers: dict[str, Layer] = {
         "image": Input(shape=fine, source=GivenImages(data=images(1, 2, fine))),
@@ -132,7 +135,7 @@ def two_layers(display: int = 50, displays: int = 1, learn: bool = False, **keys
         error = "error" if post == "recon" else "V1error"
         connections[name] = Conv(
             pre=pre, post=post, patch=(size, size), mode="extra_shared", init=GivenWeights(data=weights),
-            normalize=L2(), learn=Hebbian(error=error, rate=0.2) if learn else None,
+            normalize=L2(), learn=Hebbian(error=error, rate=learn) if learn else None,
         )  # fmt: skip
     run = Run(batch=1, display=display, displays=displays, kernel="lazy")
     probes: dict[str, Probe] = {"energy": Energy(error="error", code="V1", coefficient=0.8)}

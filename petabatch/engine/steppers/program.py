@@ -20,7 +20,7 @@ from petabatch.engine.steppers.program_workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.program.lazy.layout import COMPUTED
+from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.whole import norm
@@ -155,6 +155,7 @@ class ProgramStepper(Stepper):
                 self.arrays[code.current][...] = 1
                 for key in self.tables.snapshots_of[code.layer]:
                     self.own[key][...] = 0
+                self.own[f"own/{code.layer} kept"][WASTED:] = 0
             self._behind = True
 
     def _write_potentials(self) -> None:

@@ -300,7 +300,7 @@ class Tables:
             t.FEATURES: nf, t.DISPLAY: one.display,
             t.AWAKE: self._array(one.awake), t.MOST: int(one.most * units),
         }  # fmt: skip
-        before = set(self.own) - {keys["products"], keys["kept"]}
+        before = set(self.own) - {keys["products"]}
         self.drives += [self._drive(drive) for drive in one.drives]
         self.snapshots_of[one.layer] = sorted(self.own.keys() - before)
         row[t.D] = len(self.drives)

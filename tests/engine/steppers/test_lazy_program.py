@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -90,18 +92,19 @@ def kept(engine: Engine, code: str) -> np.ndarray:
 
 
 def let_nobody_sleep(engine: Engine) -> None:
-    """Let the known part of all potentials be NaN, until weights change: then all units are due."""
-    for one in steppers(engine):
-        one.start_codes()
+    """Let the known part of all potentials be NaN at the start of each run: then all units are due."""
+
+    def start(one: ProgramStepper, known: Callable[[], None]) -> None:
+        known()
         for code in one.tables.program.lazy:
             one.own[f"own/{code.layer} products"][...] = np.nan
             one.own[f"own/{code.layer} kept"][WASTED] = -np.inf
 
+    for one in steppers(engine):
+        one.start_codes = partial(start, one, one.start_codes)  # type: ignore[method-assign]
 
-@some
-@given(seed=seeds)
-def test_sleeping_changes_no_bit(seed: int) -> None:
-    plan = plan_of(seed)
+
+def assert_sleeping_changes_no_bit(plan: Plan) -> None:
     awake, lazy = begin(plan), begin(plan)
     let_nobody_sleep(awake)
     assert_same_bits(finish(lazy), finish(awake))
@@ -110,6 +113,17 @@ def test_sleeping_changes_no_bit(seed: int) -> None:
         units = slices * steps * np.prod(plan.graph.network.layers[code.layer].shape)
         assert kept(awake, code.layer)[COMPUTED] == units
         assert kept(lazy, code.layer)[ACTIVE] <= kept(lazy, code.layer)[COMPUTED] <= units
+
+
+@some
+@given(seed=seeds, learn=st.booleans())
+def test_sleeping_changes_no_bit(seed: int, learn: bool) -> None:
+    assert_sleeping_changes_no_bit(plan_of(seed, learn))
+
+
+@pytest.mark.parametrize("learn", [0.0, 50.0], ids=["fixed", "others at each display"])
+def test_sleeping_changes_no_bit_of_two_layers(learn: float) -> None:
+    assert_sleeping_changes_no_bit(schedule(build(two_layers(displays=4, learn=learn))))
 
 
 @some
@@ -170,8 +184,8 @@ def last_state(network: Network) -> tuple[Engine, State]:
     return engine, finish(engine)
 
 
-@pytest.mark.parametrize("learn", [False, True])
-def test_two_layers_agree_with_float64_and_most_units_sleep(learn: bool) -> None:
+@pytest.mark.parametrize("learn", [0.0, 0.2])
+def test_two_layers_agree_with_float64_and_most_units_sleep(learn: float) -> None:
     network = two_layers(display=50, displays=2, learn=learn)
     engine, found = last_state(network)
     _, expected = last_state(changed(network, kernel="array", precision="float64"))
