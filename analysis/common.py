@@ -35,6 +35,14 @@ def main(parser: argparse.ArgumentParser, draw: Callable[[Results, Any], Any]) -
         sys.exit(str(error))
 
 
+def count(text: str) -> int:
+    """Read an option that counts something; argparse reports a ValueError."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of at least 1")
+    return number
+
+
 def recorded(run: Results, folder: str) -> list[str]:
     """Return the names recorded under `layers`, `connections` or `probes`."""
     names = [place.split("/")[1] for place in run.names() if place.startswith(f"{folder}/")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import choose, main, options, recorded
+from common import choose, count, main, options, recorded
 
 from petabatch import plotting
+from petabatch.errors import InputError
 from petabatch.results import Results, Series
 
 parser = options("Draw a dictionary, the most used features first.")
@@ -23,17 +24,21 @@ parser.add_argument(
 )
 parser.add_argument(
     "--last",
-    type=int,
+    type=count,
     default=10,
     help="number of recorded codes over which to average the use (default: 10)",
 )
-parser.add_argument("--columns", type=int, help="features per row (default: automatic)")
+parser.add_argument("--columns", type=count, help="features per row (default: automatic)")
 
 
 def draw(run: Results, given: Any) -> Any:
     """Return the figure."""
     name = given.connection or choose(run, "connections", lambda params: True, "--connection")
     series = run.weights(name)
+    if not -run.batch <= given.slice < run.batch:
+        raise InputError(
+            f"{run.path}: there is no slice {given.slice}\n    expected: slices from 0 to {run.batch - 1}"
+        )
     weights = series[given.time, given.slice] if series.dims[1] == "batch" else series[given.time]
     code = given.code or run.params["connections"].get(name, {}).get("pre")
     use = None

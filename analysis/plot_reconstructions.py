@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from common import choose, learned, main, options
+from common import choose, count, learned, main, options
 
 from petabatch import plotting
 from petabatch.errors import InputError
@@ -16,7 +16,7 @@ parser.add_argument("--image", help="layer of the images (default: the recorded 
 parser.add_argument("--recon", help="layer of the reconstructions (default: the dictionary's post layer)")
 parser.add_argument("--step", type=int, help="step to draw (default: the last at which both were recorded)")
 parser.add_argument("--slices", type=int, nargs="+", help="slices to draw (default: the first eight)")
-parser.add_argument("--rows", type=int, help="images per column (default: 4)")
+parser.add_argument("--rows", type=count, help="images per column (default: 4)")
 
 
 def draw(run: Results, given: Any) -> Any:

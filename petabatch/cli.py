@@ -195,6 +195,7 @@ def check(
     """Validate a params file; print shapes, levels, feedback, memory and cost."""
     from petabatch import simulation
     from petabatch.engine.engine import lane_threads
+    from petabatch.network.advice import advice
     from petabatch.report.explain import explain, summary
     from petabatch.report.memory import shortage
     from petabatch.report.stability import step_limits
@@ -207,6 +208,7 @@ def check(
     if shortage(plan, 1, 1) is None:
         limits = step_limits(simulation.first_state(loaded, plan))
         notes += [f"{'note' if limit.exceeded else 'step size':18} {limit}" for limit in limits]
+    notes += [f"{'note':18} {note}" for note in advice(loaded.network)]
     _print(explain(plan) if whole else summary(plan))
     for note in notes:
         _print(note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 from collections import deque
@@ -21,6 +22,10 @@ T = TypeVar("T")
 
 _WINDOW = 30.0
 """Seconds over which the rate is measured."""
+
+
+_PAUSE = 1.0
+"""Seconds between two lines for displays that take less."""
 
 
 class Rate:
@@ -55,6 +60,7 @@ class Progress:
         self.last_display = first // display
         self._clock, self._started, self._rate = clock, clock(), Rate(first, clock())
         self._bar: Bar | None = None
+        self._logged = -math.inf
 
     def __enter__(self) -> Progress:
         if not self.quiet:
@@ -80,7 +86,10 @@ class Progress:
         self._show(step, told)
         if step // self.display > self.last_display or step == self.length:
             self.last_display = step // self.display
-            seen = logging.DEBUG if self._bar is not None or self.quiet else logging.INFO
+            soon = time.monotonic() - self._logged < _PAUSE and step != self.length
+            seen = logging.DEBUG if self._bar is not None or self.quiet or soon else logging.INFO
+            if not soon:
+                self._logged = time.monotonic()
             log.log(seen, "%s  %s", self._displays(self.last_display), told)
 
     def summary(self, step: int) -> str:

@@ -246,6 +246,10 @@ def open(path: str | os.PathLike[str]) -> Results:
         raise StorageError(f"{target}: there is no such run directory or file")
     if target.is_dir():
         refuse_links(target)
+        if not (target / "run.h5").exists() and not (target / "parts").is_dir():
+            raise StorageError(f"{target}: this is not a run directory: it has no run.h5")
+    elif not h5py.is_hdf5(target):
+        raise FormatError(f"{target}: this is not a run file: it is not in HDF5")
     return Results(target / "run.h5" if target.is_dir() else target)
 
 

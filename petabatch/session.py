@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import StoppedEarly
 from petabatch.logs import log
+from petabatch.network.advice import advice
+from petabatch.network.until import NAME
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import watched
 from petabatch.progress import Progress
@@ -31,6 +34,9 @@ _INDEX_PAUSE = 200
 """Between two indexes this many times what the last one took: half a percent of the run goes into them."""
 
 
+GAP = f"probes/{NAME}/gap"
+
+
 class RunSession:
     """An engine with the run directory it writes to."""
 
@@ -43,6 +49,8 @@ class RunSession:
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = self._index_due = time.monotonic()
         before = recorded_provenance(directory) or {}
+        self.gaps: list[tuple[int, int]] = []
+        """Displays of this rank in each segment, and how many of them came to the gap of `run.until`."""
         self.provenance = collect(
             params_text=directory.params.read_text(encoding="utf-8"),
             params=resolved(loaded.network),
@@ -71,6 +79,8 @@ class RunSession:
                 lambda: time.monotonic() - engine.warm_up.seconds,
             ) as progress,
         ):
+            for note in advice(network) if first == 0 else ():
+                log.info("note: %s", note)
             log.debug(
                 "rank %d of %d on %s, process %d, slices %d to %d",
                 self.comm.rank,
@@ -88,6 +98,7 @@ class RunSession:
                 progress.update(step, self._latest("total"), self._latest("fraction"))
                 self._at_sync_event(step, flag)
             self._finish("done")
+            self._say_what_converged()
             self.comm.barrier()  # the index is complete before any rank opens it
             log.info("done: %s (%s)", self.directory.run_file, progress.summary(engine.step))
 
@@ -154,6 +165,28 @@ class RunSession:
             if save:
                 self.checkpoint()
 
+    @property
+    def _tolerance(self) -> float:
+        until = self.loaded.network.run.until
+        return math.inf if until is None else until.gap
+
+    def _say_what_converged(self) -> None:
+        """Warn if `run.until` stopped no display early, or hardly any; collective."""
+        ranks = self.comm.gather(tuple(map(sum, zip(*self.gaps, strict=True))) or (0, 0))
+        if ranks is None:
+            return
+        shown, certified = (sum(column) for column in zip(*ranks, strict=True))
+        if shown and not certified:
+            log.warning(
+                "run.until: none of the %d displays came to a gap of %g, so none ended early\n"
+                "    hint:     give them more steps (run.display) or a larger gap; `petabatch check` "
+                "compares coefficient and threshold",
+                shown,
+                self._tolerance,
+            )
+        elif certified < shown:
+            log.info("run.until: %d of %d displays came to a gap of %g", certified, shown, self._tolerance)
+
     def _out_of_time(self) -> bool:
         limit = self.loaded.network.run.wall_limit
         return limit is not None and time.monotonic() - self.started > seconds(limit)
@@ -168,6 +201,9 @@ class RunSession:
         rank, features = engine.comm.rank, engine.features
         records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or rank == 0]
         records = list(features.records(records))
+        for record in records:
+            if record.stream.path == GAP:
+                self.gaps.append((record.values.size, int((record.values <= self._tolerance).sum())))
         first = self.flushed + 1
         written = None
         if first <= engine.step and features.writes:

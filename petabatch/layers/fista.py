@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from petabatch.kernels.fista import BREAK, GROWTH
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Flag, NonNegative, Positive
-from petabatch.spec.parts import Layer, StepContext
+from petabatch.spec.parts import Layer, Penalty, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
@@ -46,6 +46,11 @@ class FISTA(Layer):
     def sparse(self) -> bool:
         """Whether most activities are zero: yes, as the threshold makes them."""
         return True
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """The LASSO's."""
+        return Penalty("l1", self.threshold)
 
     def compiled_rule(self) -> CompiledRule:
         """Return the accelerated proximal step."""

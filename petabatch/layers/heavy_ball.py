@@ -11,7 +11,7 @@ from pydantic import Field
 
 from petabatch.layers.lca import LCA
 from petabatch.spec.compiled import CompiledRule
-from petabatch.spec.parts import Stability, StepContext
+from petabatch.spec.parts import Penalty, Stability, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
@@ -29,6 +29,11 @@ class HeavyBall(LCA):
     type: Literal["heavy_ball"] = "heavy_ball"  # type: ignore[assignment]
     beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
     """Momentum coefficient: the fraction of the previous change of the potential that is added again."""
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """That of its transfer function."""
+        return self.minimised
 
     def stability(self, dt: float, curvature: float) -> Stability | None:
         """Return the limit 2 (1 + beta) / L of the step size."""

@@ -12,7 +12,7 @@ from petabatch.layers.thresholded import Thresholded
 from petabatch.layers.timescale import TimeScale
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, NonNegative, OneOf, Positive
-from petabatch.spec.parts import Stability, StepContext
+from petabatch.spec.parts import Penalty, Stability, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
@@ -47,6 +47,11 @@ class LCA(Thresholded):
     def splittable(self) -> bool:
         """Units meet in the reconstruction alone."""
         return True
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """That of its transfer function."""
+        return self.minimised
 
     def stability(self, dt: float, curvature: float) -> Stability | None:
         """Return the limit 2 / L of the step size; L is larger by 1 without self-interaction."""

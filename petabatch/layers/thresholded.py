@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.layers.transfer import Polyline, Transfer
 from petabatch.spec.model import Finite, Flag, NonNegative
-from petabatch.spec.parts import Layer
+from petabatch.spec.parts import Layer, Penalty
 
 
 class Thresholded(Layer):
@@ -59,6 +59,18 @@ class Thresholded(Layer):
     def sparse(self) -> bool:
         """Whether most activities are zero: yes, as the threshold makes them."""
         return True
+
+    @property
+    def minimised(self) -> Penalty | None:
+        """The penalty that an LCA with this transfer function minimises (Rozell et al. 2008)."""
+        plain = (
+            self.vertices is None and self.shift is None and self.minimum == 0 and self.maximum == math.inf
+        )
+        if not plain:
+            return None
+        if self.transfer == "hard":
+            return Penalty("l0", self.threshold**2 / 2)
+        return Penalty("l1" if self.transfer == "soft" else "firm", self.threshold)
 
     @property
     def curve(self) -> Transfer | Polyline:

@@ -22,7 +22,7 @@ from petabatch.network.recordings import Recording, recordings_of
 from petabatch.network.slices import points, sliced
 from petabatch.network.until import next_look
 from petabatch.spec.parts import ImageLayer
-from petabatch.spec.schedule import fires, next_fire
+from petabatch.spec.schedule import Every, fires, next_fire
 from petabatch.variable import Variable
 
 BLOCK_OPERATIONS = 4e10
@@ -187,7 +187,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
         recordings,
         run.length,
         flush,
-        network.checkpoint.every.steps(run.display),
+        _checkpoint(network.checkpoint.every, run.display),
         block,
         network.evaluate.every.steps(run.display) if network.evaluate is not None else 0,
     )
@@ -201,6 +201,11 @@ def multiply_adds(graph: Graph) -> int:
         for edge in edges
         if edge.wiring.link is not None
     )
+
+
+def _checkpoint(every: Every | None, display: int) -> int:
+    """Return the period of checkpoints in steps: by default at least 50 displays and 1000 steps."""
+    return every.steps(display) if every is not None else display * max(50, -(-1000 // display))
 
 
 def _flush(recordings: tuple[Recording, ...], display: int, seconds: int) -> int:

@@ -47,7 +47,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 def finish(figure: Any, output: str | Path | None = None) -> None:
     """Write the figure in the format of the suffix (.png, .svg, .pdf, ...), or show it on screen.
 
-    Raises InputError for an unknown suffix, ResourceError without a display.
+    Raises InputError for an unknown suffix or a file that cannot be written, ResourceError without a display.
     """
     plt = pyplot()
     if output is None:
@@ -64,9 +64,13 @@ def finish(figure: Any, output: str | Path | None = None) -> None:
             f"{output}: unsupported figure format\n    found:    {suffix or 'no suffix'}\n"
             f"    expected: {', '.join(sorted(known))}"
         )
-    Path(output).parent.mkdir(parents=True, exist_ok=True)
-    _save(figure, output)
-    plt.close(figure)
+    try:
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
+        _save(figure, output)
+    except OSError as error:
+        raise InputError(f"{output}: the figure cannot be written: {error.strerror or error}") from error
+    finally:
+        plt.close(figure)
 
 
 @styled

@@ -11,7 +11,7 @@ from petabatch.probes.cost import check_corner, cost, norm_of
 from petabatch.probes.cost import sums as sums
 from petabatch.spec.compiled import Term
 from petabatch.spec.model import Finite, NonNegative, Positive
-from petabatch.spec.parts import Layer, Probe, Reading
+from petabatch.spec.parts import Layer, Penalty, Probe, Reading
 from petabatch.variable import Array
 
 
@@ -47,6 +47,11 @@ class Energy(Probe):
     def splittable(self) -> bool:
         """It is a sum over features."""
         return True
+
+    @property
+    def penalty(self) -> tuple[str, Penalty] | None:
+        """That of the code."""
+        return self.code, Penalty(self.cost, self.coefficient)
 
     def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
         """Return the energy and its parts."""

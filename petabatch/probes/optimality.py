@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from petabatch.probes.energy import sums
 from petabatch.spec.model import Flag, Positive
-from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.parts import Penalty, Probe, Reading
 from petabatch.variable import Array
 
 
@@ -40,6 +40,11 @@ class Optimality(Probe):
     """Sparsity penalty lambda: the threshold of the code layer."""
     signed: Flag = False
     """Whether the code may be negative."""
+
+    @property
+    def penalty(self) -> tuple[str, Penalty] | None:
+        """The LASSO's."""
+        return self.code, Penalty("l1", self.coefficient)
 
     def layers(self) -> Sequence[str]:
         """Return the names of the three layers."""

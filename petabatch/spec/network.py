@@ -196,8 +196,9 @@ class Output(Model):
 class Checkpoint(Model):
     """Checkpoints of the complete state. One is always written when a run ends or is stopped."""
 
-    every: Schedule = Every(50, "displays")
-    """Schedule of checkpoints: at the end of these steps."""
+    every: Schedule | None = None
+    """Schedule of checkpoints: at the end of these steps; by default every 50 displays, of short displays as
+    many as make 1000 steps."""
     keep: Count = 2
     """Number of checkpoints to keep; older ones are deleted."""
 

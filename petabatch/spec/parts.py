@@ -84,6 +84,13 @@ class Stability(NamedTuple):
     """How many times as fast as the LCA it converges, about."""
 
 
+class Penalty(NamedTuple):
+    """The sparsity penalty of an energy 0.5 |residual|^2 + coefficient * cost(A)."""
+
+    cost: Literal["l1", "l0", "firm"]
+    coefficient: float
+
+
 class Layer(Part):
     """A layer of units `[batch, ny, nx, nf]`: state variables, input channels, and an update rule."""
 
@@ -96,6 +103,7 @@ class Layer(Part):
         "splittable",
         "linear_gain",
         "stability",
+        "penalty",
     )
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
     """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
@@ -161,6 +169,11 @@ class Layer(Part):
 
         `curvature` is L, the largest eigenvalue of how the layer's activity reduces its own drive.
         """
+        return None
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """The penalty of the energy that its dynamics minimise, None where none is known."""
         return None
 
     @property
@@ -424,7 +437,7 @@ class Probe(Part):
     """A measurement of one or more numbers per slice, recorded under `/probes/<name>/`."""
 
     kind: ClassVar[str] = "probe"
-    answers = ("norms", "splittable")
+    answers = ("norms", "splittable", "penalty")
     type: str
     every: Schedule = STEP
     """Measurement schedule: at the end of these steps."""
@@ -435,6 +448,11 @@ class Probe(Part):
     def splittable(self) -> bool:
         """Whether it is a sum over features, to which ranks with some of them can contribute."""
         return False
+
+    @property
+    def penalty(self) -> tuple[str, Penalty] | None:
+        """The code layer whose sparsity it takes for penalised, and how; None where it does not."""
+        return None
 
     def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
         """Return what one of `ranks` ranks contributes, from what it measured on its features."""

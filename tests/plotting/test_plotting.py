@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -194,6 +195,9 @@ def test_the_scripts_draw_a_run(
         ("reconstructions", ["--step", "3"], "expected: one of 4, 8"),
         ("reconstructions", ["--slices", "3"], "slices from 0 to 2"),
         ("energy", ["--probe", "energie"], "did you mean energy"),
+        ("dictionary", ["--time", "99"], "time 99 of"),
+        ("dictionary", ["--slice", "3"], "slices from 0 to 2"),
+        ("dictionary", ["-o", "/proc/x.png"], "/proc/x.png: the figure cannot be written: No such file"),
     ],
 )
 def test_the_scripts_say_what_is_there_when_something_is_not(
@@ -201,6 +205,47 @@ def test_the_scripts_say_what_is_there_when_something_is_not(
 ) -> None:
     monkeypatch.syspath_prepend(str(ANALYSIS))
     monkeypatch.setattr(sys, "argv", [script, str(run), *options])
+    with pytest.raises(SystemExit, match=message):
+        runpy.run_path(str(ANALYSIS / f"plot_{script}.py"), run_name="__main__")
+
+
+@pytest.mark.parametrize(
+    ("script", "option"),
+    [("dictionary", "--last"), ("dictionary", "--columns"), ("reconstructions", "--rows")],
+)
+def test_the_scripts_refuse_counts_below_one(
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    script: str,
+    option: str,
+) -> None:
+    monkeypatch.syspath_prepend(str(ANALYSIS))
+    monkeypatch.setattr(sys, "argv", [script, str(run), option, "0"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_path(str(ANALYSIS / f"plot_{script}.py"), run_name="__main__")
+    assert f"argument {option}: 0 is not a number of at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("script", ["dictionary", "energy", "reconstructions"])
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("nowhere", "there is no such run directory or file"),
+        ("empty", "this is not a run directory: it has no run.h5"),
+        ("text.h5", "this is not a run file: it is not in HDF5"),
+        ("foreign.h5", "not a run file of this version of petabatch"),
+    ],
+)
+def test_the_scripts_refuse_what_is_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, what: str, message: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.h5").write_text("no run")
+    with h5py.File(tmp_path / "foreign.h5", "w") as file:
+        file["a"] = 1
+    monkeypatch.syspath_prepend(str(ANALYSIS))
+    monkeypatch.setattr(sys, "argv", [script, str(tmp_path / what)])
     with pytest.raises(SystemExit, match=message):
         runpy.run_path(str(ANALYSIS / f"plot_{script}.py"), run_name="__main__")
 
