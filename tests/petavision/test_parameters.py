@@ -141,6 +141,13 @@ def test_colours_are_weighted_into_grey_and_grey_is_repeated() -> None:
     )
 
 
+def test_weights_of_another_number_of_features_are_an_error_before_the_run() -> None:
+    with pytest.raises(
+        ParamsError, match=r"(?s)weights of V1ToRecon.*found: +\[16, 8, 8, 1\].*\[64, 8, 8, 1\]: features"
+    ):
+        openpv.network({"nfeat": 64, "nfin": 1}, np.zeros((16, 8, 8, 1)), np.zeros((1, 1, 32, 32, 1)))
+
+
 def test_an_image_that_misses_the_layer_is_an_error() -> None:
     with pytest.raises(InputError, match="does not fit"):
         small(offsetX=20)
