@@ -36,6 +36,12 @@ def test_links_of_the_docs_lead_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page}: {target}"
 
 
+def test_the_readme_links_to_every_page() -> None:
+    text = (REPOSITORY / "README.md").read_text()
+    for page in REPOSITORY.glob("docs/*.md"):
+        assert f"](docs/{page.name})" in text
+
+
 def test_the_readme_lists_the_extras() -> None:
     text = (REPOSITORY / "README.md").read_text().split("Optional dependencies")[1].split("\n\n")[0]
     listed = set(re.findall(r"`([\w-]+)`", text))
