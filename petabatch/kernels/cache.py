@@ -7,11 +7,9 @@ import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 from petabatch.errors import ResourceError
-from petabatch.logs import log
 
 _PLACE = "NUMBA_CACHE_DIR"
 _OURS = re.compile(r"kernels-[0-9a-f]{8}")
@@ -65,29 +63,6 @@ def drop_stale(cache: Path, state: str) -> None:
         mark.write_text(state)
     except OSError:
         return
-
-
-def recompile_damaged() -> None:
-    """Let numba compile kernels again whose compiled form on disk is damaged, as after a full disk.
-
-    Numba raises what unpickling raises, in each process, until somebody deletes the file.
-    """
-    from numba.core.caching import Cache
-
-    load = Cache.load_overload
-
-    def load_or_compile(cache: Any, signature: Any, context: Any) -> Any:
-        try:
-            return load(cache, signature, context)
-        except MemoryError:
-            raise
-        except Exception as error:
-            index = Path(cache._cache_file._index_path)
-            index.unlink(missing_ok=True)
-            log.warning("%s: this compiled kernel is damaged and is compiled again: %s", index, error)
-            return None
-
-    Cache.load_overload = load_or_compile
 
 
 def _writable(folder: Path, private: bool = False) -> bool:

@@ -1,5 +1,1 @@
 """The numba kernels: dense and lazy steps of a sparse-coding loop, gradient, patch operators, exact sum."""
-
-from petabatch.kernels.cache import recompile_damaged
-
-recompile_damaged()

@@ -6,16 +6,16 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from petabatch.kernels import fista, timescale
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.rules import ACCELERATED, GRADIENT, Cell
 from petabatch.kernels.timescale import Growth
 from petabatch.variable import Array
 
 SUM, ACTIVE, MOVES, TURNS, UPHILL = range(5)
 """Columns of the tallies, one row for each tile: sum |A|, active units, and what ACCELERATED compares."""
-_compiled = njit(nogil=True, error_model="numpy", cache=True)
+_compiled = njit(nogil=True, error_model="numpy")
 follow, step_size = _compiled(timescale.follow), _compiled(fista.step_size)
 
 
@@ -39,13 +39,13 @@ class StepControl(NamedTuple):
     """The energy that the time scale followed last."""
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def energy(control: StepControl, sums: tuple[float, float, float]) -> float:
     """Return what the time scale follows, from the sums of a step."""
     return control.weights[0] * sums[0] + control.weights[1] * sums[1] + control.weights[2] * sums[2]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def total(tallies: Any, column: int) -> float:
     """Return the sum of a column, tile by tile."""
     found = 0.0
@@ -54,7 +54,7 @@ def total(tallies: Any, column: int) -> float:
     return found
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def rates(c: Cell, control: StepControl, seen: float, tallies: Any) -> tuple[Any, Any]:
     """Return (e, gain) of the coming step, of ACCELERATED (momentum, step size), after energy `seen`."""
     if c.rule == ACCELERATED:
@@ -75,14 +75,14 @@ def rates(c: Cell, control: StepControl, seen: float, tallies: Any) -> tuple[Any
     return e, np.float32(1) - e
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def restart(c: Cell, control: StepControl, tallies: Any) -> None:
     """Restart the momentum of ACCELERATED where it pointed uphill."""
     if c.rule == ACCELERATED and total(tallies, UPHILL) > 0:
         control.ceiling[0] = 1.0
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def sum_squares(row: Any) -> float:
     """Return sum row^2 in float64: always as four sums, so that no choice of a compiler changes bits."""
     a, b, c, d = 0.0, 0.0, 0.0, 0.0

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, GROUP, LANES, PANEL, Dictionary, Images, Scratch, Shape
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.rules import FAST, ZERO
@@ -25,7 +25,7 @@ panel_zeros, panel_load, panel_store, _, panel_broadcast_fma, nonzero = operatio
 zeros, load, _, add_to, broadcast_fma, _ = operations(LANES)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def residual(images: Images, begin: int, end: int, s: Shape, error: Any) -> None:
     """Write rows begin .. end of factor * image - recon inside the padded error image."""
     factor = images.factor
@@ -37,7 +37,7 @@ def residual(images: Images, begin: int, end: int, s: Shape, error: Any) -> None
             target[i] = factor * source[i] - minus[i]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: Any) -> None:
     """Write the drive of some positions, `[positions, wide]`; their patches start at `start + places`."""
     count, last = places.size, places.size - 1
@@ -71,7 +71,7 @@ def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: A
             panel_store(drive, to + 5 * s.wide, c5)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def list_active(code: Any, count: int, nf: int, wide: int, active: Any, values: Any, ends: Any) -> None:
     """List the units of `count` positions that are not silent, position by position: feature and activity."""
     n = 0
@@ -90,7 +90,7 @@ def list_active(code: Any, count: int, nf: int, wide: int, active: Any, values: 
         ends[m + 1] = n
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def synthesize(
     groups: Any, places: Any, active: Any, values: Any, ends: Any, vectors: Any, strip: Any
 ) -> None:
@@ -128,7 +128,7 @@ def synthesize(
             add_to(strip, places[m] + vectors[p + 7], c7)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def drive_units(base: int, start: int, places: Any, weights: Dictionary, s: Shape, work: Scratch) -> None:
     """Write the drive of the positions from `base` on to `work.drive`; see `project`."""
     if weights.non_shared.shape[0] > 0:
@@ -138,7 +138,7 @@ def drive_units(base: int, start: int, places: Any, weights: Dictionary, s: Shap
         project(work.error, start, places, weights.panels, s, work.drive)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def add_patches(
     base: int, places: Any, code: Any, weights: Dictionary, s: Shape, work: Scratch, strip: Any
 ) -> None:
@@ -151,7 +151,7 @@ def add_patches(
         synthesize(weights.groups, places, work.active, work.values, work.ends, work.vectors, strip)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def join_strips(strips: Any, begin: int, end: int, s: Shape, recon: Any) -> None:
     """Add the strips of all tiles, in order, to make rows begin .. end of the reconstruction."""
     for y in range(begin, end):
@@ -167,7 +167,7 @@ def join_strips(strips: Any, begin: int, end: int, s: Shape, recon: Any) -> None
                     target[i] += source[i]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def paste(error: Any, s: Shape, padded: Any) -> None:
     """Copy an error image into its padding."""
     for y in range(s.height):
@@ -175,7 +175,7 @@ def paste(error: Any, s: Shape, padded: Any) -> None:
         padded[start : start + s.width] = error[y]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def crop(padded: Any, s: Shape, error: Any) -> None:
     """Copy an error image out of its padding."""
     for y in range(s.height):

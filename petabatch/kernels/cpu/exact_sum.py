@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.variable import Array, module_of
 
 _WORDS: dict[np.dtype[Any], type[np.unsignedinteger[Any]]] = {
@@ -67,7 +67,7 @@ def _readable(flat: Array) -> bool:
     return type(flat) is np.ndarray and flat.dtype in _WORDS and flat.flags.c_contiguous
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _largest(words: Any, number: Any, found: Any) -> None:
     for slice_ in range(words.shape[0]):
         for f in range(words.shape[1]):
@@ -77,7 +77,7 @@ def _largest(words: Any, number: Any, found: Any) -> None:
             found[slice_, f] = top
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _add(flat: Any, scale: Any, total: Any) -> None:
     for f in range(flat.shape[1]):
         sums, factor = total[f], scale[f, 0]
@@ -87,7 +87,7 @@ def _add(flat: Any, scale: Any, total: Any) -> None:
                 sums[i] += np.int64(np.rint(np.float64(row[i]) * factor))
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _add_below(flat: Any, scale: Any, most: float, total: Any) -> None:
     for f in range(flat.shape[1]):
         sums, factor = total[f], scale[f, 0]

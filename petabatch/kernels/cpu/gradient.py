@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.convolution import paste
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import GROUP, LANES, Scratch, Shape, chunk_places, dictionary, tile_bounds
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.variable import Array
@@ -56,7 +56,7 @@ def dictionary_gradient(
         _write_counts(sums.tallies, counts)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _gather(A: Any, error: Any, s: Shape, work: Scratch, patches: Any, tallies: Any) -> None:
     """Sum up products in `patches`; put the corners of what each unit counts for in `tallies`."""
     nf, active, ends, vectors, length = s.features, work.active, work.ends, work.vectors, patches.shape[1]
@@ -102,7 +102,7 @@ def _gather(A: Any, error: Any, s: Shape, work: Scratch, patches: Any, tallies: 
                         _add_product(patches, w + 7 * LANES, A, i, e7)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _list_active(A: Any, start: int, nf: int, active: Any, n: int) -> int:
     """List which of the `nf` units from `start` are active, from place `n` on; return the place after."""
     whole = nf - nf % LANES
@@ -119,12 +119,12 @@ def _list_active(A: Any, start: int, nf: int, active: Any, n: int) -> int:
     return n
 
 
-@njit(nogil=True, error_model="numpy", cache=True, inline="always")
+@njit(nogil=True, error_model="numpy", inline="always")
 def _add_product(patches: Any, w: int, A: Any, i: int, patch: Any) -> None:
     store(patches, w, broadcast_fma(load(patches, w), A, i, patch))
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _tally(active: Any, row: int, column: int, s: Shape, channels: int, tallies: Any) -> None:
     """Add 1 at the first patch element inside the image, and take it back after the last, on both axes.
 
@@ -143,7 +143,7 @@ def _tally(active: Any, row: int, column: int, s: Shape, channels: int, tallies:
                 tallies[f, y1, x1] += 1
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _write_products(patches: Any, s: Shape, product: Any) -> None:
     """Put products in the order of weights."""
     wide = -(-s.row // LANES) * LANES
@@ -153,7 +153,7 @@ def _write_products(patches: Any, s: Shape, product: Any) -> None:
                 product[f, r * s.row + i] = patches[f, r * wide + i]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _write_counts(tallies: Any, counts: Any) -> None:
     """Sum up tallies over both axes and write them."""
     nf, rows, columns = tallies.shape

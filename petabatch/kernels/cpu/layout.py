@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from petabatch.geometry import Patches
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.simd import register_lanes
 from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
@@ -188,20 +188,20 @@ def non_shared_patches(weights: Array) -> Dictionary:
     return Dictionary(nothing, nothing, weights)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def tile_bounds(tile: int, s: Shape) -> tuple[int, int, int]:
     """Return where the patches of a tile start in the padded image, and its positions begin .. end."""
     start = (s.origin + tile * s.tile * s.stride_y) * s.pitch
     return start, tile * s.tile * s.nx, min((tile + 1) * s.tile, s.ny) * s.nx
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def chunk_places(base: int, begin: int, end: int, s: Shape, work: Scratch) -> Any:
     """Return the `places` of the positions of the chunk at `base`, in the tile of positions begin .. end."""
     return work.places[base - begin : min(base + s.chunk, end) - begin]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def same(a: Any, b: Any) -> bool:
     """Return whether two flat arrays hold the same numbers."""
     for i in range(a.size):  # noqa: SIM110  (a loop is compiled to better code)

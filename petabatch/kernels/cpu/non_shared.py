@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import CACHE_LINE, Scratch, Shape
 from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import prefetch
@@ -19,7 +18,7 @@ _AHEAD = 4096
 """How many numbers ahead weights are prefetched, so that memory is busy between positions too."""
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def cut_out(error: Any, start: int, s: Shape, window: Any) -> None:
     """Copy the patch of the padded error image that starts at `start`, `[K]`."""
     for r in range(s.rows):
@@ -27,7 +26,7 @@ def cut_out(error: Any, start: int, s: Shape, window: Any) -> None:
         window[r * s.row : (r + 1) * s.row] = row
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def add_patch(window: Any, strip: Any, start: int, s: Shape) -> None:
     """Add a patch to a strip."""
     for r in range(s.rows):
@@ -36,7 +35,7 @@ def add_patch(window: Any, strip: Any, start: int, s: Shape) -> None:
             target[i] += window[r * s.row + i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def project_non_shared(start: int, places: Any, patches: Any, s: Shape, work: Scratch) -> None:
     """Write the drive of some positions, `[positions, wide]`; `patches` `[positions, nf, K]` are theirs."""
     window, drive = work.window, work.drive
@@ -52,7 +51,7 @@ def project_non_shared(start: int, places: Any, patches: Any, s: Shape, work: Sc
             drive[m * s.wide + f] = total
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def synthesize_non_shared(patches: Any, places: Any, s: Shape, work: Scratch, strip: Any) -> None:
     """Add the patches of the active units of some positions to a strip, at `places`."""
     active, values, ends, window = work.active, work.values, work.ends, work.window

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu.jit import njit
 from petabatch.variable import Array, Border
 
 _DENSE = 0.3
@@ -80,7 +80,7 @@ def _places(p: Patches) -> tuple[int, int, int, int]:
     return p.y.offset, p.y.stride, p.x.offset * p.channels, p.x.stride * p.channels
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _cut_out(padded: Any, top: int, stride_y: int, left: int, stride_x: int, out: Any) -> None:
     lanes, units_y, units_x, rows, row = out.shape
     for lane in range(lanes):
@@ -93,7 +93,7 @@ def _cut_out(padded: Any, top: int, stride_y: int, left: int, stride_x: int, out
                         target[i] = source[start + i]
 
 
-@njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def _dots(windows: Any, patches: Any, out: Any) -> None:
     for lane in range(windows.shape[0]):
         mine = patches[lane % patches.shape[0]]
@@ -106,7 +106,7 @@ def _dots(windows: Any, patches: Any, out: Any) -> None:
                 out[lane, group, 0, f] = total
 
 
-@njit(nogil=True, fastmath={"contract", "nsz"}, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")
 def _add_active(
     units: Any, patches: Any, top: int, stride_y: int, left: int, stride_x: int, window: Any, padded: Any
 ) -> None:

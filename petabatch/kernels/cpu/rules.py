@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
 
 RULES = {
@@ -38,7 +38,7 @@ FAST = {"nsz", "contract", "reassoc"}
 ZERO = np.float32(0)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def transfer(u: Any, c: Cell) -> Any:
     """Return the activity of a membrane potential."""
     size = abs(u) if c.signed else u
@@ -50,21 +50,21 @@ def transfer(u: Any, c: Cell) -> Any:
     return (a if u >= ZERO else -a) if c.signed else a
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def add_self_interaction(drive: Any, A: Any, c: Cell) -> None:
     """Add the self-interaction of each unit to its drive."""
     for i in range(drive.size):
         drive[i] += c.self_interaction * A[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def add_self_interaction_of_potential(drive: Any, V: Any, c: Cell) -> None:
     """Add the same where A need not be read because it is T(V)."""
     for i in range(drive.size):
         drive[i] += c.self_interaction * transfer(V[i], c)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def add_sign(drive: Any, A: Any, V: Any, stored: bool, c: Cell) -> None:
     """Add the self-interaction with the sign of the activity, which is A if that is stored, else T(V)."""
     for i in range(drive.size):
@@ -72,7 +72,7 @@ def add_sign(drive: Any, A: Any, V: Any, stored: bool, c: Cell) -> None:
         drive[i] += c.self_interaction if a > ZERO else (-c.self_interaction if a < ZERO else ZERO)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def leaky(drive: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
     """LEAKY: V = e V + gain drive. GRADIENT: the same with e = 1."""
     for i in range(V.size):
@@ -81,7 +81,7 @@ def leaky(drive: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
         drive[i] = transfer(u, c)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def heavy_ball(drive: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> None:
     """HEAVY_BALL: V+ = e V + gain drive + inertia (V - V before)."""
     for i in range(V.size):
@@ -91,7 +91,7 @@ def heavy_ball(drive: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> N
         drive[i] = transfer(u, c)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def momentum_lca(drive: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> None:
     """MOMENTUM: V = e V + pull + inertia (pull before) with pull = gain drive."""
     for i in range(V.size):
@@ -102,7 +102,7 @@ def momentum_lca(drive: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) ->
         drive[i] = transfer(u, c)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def update(drive: Any, A: Any, V: Any, before: Any, stored: bool, e: Any, gain: Any, c: Cell) -> None:
     """Make one membrane update of a row of units by the cell's rule; A is read only if it is `stored`."""
     if c.rule == GRADIENT:
@@ -121,7 +121,7 @@ def update(drive: Any, A: Any, V: Any, before: Any, stored: bool, e: Any, gain: 
         drive[:] = np.nan
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def compare(drive: Any, A: Any, V: Any, before: Any, turned: Any) -> tuple[float, float]:
     """ACCELERATED: write the change of the drive since the last step; return |A - V|^2, |change|^2."""
     moves, turns = 0.0, 0.0
@@ -133,7 +133,7 @@ def compare(drive: Any, A: Any, V: Any, before: Any, turned: Any) -> tuple[float
     return moves, turns
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def accelerate(
     code: Any, A: Any, V: Any, drive: Any, turned: Any, momentum: Any, k: Any, c: Cell
 ) -> float:  # fmt: skip

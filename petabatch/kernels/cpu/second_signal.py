@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
+
+from petabatch.kernels.cpu.jit import njit
 
 _poll = types.ExternalFunction("poll", types.intc(types.voidptr, types.uintp, types.intc))
 _read = types.ExternalFunction("read", types.intp(types.intc, types.voidptr, types.uintp))
@@ -18,7 +20,7 @@ _READABLE = 1
 """POLLIN."""
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True)
 def end_at_second(socket: int, message: Any) -> None:
     """Read the numbers of signals from `socket`; at the second one write `message` and end the process.
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from petabatch.kernels.cpu.controllers import (
     ACTIVE,
@@ -31,12 +30,13 @@ from petabatch.kernels.cpu.controllers import (
     total,
 )  # fmt: skip
 from petabatch.kernels.cpu.convolution import add_patches, crop, drive_units, join_strips, residual
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import Images, Model, Scratch, Shape, StepSums, chunk_places, tile_bounds
 from petabatch.kernels.cpu.rules import ZERO, accelerate, compare, update
 from petabatch.kernels.rules import ACCELERATED, Units
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def rows_of(count: int, s: Shape) -> tuple[int, int, int]:
     """Return how the units of `count` positions lie in a drive: so many rows, of so many units, so far apart.
 
@@ -46,7 +46,7 @@ def rows_of(count: int, s: Shape) -> tuple[int, int, int]:
     return (1, count * nf, count * nf) if wide == nf else (count, nf, wide)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def compare_tile(tile: int, units: Units, model: Model, work: Scratch) -> None:
     """Compute the drive of a tile, into `units.before`, and its change since the step before."""
     weights, _, s = model
@@ -64,7 +64,7 @@ def compare_tile(tile: int, units: Units, model: Model, work: Scratch) -> None:
     work.tallies[tile, MOVES], work.tallies[tile, TURNS] = moves, turns
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def update_tile(
     tile: int, first: bool, last: bool, wanted: bool, units: Units, model: Model, e: Any, gain: Any,
     work: Scratch,
@@ -102,7 +102,7 @@ def update_tile(
     work.tallies[tile, SUM], work.tallies[tile, ACTIVE], work.tallies[tile, UPHILL] = size, active, uphill
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def sums_of_state(error: Any, A: Any, s: Shape, work: Scratch) -> tuple[float, float, float]:
     """Return sum error^2, sum |A| and the number of active units, with the bits of `sums_of_step`."""
     squares = 0.0
@@ -118,7 +118,7 @@ def sums_of_state(error: Any, A: Any, s: Shape, work: Scratch) -> tuple[float, f
     return squares, total(work.tallies, SUM), total(work.tallies, ACTIVE)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def sums_of_step(s: Shape, work: Scratch) -> tuple[float, float, float]:
     """Return sum error^2, sum |A| and the number of active units of the step just made."""
     squares = 0.0
@@ -128,7 +128,7 @@ def sums_of_step(s: Shape, work: Scratch) -> tuple[float, float, float]:
     return squares, total(work.tallies, SUM), total(work.tallies, ACTIVE)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def advance(
     images: Images, units: Units, model: Model, control: StepControl, new_image: bool, work: Scratch,
     record: StepSums,

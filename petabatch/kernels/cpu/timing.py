@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from petabatch.kernels.cpu.convolution import add_patches, drive_units, join_strips, residual
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import Dictionary, Images, Scratch, Shape, chunk_places, tile_bounds
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def subtract(times: int, images: Images, s: Shape, work: Scratch) -> None:
     """Compute the error image."""
     for _ in range(times):
         residual(images, 0, s.height, s, work.error)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def drive(times: int, weights: Dictionary, s: Shape, work: Scratch) -> None:
     """Compute the drive of every unit."""
     for _ in range(times):
@@ -28,7 +28,7 @@ def drive(times: int, weights: Dictionary, s: Shape, work: Scratch) -> None:
                 drive_units(base, start, chunk_places(base, begin, end, s, work), weights, s, work)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def reconstruct(times: int, code: Any, weights: Dictionary, s: Shape, work: Scratch, recon: Any) -> None:
     """List the active units of a code `[ny * nx * wide]` and add their patches up."""
     for _ in range(times):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import LANES, Images, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.lazy.layout import (
     ALWAYS,
@@ -33,7 +33,7 @@ zeros, load, _, _, _, _ = operations(LANES)
 fma, horizontal_sum, _ = pair_operations(LANES)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def filter_rows(
     images: Images, begin: int, end: int, ahead: Any, model: LazyModel, state: LazyState, squares: Any
 ) -> None:
@@ -51,7 +51,7 @@ def filter_rows(
             to[i], f[i], d[i] = r, now, move * move
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def sum_rows(squares: Any, start: int, rows: int, pitch: int, column: Any) -> None:
     """Sum squares over the rows of a patch."""
     column[:] = squares[start : start + pitch]
@@ -61,7 +61,7 @@ def sum_rows(squares: Any, start: int, rows: int, pitch: int, column: Any) -> No
             column[i] += row[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def sum_columns(column: Any) -> Any:
     """Sum squares over the columns of a patch."""
     found = ZERO
@@ -70,7 +70,7 @@ def sum_columns(column: Any) -> Any:
     return found
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def extend_paths(
     squares: Any, begin: int, end: int, s: Shape, places: Any, column: Any, path_length: Any
 ) -> None:
@@ -85,7 +85,7 @@ def extend_paths(
             path_length[i] = (path_length[i] + longer * step) * _ROUND_UP
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def products(
     image: Any, start: int, places: Any, due: Any, count: int, vectors: Any, rows: Any, f: int, found: Any
 ) -> None:  # fmt: skip
@@ -108,7 +108,7 @@ def products(
         found[n + 2], found[n + 3] = horizontal_sum(v2), horizontal_sum(v3)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def all_products(image: Any, start: int, places: Any, vectors: Any, rows: Any, f: int, found: Any) -> None:
     """Write the products of FEATURE_BLOCK features, from `f` on, with the patches of all `places`.
 
@@ -143,7 +143,7 @@ def all_products(image: Any, start: int, places: Any, vectors: Any, rows: Any, f
         found[2, n + 1], found[3, n + 1] = horizontal_sum(b2), horizontal_sum(b3)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def threshold_margin(u: Any, product: Any, norm: Any, path_length: Any, length: int, c: Cell) -> Any:
     """Return by how much w . patch can grow before a silent unit crosses its threshold, less rounding.
 
@@ -162,7 +162,7 @@ def threshold_margin(u: Any, product: Any, norm: Any, path_length: Any, length: 
     return room - wrong * norm * path_length - _SEVERAL_EPS * (abs(u) + abs(product) + abs(c.threshold))
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def set_direction(images: Images, state: LazyState, s: Shape, work: Scratch, lazy: LazyScratch) -> None:
     """Let D be the error less F and wake all units; `set_slopes` is then to be called for all tiles."""
     factor, image, recon = images.factor, images.image, images.recon
@@ -180,7 +180,7 @@ def set_direction(images: Images, state: LazyState, s: Shape, work: Scratch, laz
         extend_paths(lazy.squares, 0, s.ny * s.nx, s, work.places, lazy.column, state.path_length)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def set_slopes(tile: int, state: LazyState, model: LazyModel, work: Scratch, lazy: LazyScratch) -> None:
     """Write the slopes of all units of a tile; with thresholds on both sides, their sizes."""
     weights, c, _, s = model
@@ -196,7 +196,7 @@ def set_slopes(tile: int, state: LazyState, model: LazyModel, work: Scratch, laz
                     slope[m] = abs(rise) if c.signed else rise
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def choose_direction(
     images: Images, state: LazyState, model: LazyModel, work: Scratch, lazy: LazyScratch
 ) -> None:
@@ -206,7 +206,7 @@ def choose_direction(
         set_slopes(tile, state, model, work, lazy)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def worth_choosing(wasted: float, now: int, left: int, units: int) -> bool:
     """Say whether to choose a new direction, `left` steps before the end.
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from petabatch.geometry import Patches
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import CACHE_LINE, LANES, WORD, Shape, shape
 from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
@@ -155,7 +155,7 @@ def lazy_state(p: Patches, history: Array) -> LazyState:
     )
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def first_row(tile: int, place: int, s: Shape) -> Any:
     """Return the row of the first feature of the chunk that begins at `place` of a tile."""
     return (tile * -(-(s.tile * s.nx) // s.chunk) + place // s.chunk) * s.features

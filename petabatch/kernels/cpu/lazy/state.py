@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from numba import njit
-
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import CACHE_LINE, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.lazy.bound import all_products
 from petabatch.kernels.cpu.lazy.layout import FEATURE_BLOCK, LazyModel, LazyScratch, LazyState, first_row
@@ -11,7 +10,7 @@ from petabatch.kernels.cpu.lazy.units import potential
 from petabatch.kernels.rules import Units
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def materialise_potentials(
     tile: int, age: int, reset: bool, units: Units, state: LazyState, model: LazyModel, work: Scratch,
     lazy: LazyScratch,
@@ -39,7 +38,7 @@ def materialise_potentials(
                         state.history[unit] = u
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def load_units(tile: int, reset: bool, units: Units, state: LazyState, s: Shape) -> None:
     """Read the activity of a tile; with `reset`, also its potentials as G."""
     _, begin, end = tile_bounds(tile, s)
@@ -54,7 +53,7 @@ def load_units(tile: int, reset: bool, units: Units, state: LazyState, s: Shape)
                         state.history[(row + f) * s.chunk + m] = units.V[(base + m) * nf + f]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def store_activity(tile: int, units: Units, state: LazyState, s: Shape) -> None:
     """Write the activity of a tile."""
     _, begin, end = tile_bounds(tile, s)

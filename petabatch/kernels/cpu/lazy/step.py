@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from petabatch.kernels.cpu.controllers import ACTIVE, SUM, sum_squares, total
 from petabatch.kernels.cpu.convolution import join_strips, synthesize
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import Images, Scratch, StepSums, chunk_places, tile_bounds
 from petabatch.kernels.cpu.lazy.bound import (
     choose_direction,
@@ -24,7 +24,7 @@ from petabatch.kernels.cpu.rules import ZERO
 from petabatch.kernels.rules import Units
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def update_tile_lazily(
     tile: int, age: int, rescale: bool, wanted: bool, state: LazyState, model: LazyModel, work: Scratch,
     lazy: LazyScratch,
@@ -65,7 +65,7 @@ def update_tile_lazily(
     return computed, active
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def write_sums(error: Any, tallies: Any, sums: Any) -> None:
     """Write sum error^2, sum |A| and the number of active units of the step just made to `sums` `[3]`."""
     sums[0] = 0.0
@@ -74,7 +74,7 @@ def write_sums(error: Any, tallies: Any, sums: Any) -> None:
     sums[1], sums[2] = total(tallies, SUM), total(tallies, ACTIVE)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def advance_lazily(
     images: Images, units: Units, state: LazyState, model: LazyModel, age: int, beyond: int, work: Scratch,
     lazy: LazyScratch, record: StepSums,

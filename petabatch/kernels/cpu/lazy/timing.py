@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from numba import njit
-
 from petabatch.kernels.cpu.convolution import join_strips, synthesize
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import Images, Scratch, chunk_places, tile_bounds
 from petabatch.kernels.cpu.lazy.bound import extend_paths, filter_rows, products
 from petabatch.kernels.cpu.lazy.layout import DUE_BLOCK, LazyModel, LazyScratch, LazyState, first_row
@@ -14,7 +13,7 @@ NOTHING, ERROR, WAKE_LEVELS, DRIVE, UPDATE, RECONSTRUCTION = range(6)
 """The parts of a step, in this order."""
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def part_of_step(
     last: int, images: Images, state: LazyState, model: LazyModel, age: int, work: Scratch, lazy: LazyScratch
 ) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import WORD, Scratch, Shape
 from petabatch.kernels.cpu.lazy.bound import threshold_margin
 from petabatch.kernels.cpu.lazy.layout import ALWAYS, DueUnits, LazyModel, LazyScratch, LazyState
@@ -17,7 +17,7 @@ _SHIFT, _BITS = np.uint64(WORD.bit_length() - 1), np.uint64(WORD - 1)
 _, _, below_mask = pair_operations(WORD)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def list_due(
     n: int, f: int, count: int, base: int, row: int, state: LazyState, s: Shape, due: DueUnits
 ) -> int:
@@ -38,13 +38,13 @@ def list_due(
     return n
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def potential(product: Any, history: Any, decay: Any) -> Any:
     """Return V from w . (patch of F), G and e^age."""
     return product + history * decay
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def update_due(
     count: int, first: int, age: int, state: LazyState, model: LazyModel, lazy: LazyScratch
 ) -> None:
@@ -79,7 +79,7 @@ def update_due(
         active_bits[due.place[k], feature >> _SHIFT] |= np.uint64(a != ZERO) << (feature & _BITS)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def list_active_units(count: int, row: int, active_bits: Any, code: Any, s: Shape, work: Scratch) -> int:
     """List the active units of a chunk as `convolution.list_active` does; return their number."""
     n = 0

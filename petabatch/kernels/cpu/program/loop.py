@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.lazy.step import update_lazily
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.spiking import spike
@@ -51,7 +51,7 @@ _SPREAD, _UPDATE, _RESCALE, _ACCELERATE, _CONTROL, _MEASURE = (int(op) for op in
 _CROP, _POLYLINE, _NOISE, _DROP, _SHOTS, _SPIKE, _LAZY = (int(op) for op in list(Op)[13:])
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def due(row: Any, step: int, final: int) -> Any:
     """Say whether an operation is due in `step` of a run to `final`."""
     if row[WINDOW] > 0 and final - step >= row[WINDOW]:
@@ -62,7 +62,7 @@ def due(row: Any, step: int, final: int) -> Any:
     return fires != (row[STANDS] != 0)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int) -> None:
     activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
     V, before = floats(arrays, row[D], 0), floats(arrays, row[E], 0)
@@ -83,7 +83,7 @@ def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
         )  # fmt: skip
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _control(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int, fresh: bool) -> None:
     seen = -1.0
     if not fresh:
@@ -93,7 +93,7 @@ def _control(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: 
     control(seen, doubles(arrays, row[OUT]), doubles(arrays, row[A]), doubles(arrays, row[B]), row[E], own)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _random(row: Any, own: Any, arrays: Any, step: int, source: Any, out: Any) -> None:
     code = row[CODE]
     if code == _SPIKE:
@@ -112,7 +112,7 @@ def _random(row: Any, own: Any, arrays: Any, step: int, source: Any, out: Any) -
         add_shots(pool, step, own[0], own[1], row[D], room, unsigned(arrays, row[C]), out)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def operate(
     row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int,
     fresh: bool,
@@ -170,7 +170,7 @@ def operate(
         polyline(source, floats(arrays, row[A], 0), np.float32(own[0]), out)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def advance(
     rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, first: int,
     last: int, final: int, fresh: bool, watched: Any, sums: Any,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numba.np.random._constants import (
     fi_double,
@@ -20,6 +20,8 @@ from numba.np.random._constants import (
     ziggurat_nor_inv_r,
     ziggurat_nor_r,
 )
+
+from petabatch.kernels.cpu.jit import njit
 
 WORDS = 256
 """Words that are drawn at a time, a multiple of 4; `words` needs room for 4 more."""
@@ -40,7 +42,7 @@ def _high(typing: Any, a: Any, b: Any) -> Any:
     return types.uint64(types.uint64, types.uint64), generate
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def stream_key(pool: Any, step: int) -> tuple[Any, Any]:
     """Return the key of Philox for a step; `pool` is its `stream_pool`.
 
@@ -68,7 +70,7 @@ def stream_key(pool: Any, step: int) -> tuple[Any, Any]:
     return low, high
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def words(room: Any, low: Any, high: Any, first: int, count: int) -> Any:
     """Write `count` words of a stream from number `first` on to `room`; return where they lie in it."""
     block = first // 4
@@ -88,13 +90,13 @@ def words(room: Any, low: Any, high: Any, first: int, count: int) -> Any:
     return room[first % 4 : first % 4 + count]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def uniform(word: Any) -> float:
     """Return a random word as a number of [0, 1)."""
     return float(word >> _u8(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _word(room: Any, low: Any, high: Any, n: int) -> Any:
     """Return word `n` of a stream that is read in order."""
     if n % WORDS == 0:
@@ -102,7 +104,7 @@ def _word(room: Any, low: Any, high: Any, n: int) -> Any:
     return room[n % WORDS]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _normal(room: Any, low: Any, high: Any, n: int) -> tuple[float, int]:
     """Return a normal number from words `n` on, and the number of the next word.
 
@@ -133,7 +135,7 @@ def _normal(room: Any, low: Any, high: Any, n: int) -> tuple[float, int]:
                 return (-x if (size >> _u8(8)) & _u8(1) else x), n
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def add_noise(pool: Any, step: int, mean: float, deviation: float, room: Any, out: Any) -> None:
     """Add normal noise to each unit."""
     low, high = stream_key(pool, step)
@@ -143,7 +145,7 @@ def add_noise(pool: Any, step: int, mean: float, deviation: float, room: Any, ou
         out[i] = np.float32(np.float64(out[i] + offset) + deviation * x)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def drop(pool: Any, step: int, probability: float, room: Any, out: Any) -> None:
     """Set random units to 0."""
     low, high = stream_key(pool, step)
@@ -154,7 +156,7 @@ def drop(pool: Any, step: int, probability: float, room: Any, out: Any) -> None:
             part[i] *= np.float32(uniform(drawn[i]) >= probability)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def add_shots(
     pool: Any, step: int, size: float, chance: float, channel: int, hits: Any, sizes: Any, out: Any
 ) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from numba import njit
+from petabatch.kernels.cpu.jit import njit
 
 HEUN, DT, TAU, REST, THRESHOLD, RECOVERY, FATIGUE, AFTER, LARGEST, REVERSAL, DECAY = *range(10), 12
 """Numbers of a SPIKE: whether the method is Heun's; the parameters of the layer, RECOVERY and DECAY as
 factors in a step; LARGEST limits conductances. REVERSAL and DECAY are three each, of exc, inh and inh_b."""
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _arma(v: float, tau_s: float, v_s: float, tau_e: float, v_e: float, dt: float) -> float:
     k = (tau_e - tau_s) / dt
     f1 = math.exp(-dt / tau_s) if k == 0 else (tau_e / tau_s) ** (-1 / k)
@@ -20,14 +20,14 @@ def _arma(v: float, tau_s: float, v_s: float, tau_e: float, v_e: float, dt: floa
     return f1 * v + f2 * v_s + (1 - f1 - f2) * v_e
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _heun(v: float, tau_s: float, v_s: float, tau_e: float, v_e: float, dt: float) -> float:
     first = (v_s - v) / tau_s
     second = (v_e - (v + dt * first)) / tau_e
     return v + dt / 2 * (first + second)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _pull(n: Any, e: float, i: float, b: float) -> tuple[float, float]:
     """Return (tau_inf, V_inf) for three conductances."""
     total = 1 + e + i + b
@@ -35,7 +35,7 @@ def _pull(n: Any, e: float, i: float, b: float) -> tuple[float, float]:
     return n[TAU] / total, pulled / total
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def spike(n: Any, exc: Any, inh: Any, inh_b: Any, V: Any, Vth: Any, E: Any, I: Any, B: Any, A: Any) -> None:  # noqa: E741
     """Integrate one step and emit spikes; in float64, since f1 amplifies the rounding of tau_e / tau_s."""
     dt, largest = n[DT], n[LARGEST]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from petabatch.kernels.cpu.convolution import join_strips, project, synthesize
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import GROUP, LANES, PANEL, WORD, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.program.table import (
@@ -33,7 +33,7 @@ _ZERO = np.float32(0)
 _, _, _, _, _, nonzero = operations(WORD)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def shape_of(row: Any) -> Shape:
     """Return the geometry in a row of shapes."""
     return Shape(
@@ -42,7 +42,7 @@ def shape_of(row: Any) -> Shape:
     )  # fmt: skip
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def scratch_of(padded: Any, arrays: Any, row: Any) -> Scratch:
     """Return the scratch of a geometry, with `padded` as its error image."""
     f = floats(arrays, 0, 0)
@@ -54,14 +54,14 @@ def scratch_of(padded: Any, arrays: Any, row: Any) -> Scratch:
     )  # fmt: skip
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _beyond(i: int, n: int) -> int:
     """Return the unit that a mirrored layer of `n` shows at index `i`, the edge unit repeated."""
     i = i % (2 * n)
     return i if i < n else 2 * n - 1 - i
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def extend(
     layer: Any, ny: int, nx: int, nf: int, top: int, bottom: int, left: int, right: int, border: int,
     value: Any, out: Any,
@@ -84,7 +84,7 @@ def extend(
                         out[start : start + nf] = layer[source : source + nf]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def crop(
     layer: Any, ny: int, nx: int, nf: int, top: int, left: int, columns: int, out: Any
 ) -> None:  # fmt: skip
@@ -95,7 +95,7 @@ def crop(
         out[y * row : (y + 1) * row] = layer[start : start + row]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def project_units(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
     """Write the scalar product of each unit's patch with the padded fine layer, `[units]`.
 
@@ -120,7 +120,7 @@ def project_units(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out
                 out[(base + m) * nf : (base + m + 1) * nf] = work.drive[m * s.wide : m * s.wide + nf]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any) -> int:
     """List which of the `nf` units from `start` are active, from place `n` on; return the place after."""
     whole = nf - nf % WORD
@@ -138,7 +138,7 @@ def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any)
     return n
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def reconstruct(code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
     """Write the sum of the patches of active units, `[height * width]`; tiles are joined in order."""
     s, work = shape_of(row), scratch_of(out, arrays, row)
@@ -167,7 +167,7 @@ def reconstruct(code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: An
     join_strips(work.strips, 0, s.height, s, out.reshape((s.height, s.width)))
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def pool(padded: Any, arrays: Any, row: Any, largest: bool, factor: Any, out: Any) -> None:
     """Write the sum or maximum of each unit's window of the padded fine layer, feature by feature."""
     s = shape_of(row)
@@ -192,7 +192,7 @@ def pool(padded: Any, arrays: Any, row: Any, largest: bool, factor: Any, out: An
                 target[f] *= factor
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def spread(
     units: Any, arrays: Any, row: Any, largest: bool, factor: Any, padded: Any, out: Any
 ) -> None:  # fmt: skip

@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import FAST, transfer, update
 from petabatch.kernels.rules import GRADIENT, LEAKY, Cell
@@ -53,7 +53,7 @@ without a transfer function use FACTOR (factor on what was before, or on the inp
 _ONE = np.float32(1)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def cell_of(numbers: Any) -> Cell:
     """Return the numbers of a rule and its transfer function."""
     f = np.float32
@@ -65,7 +65,7 @@ def cell_of(numbers: Any) -> Cell:
     )  # fmt: skip
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def rates(numbers: Any, scale: float) -> tuple[Any, Any]:
     """Return (e, 1 - e) of a step of dt times `scale`, of GRADIENT (1, dt / tau)."""
     leap = numbers[DT] * scale / numbers[TAU]
@@ -75,32 +75,32 @@ def rates(numbers: Any, scale: float) -> tuple[Any, Any]:
     return e, np.float32(1) - e
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def copy(source: Any, out: Any) -> None:
     """Copy numbers; unlike a slice, without asking whether the arrays overlap."""
     for i in range(out.size):
         out[i] = source[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _put(source: Any, factor: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] = factor * source[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _add(source: Any, factor: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] += factor * source[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _add_to(a: Any, b: Any, factor: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] = a[i] + factor * b[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _leak(drive: Any, A: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
     """LEAKY as in `rules.py`, in one pass."""
     for i in range(V.size):
@@ -109,7 +109,7 @@ def _leak(drive: Any, A: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
         A[i] = transfer(u, c)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def gather(
     arrays: Any, sources: Any, factors: Any, first: int, last: int, target: int, step: int, begin: int,
     end: int, spare: Any, other: Any,
@@ -146,13 +146,13 @@ def gather(
     return drive
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _transfer(drive: Any, c: Cell, out: Any) -> None:
     for i in range(out.size):
         out[i] = transfer(drive[i], c)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def polyline(potential: Any, vertices: Any, below: Any, out: Any) -> None:
     """Apply a polyline; `vertices` `[n * 3]` are V, A and the slope up to the next vertex."""
     last = vertices.size - 3
@@ -166,13 +166,13 @@ def polyline(potential: Any, vertices: Any, below: Any, out: Any) -> None:
         out[i] = a + slope * (u - v)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _integrate(drive: Any, factor: Any, A: Any) -> None:
     for i in range(A.size):
         A[i] = factor * A[i] + drive[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _sigmoid(drive: Any, centre: Any, width: Any, logistic: bool, inverted: bool, out: Any) -> None:
     for i in range(out.size):
         x = (drive[i] - centre) / width
@@ -185,26 +185,26 @@ def _sigmoid(drive: Any, centre: Any, width: Any, logistic: bool, inverted: bool
         out[i] = _ONE - a if inverted else a
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _mask(drive: Any, mask: Any, inverted: bool, out: Any) -> None:
     for i in range(out.size):
         # A product, as an infinity that is blocked is no longer a number in the reference either.
         out[i] = drive[i] * (_ONE if (mask[i] != 0) != inverted else np.float32(0))
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _product(a: Any, b: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] = a[i] * b[i]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _quotient(a: Any, b: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] = a[i] / b[i]
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def apply(
     numbers: Any, factor: Any, gain: Any, drive: Any, spare: Any, other: Any, activity: Any, V: Any,
     before: Any,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
+
+from petabatch.kernels.cpu.jit import njit
 
 PLACE, SIZE, DEPTH = range(3)
 """Columns of the table of arrays `[arrays, 3]`: address, numbers in one place, places."""
@@ -20,7 +22,7 @@ def _pointer(typing: Any, address: Any) -> Any:
     return types.voidptr(types.int64), generate
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def floats(arrays: Any, number: int, step: int) -> Any:
     """Return the float32 numbers of an array at a step, `[size]`: step t lies in place t modulo the depth."""
     size = arrays[number, SIZE]
@@ -28,25 +30,25 @@ def floats(arrays: Any, number: int, step: int) -> Any:
     return carray(_pointer(address), (size,), np.float32)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def doubles(arrays: Any, number: int) -> Any:
     """Return the float64 numbers of an array."""
     return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.float64)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def longs(arrays: Any, number: int) -> Any:
     """Return the int64 numbers of an array."""
     return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int64)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def unsigned(arrays: Any, number: int) -> Any:
     """Return the uint64 numbers of an array."""
     return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.uint64)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def ints(arrays: Any, number: int) -> Any:
     """Return the int32 numbers of an array."""
     return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int32)

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from petabatch.kernels.cpu.controllers import follow, step_size, sum_squares
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.units import cell_of, copy
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.timescale import Growth
@@ -19,7 +19,7 @@ SQUARES, SIZES, COUNT = range(3)
 """Norms: sum of squares, of absolute values, of units that are not 0."""
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation: float) -> None:
     """Normalise in place what is normalised together; see `layers/rescale.py`."""
     n = x.size
@@ -57,7 +57,7 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
             x[i] = np.float32(x[i] / total)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def fista(
     drive: Any, previous: Any, A: Any, A_before: Any, drive_before: Any, turned: Any, step: Any, age: Any,
     numbers: Any,
@@ -71,7 +71,7 @@ def fista(
     age[0] = 1.0 if uphill > 0 else older
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def norm(x: Any, kind: int) -> Any:
     """Return a norm of an array, summed in float64 in an order that depends on its length alone."""
     if kind == SQUARES:
@@ -93,7 +93,7 @@ def norm(x: Any, kind: int) -> Any:
     return float(count)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def control(seen: float, scale: Any, ceiling: Any, before: Any, kind: int, n: Any) -> None:
     """Let a time scale follow the energy seen."""
     growth = Growth(kind, n[0], n[1], n[2], n[3], n[4], n[5], n[6])

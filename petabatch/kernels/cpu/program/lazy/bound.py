@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.lazy.bound import sum_columns, sum_rows
 from petabatch.kernels.cpu.program.lazy.layout import MIXED, SQUARE_0, SQUARE_1, TAKEN, WASTED
 from petabatch.kernels.cpu.program.table import (
@@ -35,7 +35,7 @@ EPS = 2.0**-24
 _ZERO = np.float32(0)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _filter(source: Any, e: Any, gain: Any, filtered: Any, first: Any, second: Any) -> tuple[float, float]:
     """Update F from its source; return its scalar products with both snapshots."""
     a, b = 0.0, 0.0
@@ -47,7 +47,7 @@ def _filter(source: Any, e: Any, gain: Any, filtered: Any, first: Any, second: A
     return a, b
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _dot(a: Any, b: Any) -> float:
     found = 0.0
     for i in range(a.size):
@@ -55,7 +55,7 @@ def _dot(a: Any, b: Any) -> float:
     return found
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _square_rest(filtered: Any, first: Any, second: Any, a: Any, b: Any, squares: Any) -> None:
     """Write the squares of R = F - a S_0 - b S_1."""
     for i in range(squares.size):
@@ -63,7 +63,7 @@ def _square_rest(filtered: Any, first: Any, second: Any, a: Any, b: Any, squares
         squares[i] = rest * rest
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _coefficients(first: float, second: float, kept: Any, length: int) -> tuple[Any, Any]:
     """Return the coefficients of least squares, from the scalar products of F with both snapshots.
 
@@ -82,7 +82,7 @@ def _coefficients(first: float, second: float, kept: Any, length: int) -> tuple[
     return _ZERO, _ZERO
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _lengths(squares: Any, row: Any, column: Any, lengths: Any) -> None:
     """Write the length of each patch, from squares, not below the true one."""
     s = shape_of(row)
@@ -94,7 +94,7 @@ def _lengths(squares: Any, row: Any, column: Any, lengths: Any) -> None:
             lengths[y * s.nx + x] = np.sqrt(sum_columns(column[start : start + s.row])) * longer
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def add_rounding(lengths: Any, a: Any, b: Any, length: int, bounds: Any) -> None:
     """Add to the length of each patch of R what rounding can amount to, all in units of |w|.
 
@@ -111,7 +111,7 @@ def add_rounding(lengths: Any, a: Any, b: Any, length: int, bounds: Any) -> None
         bounds[i] += wrong * size
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def filter_drives(
     row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, e: Any, gain: Any
 ) -> tuple[float, float]:
@@ -126,7 +126,7 @@ def filter_drives(
     return first, second
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def set_bounds(
     row: Any, drives: Any, arrays: Any, shapes: Any, first: float, second: float
 ) -> tuple[Any, Any]:
@@ -147,7 +147,7 @@ def set_bounds(
     return a, b
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def project_all(row: Any, drives: Any, arrays: Any, shapes: Any) -> Any:
     """Return the products of F with all features, summed over the drives of a code, in scratch."""
     spare, units = floats(arrays, row[SPARE], 0), floats(arrays, row[HISTORY], 0).size
@@ -163,7 +163,7 @@ def project_all(row: Any, drives: Any, arrays: Any, shapes: Any) -> Any:
     return found
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
     """Keep F of all drives and its products with all features, in place of the older snapshot."""
     kept, products = doubles(arrays, row[KEPT]), floats(arrays, row[PRODUCTS], 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import LANES, WORD
 from petabatch.kernels.cpu.program.table import FEATURES, FLOATS, LISTS
 from petabatch.kernels.cpu.program.units import CHUNK
@@ -52,7 +52,7 @@ def rooms(nf: int) -> tuple[int, int]:
     return 2 * (wide + room + max(CHUNK, nf)), wide + BLOCK // WORD * nf + nf + 2 * room
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def work_of(row: Any, arrays: Any) -> Work:
     """Return the thread's scratch for a block of positions."""
     nf, numbers, lists = row[FEATURES], floats(arrays, row[FLOATS], 0), unsigned(arrays, row[LISTS])

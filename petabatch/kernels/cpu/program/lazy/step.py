@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import WORD
 from petabatch.kernels.cpu.program.lazy.bound import (
     EPS,
@@ -48,7 +48,7 @@ _COST = 0.6
 _ZERO = np.float32(0)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def update_lazily(
     row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
 ) -> None:
@@ -77,7 +77,7 @@ def update_lazily(
     kept[ACTIVE] += active
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _compute_all(
     row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, e: Any, gain: Any,
     c: Cell,
@@ -95,7 +95,7 @@ def _compute_all(
     return int(np.count_nonzero(activity))
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _compute_due(
     row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, e: Any, gain: Any,
     a: Any, b: Any, c: Cell,
@@ -125,7 +125,7 @@ def _compute_due(
     return computed, active
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def _mark_word(
     row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, begin: int, end: int, e: Any,
     gain: Any, a: Any, b: Any, c: Cell, work: Work,
@@ -150,7 +150,7 @@ def _mark_word(
             mark_due(work.known, m - begin, m, work.limits, row, drives, arrays, work.mask)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def materialise(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
     """Write V of all units, with the bits it had in the step."""
     V, history = floats(arrays, row[POTENTIAL], 0), floats(arrays, row[HISTORY], 0)

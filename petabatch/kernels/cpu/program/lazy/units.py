@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import WORD
 from petabatch.kernels.cpu.lazy.bound import products
 from petabatch.kernels.cpu.program.lazy.layout import Work
@@ -32,7 +32,7 @@ _ONE, _ALL = np.uint64(1), ~np.uint64(0)
 _, _, below_mask = pair_operations(WORD)
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def transpose(bits: Any) -> None:
     """Transpose 64 words of 64 bits: bit i of word k becomes bit k of word i."""
     j, mask = 32, _ALL >> np.uint64(32)
@@ -47,7 +47,7 @@ def transpose(bits: Any) -> None:
         mask ^= mask << np.uint64(j)
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def integrate(
     drive: Any, code: Any, e: Any, gain: Any, first: Any, second: Any, a: Any, b: Any, c: Cell, history: Any,
     known: Any,
@@ -60,7 +60,7 @@ def integrate(
         known[f] = abs(u) if c.signed else u
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def integrate_all(drive: Any, code: Any, e: Any, gain: Any, c: Cell, history: Any, V: Any) -> None:
     """Update H of some units and add it to their drives, which makes them potentials."""
     for i in range(history.size):
@@ -70,13 +70,13 @@ def integrate_all(drive: Any, code: Any, e: Any, gain: Any, c: Cell, history: An
         V[i] += history[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _add_bound(norms: Any, bound: Any, known: Any) -> None:
     for f in range(known.size):
         known[f] += norms[f] * bound
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def mark_due(
     known: Any, m: int, position: int, limits: Any, row: Any, drives: Any, arrays: Any, bits: Any
 ) -> None:
@@ -93,7 +93,7 @@ def mark_due(
         bits[f + m] = found
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def list_due(bits: Any, base: int, nf: int, units: Any, places: Any, ends: Any) -> int:
     """List the due units of a block, feature by feature; return how many they are."""
     count, n = bits.size // nf, 0
@@ -109,7 +109,7 @@ def list_due(bits: Any, base: int, nf: int, units: Any, places: Any, ends: Any) 
     return n
 
 
-@njit(nogil=True, error_model="numpy", cache=True)
+@njit(nogil=True, error_model="numpy")
 def potentials(
     n: int, base: int, row: Any, drives: Any, arrays: Any, shapes: Any, work: Work, found: Any
 ) -> None:
@@ -133,7 +133,7 @@ def potentials(
         found[i] += history[work.units[i]]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def activities(potentials: Any, c: Cell, out: Any) -> None:
     """Write the activities of potentials."""
     zero = np.float32(0)
