@@ -79,6 +79,7 @@ def variants() -> dict[str, Network]:
         "loop, dense": variant({}, {}, kernel="dense"),
         "loop, lazy": variant({}, {}, kernel="lazy"),
         "with a reader": variant(*reader),
+        "with a reader, dense": variant(*reader, kernel="dense"),
         "with a pooled readout": variant(*readout),
         "V1 reset at each image": variant({"V1": other(V1, reset=Every(1, "displays"))}, {}),
         "masked error": variant(*masked),
@@ -115,6 +116,7 @@ def main() -> None:
     about = introduce()
     networks = variants()
     networks["two_layer.toml"] = load(TWO_LAYERS, [f"run.batch={SLICES}"]).network
+    networks["two_layer.toml, dense"] = load(TWO_LAYERS, [f"run.batch={SLICES}", "run.kernel=dense"]).network
     trials = {name: Trial.of(one, one.run.display) for name, one in networks.items()}
     floors = {name: Floor(one.products, 16) for name, one in trials.items() if one.products}
     jobs: dict[str, Callable[[], float]] = {}
