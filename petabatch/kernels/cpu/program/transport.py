@@ -26,6 +26,7 @@ from petabatch.kernels.cpu.program.table import (
     VECTORS,
     WINDOW_OF,
 )
+from petabatch.kernels.cpu.program.units import copy
 from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 
@@ -70,7 +71,7 @@ def extend(
     pitch, row = (left + nx + right) * nf, nx * nf
     for y in range(ny):
         start = (top + y) * pitch + left * nf
-        out[start : start + row] = layer[y * row : (y + 1) * row]
+        copy(layer[y * row : (y + 1) * row], out[start : start + row])
     if border in (CONSTANT, MIRROR):
         for y in range(-top, ny + bottom):
             outside = y < 0 or y >= ny
@@ -81,7 +82,7 @@ def extend(
                         out[start : start + nf] = value
                     else:
                         source = _beyond(y, ny) * row + _beyond(x, nx) * nf
-                        out[start : start + nf] = layer[source : source + nf]
+                        copy(layer[source : source + nf], out[start : start + nf])
 
 
 @njit(nogil=True, error_model="numpy")
@@ -92,7 +93,7 @@ def crop(
     row = nx * nf
     for y in range(ny):
         start = ((top + y) * columns + left) * nf
-        out[y * row : (y + 1) * row] = layer[start : start + row]
+        copy(layer[start : start + row], out[y * row : (y + 1) * row])
 
 
 @njit(nogil=True, error_model="numpy")
@@ -117,7 +118,7 @@ def project_units(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out
             else:
                 project(padded, start, places, packed, s, work.drive)
             for m in range(places.size):
-                out[(base + m) * nf : (base + m + 1) * nf] = work.drive[m * s.wide : m * s.wide + nf]
+                copy(work.drive[m * s.wide : m * s.wide + nf], out[(base + m) * nf : (base + m + 1) * nf])
 
 
 @njit(nogil=True, error_model="numpy")
