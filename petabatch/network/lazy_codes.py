@@ -1,8 +1,8 @@
 """Lazily evaluated codes of a program: which layers qualify, and by which of their connections.
 
-The method is explained in `kernels/cpu/program/lazy.py`. It is for leaky codes that are silent below a
-positive threshold; what does not come through shared patches (one-to-one inputs, pools, reconstructions) is
-computed as ever.
+The method is explained in `kernels/cpu/program/lazy/__init__.py`. It is for leaky codes that are silent
+below a positive threshold; what does not come through shared patches (one-to-one inputs, pools,
+reconstructions) is computed as ever.
 """
 
 from __future__ import annotations

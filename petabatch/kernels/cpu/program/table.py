@@ -36,7 +36,7 @@ starts and how far the next one is, in floats; the scratch arrays of a `Scratch`
 (
     SOURCE, FILTERED, SNAPSHOTS, LENGTHS, GEOMETRY, OFFSETS, ROWS, NORMS, PANELS, BOUNDS, SQUARES,
 ) = range(11)  # fmt: skip
-"""Columns of a drive: its row in `sources`; F, its snapshots and their lengths, see `lazy.py`; the geometry,
+"""Columns of a drive: its row in `sources`; F, its snapshots and their lengths, see `lazy/`; the geometry,
 where each patch starts; the weights as rows, |w|, and as panels; scratch for bounds and for squares."""
 DRIVES = 11
 ZERO, CONSTANT, MIRROR = range(3)
@@ -92,6 +92,6 @@ class Op(IntEnum):
     `spiking.py`."""
     LAZY = 19
     """OUT = code after the sums of sources A .. B and drives C .. D, as UPDATE has it, where only units are
-    computed that could be active; G, numbers: as there; HISTORY, PRODUCTS, KEPT: arrays of `lazy.py`;
+    computed that could be active; G, numbers: as there; HISTORY, PRODUCTS, KEPT: arrays of `lazy/`;
     POTENTIAL: V, which is not written; FLOATS, LISTS, SPARE: scratch; its FEATURES; steps of a DISPLAY;
     AWAKE: whether all units are computed, decided when a display begins with MOST units active or fewer."""
