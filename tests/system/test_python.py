@@ -82,6 +82,17 @@ def test_a_program_that_logs_gets_the_levels_that_it_wants(
     assert "done: " in (small.parent / "out" / "log.txt").read_text()
 
 
+def test_a_penalty_that_no_layer_minimises_is_told_from_python_too(
+    small: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    network = petabatch.load(small, ["run.displays=1", "probes.energy.coefficient=0.5"])
+    with caplog.at_level(logging.INFO):
+        petabatch.run(network, small.parent / "out").close()
+    assert (
+        "probes.energy: its penalty is not the one that V1 minimises: l1 with coefficient 0.5" in caplog.text
+    )
+
+
 def test_logging_is_left_as_it_was(small: Path) -> None:
     log = logging.getLogger("petabatch")
     before = log.handlers, log.level, log.propagate, log.filters
