@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,14 +57,14 @@ def stack(given: Any, normalize: str | None, usual: str | None, size: Any, patch
     chosen = view.normalize if own else normalize or usual or "none"
     view = type(view)(**{**dict(view), "order": Sequential(), "slices": "own", "normalize": chosen})
     gallery, channels = view.gallery(), patches[3]
-    if isinstance(view, ImageArray) and _is_single(view, channels):
+    if _is_single(gallery, channels):
         raise InputError(
             f"{gallery.name(0).partition('[')[0]}: these are not grey images\n"
             f"    found:    {[len(gallery.shapes), *gallery.shapes[0][:2]]}\n"
             f"    expected: [n, ny, nx, {channels}]\n"
             "    hint:     is this a single image? images[None] is a stack of one"
         )
-    exact = isinstance(view, ImageArray)  # files may be converted from colours to grey, and back
+    exact = gallery.stack is not None  # files may be converted from colours to grey, and back
     for shape in set(gallery.shapes):
         if shape[2] != channels and (exact or not convertible(shape[2], channels)):
             raise _other_channels(gallery, shape, patches)
@@ -82,9 +82,9 @@ def stack(given: Any, normalize: str | None, usual: str | None, size: Any, patch
     return Stack(view, gallery, (rows, columns, channels))
 
 
-def _is_single(view: ImageArray, channels: int) -> bool:
+def _is_single(gallery: Gallery, channels: int) -> bool:
     """Return whether an array looks like one colour image, not like grey images."""
-    shape = np.shape(view.data.array) if view.data else ()
+    shape = gallery.stack or ()
     return len(shape) == 3 and channels > 1 and shape[2] == channels
 
 
@@ -93,9 +93,9 @@ def _view(given: Any) -> View:
         given = _table(given)
     if isinstance(given, dict | Source):
         source = Input(shape=(1, 1, 1), source=given, every=NEVER).source
-        if not isinstance(source, View):
+        if not source.traced:
             raise ArgumentError("images", "this source has no list of images", source.type, "images or films")
-        return source
+        return cast(View, source)
     if not isinstance(given, str | os.PathLike):
         values = np.asarray(given)
         if values.dtype.kind not in "fiub":

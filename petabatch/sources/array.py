@@ -64,7 +64,8 @@ class ImageArray(View):
             pixels = values(stored, f"{name}[{number}]", (number, rows, columns))
             return pixels.reshape(*pixels.shape[:2], -1)
 
-        return Gallery([(ny, nx, nf)] * count, read, lambda number: f"{name}[{number}]")
+        shapes = [(ny, nx, nf)] * count
+        return Gallery(shapes, read, lambda number: f"{name}[{number}]", stack=tuple(stored.shape))
 
     def _stored(self) -> tuple[Any, str]:
         if self.data is not None:

@@ -25,6 +25,8 @@ class Gallery:
     """`name(number)` returns the name of an image in error messages: its file, or its index in a file."""
     films: Sequence[int] = ()
     """Number of frames of each film, in the order of the images; empty for still images."""
+    stack: tuple[int, ...] | None = None
+    """Shape of the array that holds all images; None for images in files of their own."""
     bad: Mapping[int, InputError] = field(default_factory=dict)
     """Errors of images that cannot be shown, by their numbers."""
 
