@@ -24,6 +24,7 @@ from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.lazy.bound import choose_direction
 from petabatch.kernels.cpu.lazy.step import advance_lazily
+from petabatch.kernels.cpu.sizes import padded_units
 from petabatch.kernels.cpu.step import advance
 from petabatch.layers import LCA
 from petabatch.sources.photographs import Photographs
@@ -52,7 +53,7 @@ class Side:
         layout.pack(weights, p, self.dictionary)
         self.features = lazy_layout.features(p, self.dictionary.groups)
         lazy_layout.fill(weights, p, self.features)
-        self.state = lazy_layout.lazy_state(p, np.zeros(lazy_layout.padded_units(p), "f4"))
+        self.state = lazy_layout.lazy_state(p, np.zeros(padded_units(p), "f4"))
         self.computed = 0.0
 
     def images(self) -> layout.Images:

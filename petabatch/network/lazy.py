@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from petabatch.kernels.cpu.layout import LANES
-from petabatch.kernels.cpu.lazy.layout import padded_units
+from petabatch.kernels.cpu.sizes import LANES, padded_units
 from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import LASTING, LEAST, NAME
 from petabatch.network.loop import Loop

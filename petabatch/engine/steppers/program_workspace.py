@@ -10,10 +10,11 @@ import numpy as np
 from petabatch.engine.steppers.program_tables import GEOMETRY, NOTHING, WORDS, Tables, Weights
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
-from petabatch.kernels.cpu.layout import DRIVE_BLOCK, WORD, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Scratch, Shape
 from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.sizes import WORD
 from petabatch.network.operations import Carry
 
 

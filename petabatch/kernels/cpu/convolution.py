@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import DRIVE_BLOCK, GROUP, LANES, PANEL, Dictionary, Images, Scratch, Shape
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Images, Scratch, Shape
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import lowest_bit, operations
+from petabatch.kernels.cpu.sizes import GROUP, LANES
 
 panel_zeros, panel_load, panel_store, _, panel_broadcast_fma, nonzero = operations(PANEL)
 zeros, load, _, add_to, broadcast_fma, _ = operations(LANES)

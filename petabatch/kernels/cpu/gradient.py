@@ -13,8 +13,9 @@ import numpy as np
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.convolution import paste
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import GROUP, LANES, Scratch, Shape, chunk_places, dictionary, tile_bounds
+from petabatch.kernels.cpu.layout import Scratch, Shape, chunk_places, dictionary, tile_bounds
 from petabatch.kernels.cpu.simd import lowest_bit, operations
+from petabatch.kernels.cpu.sizes import GROUP, LANES
 from petabatch.variable import Array
 
 _, load, store, _, broadcast_fma, nonzero = operations(LANES)

@@ -12,6 +12,7 @@ import numpy as np
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.simd import register_lanes
+from petabatch.kernels.cpu.sizes import GROUP, LANES, tiling
 from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
 
@@ -19,12 +20,6 @@ PANEL = 2 * register_lanes()
 """Features whose drive is computed together, in two registers for each position."""
 DRIVE_BLOCK = 6
 """Positions whose drive is computed together: 6 times 2 registers of sums leave 4 of the usual 16."""
-LANES, GROUP = 8, 8
-"""Weights in a vector and vectors in a group: a patch is summed up group by group, in registers."""
-CHUNK = 256
-"""About as many positions share a pass over the weights."""
-WORD = 64
-"""Positions whose units are tested together, one bit each, in lazy evaluation; a chunk is whole words."""
 CACHE_LINE = 16
 """Numbers in a line of the cache."""
 
@@ -124,14 +119,7 @@ def shape(p: Patches) -> Shape:
 
     Raises ValueError if the coarse layer has a margin.
     """
-    if p.y.margin or p.x.margin:
-        raise ValueError("the compiled loop needs a zero border of the coarse layer")
-    # A tile at least as high as patches overlap, so that at most few strips meet in a row.
-    tile = min(p.y.coarse, max(-(-CHUNK // p.x.coarse), -(-p.y.size // p.y.stride)))
-    positions = tile * p.x.coarse
-    chunks = -(-positions // CHUNK)
-    # Non-shared patches are read twice, the second time from the cache.
-    chunk = -(-positions // (chunks * WORD)) * WORD if p.shared else 1
+    tile, chunk = tiling(p)
     return Shape(
         ny=p.y.coarse,
         nx=p.x.coarse,

@@ -26,12 +26,12 @@ from petabatch.kernels.cpu.lazy.layout import (
     fill,
     lazy_scratch,
     lazy_state,
-    padded_units,
 )
 from petabatch.kernels.cpu.lazy.state import load_units, materialise_potentials
 from petabatch.kernels.cpu.lazy.step import advance_lazily
 from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows
 from petabatch.kernels.cpu.simd import operations, pair_operations
+from petabatch.kernels.cpu.sizes import padded_units
 from petabatch.kernels.rules import Units
 from petabatch.layers import LCA
 from petabatch.layers.transfer import Transfer

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import LANES, Images, Scratch, Shape, chunk_places, tile_bounds
+from petabatch.kernels.cpu.layout import Images, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.lazy.layout import (
     ALWAYS,
     FEATURE_BLOCK,
@@ -22,6 +22,7 @@ from petabatch.kernels.cpu.lazy.layout import (
 )
 from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import operations, pair_operations
+from petabatch.kernels.cpu.sizes import LANES
 from petabatch.kernels.rules import Cell
 
 _EPS = np.float32(2.0**-24)

@@ -8,7 +8,8 @@ import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import CACHE_LINE, LANES, WORD, Shape, shape
+from petabatch.kernels.cpu.layout import CACHE_LINE, Shape, shape
+from petabatch.kernels.cpu.sizes import LANES, WORD
 from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
 
@@ -131,12 +132,6 @@ def fill(weights: Array, p: Patches, into: Features) -> None:
     rows = into.rows.reshape(p.features, p.y.size, -1)
     rows[:, :, : p.x.size * p.channels] = weights.reshape(p.features, p.y.size, -1)
     into.norms[...] = np.sqrt(np.square(weights, dtype=np.float64).sum(1)) * (1 + 2.0**-20)
-
-
-def padded_units(p: Patches) -> int:
-    """Return the length of the arrays of `LazyState` over units."""
-    s = shape(p)
-    return -(-s.ny // s.tile) * -(-(s.tile * s.nx) // s.chunk) * s.features * s.chunk
 
 
 def lazy_state(p: Patches, history: Array) -> LazyState:

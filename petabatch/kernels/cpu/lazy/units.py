@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import WORD, Scratch, Shape
+from petabatch.kernels.cpu.layout import Scratch, Shape
 from petabatch.kernels.cpu.lazy.bound import threshold_margin
 from petabatch.kernels.cpu.lazy.layout import ALWAYS, DueUnits, LazyModel, LazyScratch, LazyState
 from petabatch.kernels.cpu.rules import ZERO, transfer
 from petabatch.kernels.cpu.simd import lowest_bit, pair_operations
+from petabatch.kernels.cpu.sizes import WORD
 
 _SHIFT, _BITS = np.uint64(WORD.bit_length() - 1), np.uint64(WORD - 1)
 _, _, below_mask = pair_operations(WORD)

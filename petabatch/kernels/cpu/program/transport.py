@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.kernels.cpu.convolution import join_strips, project, synthesize
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import GROUP, LANES, PANEL, WORD, Scratch, Shape, chunk_places, tile_bounds
+from petabatch.kernels.cpu.layout import PANEL, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.program.table import (
     ACTIVE,
@@ -29,6 +29,7 @@ from petabatch.kernels.cpu.program.table import (
 from petabatch.kernels.cpu.program.units import copy
 from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
+from petabatch.kernels.cpu.sizes import GROUP, LANES, WORD
 
 _ZERO = np.float32(0)
 _, _, _, _, _, nonzero = operations(WORD)

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import LANES, WORD
 from petabatch.kernels.cpu.program.table import FEATURES, FLOATS, LISTS
 from petabatch.kernels.cpu.program.units import CHUNK
 from petabatch.kernels.cpu.program.views import floats, unsigned
+from petabatch.kernels.cpu.sizes import LANES, WORD
 from petabatch.variable import Array
 
 COMPUTED, ACTIVE, WASTED, TAKEN, SQUARE_0, SQUARE_1, MIXED = range(7)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import WORD
 from petabatch.kernels.cpu.program.lazy.bound import (
     EPS,
     filter_drives,
@@ -41,6 +40,7 @@ from petabatch.kernels.cpu.program.table import (
 )
 from petabatch.kernels.cpu.program.units import CHUNK, FACTOR, GAIN, cell_of, gather, rates
 from petabatch.kernels.cpu.program.views import doubles, floats, longs
+from petabatch.kernels.cpu.sizes import WORD
 from petabatch.kernels.rules import Cell
 
 _COST = 0.6

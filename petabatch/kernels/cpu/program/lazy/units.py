@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import WORD
 from petabatch.kernels.cpu.lazy.bound import products
 from petabatch.kernels.cpu.program.lazy.layout import Work
 from petabatch.kernels.cpu.program.table import (
@@ -26,6 +25,7 @@ from petabatch.kernels.cpu.program.table import (
 from petabatch.kernels.cpu.program.views import floats, longs
 from petabatch.kernels.cpu.rules import FAST, transfer
 from petabatch.kernels.cpu.simd import lowest_bit, pair_operations
+from petabatch.kernels.cpu.sizes import WORD
 from petabatch.kernels.rules import Cell
 
 _ONE, _ALL = np.uint64(1), ~np.uint64(0)

@@ -1,0 +1,34 @@
+"""Sizes in the memory layout of the compiled kernels that need no compiler: vectors, tiles, chunks, units."""
+
+from __future__ import annotations
+
+from petabatch.geometry import Patches
+
+LANES, GROUP = 8, 8
+"""Weights in a vector and vectors in a group: a patch is summed up group by group, in registers."""
+CHUNK = 256
+"""About as many positions share a pass over the weights."""
+WORD = 64
+"""Positions whose units are tested together, one bit each, in lazy evaluation; a chunk is whole words."""
+
+
+def tiling(p: Patches) -> tuple[int, int]:
+    """Return the rows of units in a tile, and the positions of a chunk.
+
+    Raises ValueError if the coarse layer has a margin.
+    """
+    if p.y.margin or p.x.margin:
+        raise ValueError("the compiled loop needs a zero border of the coarse layer")
+    # A tile at least as high as patches overlap, so that at most few strips meet in a row.
+    tile = min(p.y.coarse, max(-(-CHUNK // p.x.coarse), -(-p.y.size // p.y.stride)))
+    positions = tile * p.x.coarse
+    chunks = -(-positions // CHUNK)
+    # Non-shared patches are read twice, the second time from the cache.
+    chunk = -(-positions // (chunks * WORD)) * WORD if p.shared else 1
+    return tile, chunk
+
+
+def padded_units(p: Patches) -> int:
+    """Return the length of the arrays of `LazyState` over units."""
+    tile, chunk = tiling(p)
+    return -(-p.y.coarse // tile) * -(-(tile * p.x.coarse) // chunk) * p.features * chunk
