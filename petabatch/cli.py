@@ -194,8 +194,8 @@ def check(
 ) -> None:
     """Validate a params file; print shapes, levels, feedback, memory and cost."""
     from petabatch import simulation
-    from petabatch.engine.engine import lane_threads
     from petabatch.network.advice import advice
+    from petabatch.parallel.cores import lane_threads
     from petabatch.report.explain import explain, summary
     from petabatch.report.memory import shortage
     from petabatch.report.stability import step_limits

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
-from petabatch.engine.engine import Engine, lane_threads
+from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
 from petabatch.engine.images import open_images
@@ -25,6 +25,7 @@ from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
+from petabatch.parallel.cores import lane_threads
 from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
 from petabatch.report.memory import refuse_shortage

@@ -10,7 +10,6 @@ for each block up to the next sync event:
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
@@ -35,7 +34,7 @@ from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
-from petabatch.spec.network import Run
+from petabatch.parallel.cores import lane_threads
 
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
@@ -234,11 +233,6 @@ class Engine:
             for step in recording.steps(first, last) if not recording.stream.batched else ():
                 row = self.recorder.row(index, step)
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
-
-
-def lane_threads(run: Run, threads: int | None = None) -> int:
-    """Return the number of threads of a rank: as asked for, or one for each core available to the process."""
-    return threads or run.threads or len(os.sched_getaffinity(0))
 
 
 def _failed(workers: list[Future[None]]) -> bool:

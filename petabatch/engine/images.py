@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from petabatch.engine.backend import Backend
 from petabatch.engine.history import History
 from petabatch.errors import InputError, InputFileError
 from petabatch.network.graph import Graph
@@ -18,6 +18,9 @@ from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext
 from petabatch.spec.paths import file_problem
 from petabatch.variable import Array
+
+if TYPE_CHECKING:
+    from petabatch.engine.backend import Backend
 
 
 class ImageReader:

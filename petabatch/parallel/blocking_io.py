@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from numba.core import event
-
 
 class BlockingIO:
     """Counts the threads of this rank that are inside a blocking operation.
@@ -31,14 +29,10 @@ class BlockingIO:
 
     @contextmanager
     def announced(self, announce: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, call `announce` whenever `busy` leaves or returns to zero.
-
-        Compilation by numba, on any thread, counts as well.
-        """
+        """While the block runs, call `announce` whenever `busy` leaves or returns to zero."""
         self._announce = announce
         try:
-            with event.install_listener("numba:compile", _Compiling(self)):
-                yield
+            yield
         finally:
             self._announce = _nothing
 
@@ -47,17 +41,6 @@ class BlockingIO:
             before, self.busy = self.busy, self.busy + change
             if not (before and self.busy):
                 self._announce()
-
-
-class _Compiling(event.Listener):  # type: ignore[misc]  # numba has no types
-    def __init__(self, blocking_io: BlockingIO) -> None:
-        self._blocking_io = blocking_io
-
-    def on_start(self, event: event.Event) -> None:
-        self._blocking_io.__enter__()
-
-    def on_end(self, event: event.Event) -> None:
-        self._blocking_io.__exit__()
 
 
 def _nothing() -> None:

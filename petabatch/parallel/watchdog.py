@@ -26,6 +26,7 @@ import numpy as np
 
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
+from petabatch.parallel.compilation import compilation_blocks
 from petabatch.parallel.failure import fail
 
 _SHORT = 20
@@ -90,7 +91,7 @@ def watched(comm: Comm, worker: Worker, limit: float) -> Iterator[None]:
     thread = threading.Thread(target=watch, name="watchdog", daemon=True)
     thread.start()
     try:
-        with worker.blocking_io.announced(beat):
+        with worker.blocking_io.announced(beat), compilation_blocks(worker.blocking_io):
             yield
     finally:
         over.set()
