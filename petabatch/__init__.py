@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from petabatch import weights as weights
     from petabatch.coding import encode as encode
     from petabatch.network.sparse_coding import sparse_coding as sparse_coding
+    from petabatch.params import read as load
     from petabatch.results import open as open
-    from petabatch.simulation import read as load
     from petabatch.simulation import resume as resume
     from petabatch.simulation import run as run
     from petabatch.spec.network import Checkpoint as Checkpoint
@@ -40,7 +40,7 @@ _PLACES = {
     "Output": ("petabatch.spec.network", "Output"),
     "Run": ("petabatch.spec.network", "Run"),
     "encode": ("petabatch.coding", "encode"),
-    "load": ("petabatch.simulation", "read"),
+    "load": ("petabatch.params", "read"),
     "open": ("petabatch.results", "open"),
     "resume": ("petabatch.simulation", "resume"),
     "run": ("petabatch.simulation", "run"),

@@ -193,7 +193,7 @@ def check(
     allow_code: AllowCode = False,
 ) -> None:
     """Validate a params file; print shapes, levels, feedback, memory and cost."""
-    from petabatch import simulation
+    from petabatch import params
     from petabatch.network.advice import advice
     from petabatch.parallel.cores import lane_threads
     from petabatch.report.explain import explain, summary
@@ -201,12 +201,12 @@ def check(
     from petabatch.report.stability import step_limits
 
     loaded = _described(file, overrides, allow_code)
-    plan = simulation.plan(loaded)
+    plan = params.plan(loaded)
     run, notes = plan.graph.network.run, []
     if (lacking := shortage(plan, run.batch, lane_threads(run))) is not None:
         notes.append(f"{'warning':18} {lacking}; `run` refuses it here")
     if shortage(plan, 1, 1) is None:
-        limits = step_limits(simulation.first_state(loaded, plan))
+        limits = step_limits(params.first_state(loaded, plan))
         notes += [f"{'note' if limit.exceeded else 'step size':18} {limit}" for limit in limits]
     notes += [f"{'note':18} {note}" for note in advice(loaded.network)]
     _print(explain(plan) if whole else summary(plan))
@@ -221,11 +221,11 @@ def _print(text: str, end: str = "\n", file: TextIO | None = None) -> None:
 
 def _described(file: Path, overrides: list[str] | None, allow_code: bool) -> Loaded:
     """Load a params file to describe its network, which is not yet consent to execute its code."""
-    from petabatch import simulation
+    from petabatch import params
     from petabatch.spec.plugins import below_current_directory
 
     execute = allow_code or below_current_directory(file)
-    loaded = simulation.read(file, overrides or (), allow_code=execute)
+    loaded = params.read(file, overrides or (), allow_code=execute)
     if loaded.network.plugins and not execute:
         _print(f"note: plug-ins were not executed: {', '.join(loaded.network.plugins)}", file=sys.stderr)
     return loaded
@@ -241,10 +241,10 @@ def draw(
     allow_code: AllowCode = False,
 ) -> None:
     """Draw the network graph; without --output, print it as Mermaid text."""
-    from petabatch import simulation
+    from petabatch import params
     from petabatch.report import draw as drawing
 
-    graph = simulation.plan(_described(file, overrides, allow_code)).graph
+    graph = params.plan(_described(file, overrides, allow_code)).graph
     if output is None:
         _print(drawing.mermaid(graph), end="")
     else:

@@ -1,41 +1,36 @@
-"""Loading params files, and starting and resuming runs."""
+"""Starting and resuming runs."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
-from petabatch.engine.images import open_images
 from petabatch.engine.split import Split
-from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, InputFileError, ParamsError, RunDirectoryError, StorageError
-from petabatch.kernels.cuda.device import Limits
 from petabatch.logs import log, shown, silence, to_file
-from petabatch.network.build import build
-from petabatch.network.plan import Plan, schedule
-from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.cores import lane_threads
 from petabatch.parallel.grid import grid
 from petabatch.parallel.launch import connect
+from petabatch.params import plan as plan
+from petabatch.params import read as read
 from petabatch.report.memory import refuse_shortage
 from petabatch.results import Results
 from petabatch.results import open as open_results
 from petabatch.session import RunSession
 from petabatch.sources.memory import held
-from petabatch.spec.load import Loaded, PartlyWrong, load, resolved
+from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
-from petabatch.start_from import checkpoint_of, initialise_from
+from petabatch.start_from import initialise_from
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
@@ -45,49 +40,6 @@ from petabatch.storage.inputs import compare, compare_plugins, fingerprints, ser
 from petabatch.storage.provenance import blas_libraries, compiler, library_versions, other_software
 from petabatch.storage.recovery import name_files, resume_point
 from petabatch.version import __version__
-
-
-def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_code: bool = True) -> Loaded:
-    """Load a params file; raises ParamsError with every problem in its tables and in their wiring.
-
-    `overrides` are texts such as `"run.batch=4"`. Without `allow_code`, neither the file's plug-ins nor a
-    params file in Python are executed.
-    """
-    if not isinstance(file, str | os.PathLike):
-        hint = "a network built in Python needs no loading" if isinstance(file, Network) else ""
-        raise ArgumentError("file", "this is not a path", file, "the path of a params file", hint)
-    try:
-        return load(Path(file), overrides, allow_code)
-    except PartlyWrong as error:
-        try:
-            if error.sound is not None:
-                build(error.sound)
-        except ParamsError as wiring:
-            raise error.joined(wiring.problems) from None
-        raise
-
-
-def plan(loaded: Loaded, limits: Limits | None = None) -> Plan:
-    """Check the network of a params file and derive its plan; errors name the file and line.
-
-    `limits` are those of the GPU that runs it, None where it is not known.
-    """
-    try:
-        return schedule(build(loaded.network), limits)
-    except ParamsError as error:
-        raise loaded.placed(error) from None
-
-
-def first_state(loaded: Loaded, plan: Plan) -> State:
-    """Return the state of step 0 of one slice; raises InputFileError as a run does, with file and line."""
-    try:
-        state = State(plan.graph, plan.graph.variables, 0, 1)
-        state.start(open_images(plan, BlockingIO()))
-        if loaded.network.run.start_from is not None:
-            checkpoint_of(Path(loaded.network.run.start_from))
-    except ParamsError as error:
-        raise loaded.placed(error) from None
-    return state
 
 
 def run(

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from petabatch.engine.engine import Engine
 from petabatch.errors import InputFileError, ParamsError, Problem, RunDirectoryError, StorageError
 from petabatch.network import lazy
 from petabatch.network.until import NAME
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
+
+if TYPE_CHECKING:
+    from petabatch.engine.engine import Engine
 
 _KEY = "run.start_from"
 _LISTED = 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from petabatch.parallel.host_memory import address_limit, host_limit, used
 
 _LATER = 85 << 20
 """Bytes that the process takes after the plan is made: numba, kernels, buffers; compiling takes more."""
+_COMPILER = 75 << 20, 190 << 20
+"""Bytes that numba and all else that only a run imports take, resident and of address space."""
 _RESERVED = 400 << 20
 """Bytes of address space that it reserves besides."""
 _STACK = 72 << 20
@@ -85,7 +88,15 @@ def _weights(plan: Plan) -> int:
 
 def estimate(plan: Plan, slices: int, threads: int) -> int:
     """Return the peak of the resident bytes of a rank of this process, once its kernels are compiled."""
-    return used()[0] + _LATER + needed(plan, slices, threads)
+    return _process()[0] + _LATER + needed(plan, slices, threads)
+
+
+def _process() -> tuple[int, int]:
+    """Return the resident bytes and the address space of this process with what a run imports."""
+    resident, address = used()
+    if "numba" in sys.modules:
+        return resident, address
+    return resident + _COMPILER[0], address + _COMPILER[1]
 
 
 def refuse_shortage(plan: Plan, comm: Comm, slices: int, threads: int) -> None:
@@ -120,7 +131,7 @@ def _beyond(plan: Plan, resident: int, slices: int, threads: int) -> tuple[str, 
     limit = host_limit()
     if resident > limit.nbytes:
         return _bytes(resident), f"{_bytes(limit.nbytes)}, {limit.what}"
-    address = used()[1] + _RESERVED + threads * _STACK + needed(plan, slices, threads)
+    address = _process()[1] + _RESERVED + threads * _STACK + needed(plan, slices, threads)
     most = address_limit()
     if most is not None and address > most:
         return f"{_bytes(address)} of address space", f"{_bytes(most)}, its limit (ulimit -v)"

@@ -62,6 +62,13 @@ def test_the_ranks_of_a_host_are_summed_up(small: Path, monkeypatch: pytest.Monk
         memory.refuse_shortage(plan, TwoRanks(), 2, 1)
 
 
+def test_check_counts_what_only_a_run_imports(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = simulation.plan(simulation.read(small))
+    of_run = memory.estimate(plan, 1, 1)
+    monkeypatch.delitem(sys.modules, "numba")
+    assert memory.estimate(plan, 1, 1) - of_run > 50 << 20
+
+
 def test_the_address_limit_counts_and_no_run_is_started_below_it(small: Path) -> None:
     command = f"ulimit -v 450000; exec {sys.executable} -m petabatch run {small} --out out"
     done = subprocess.run(

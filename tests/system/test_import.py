@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 HEAVY = {"numba", "h5py", "mpi4py", "cupy", "matplotlib", "scipy", "skimage", "xarray", "pydantic"}
 
@@ -22,6 +23,18 @@ def test_in_memory_is_also_found_by_its_former_name() -> None:
         "assert petabatch.memory.run.__module__ == 'petabatch.in_memory'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_check_imports_neither_the_compiler_nor_what_files_need(small: Path) -> None:
+    code = (
+        "import sys\n"
+        "from petabatch.cli import app\n"
+        f"app(['check', {str(small)!r}], standalone_mode=False)\n"
+        "print(sorted({'numba', 'llvmlite', 'scipy', 'h5py', 'mpi4py'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "step size" in done.stdout  # which needs the state of step 0
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_one_process_imports_neither_mpi_nor_plotting() -> None:

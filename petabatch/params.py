@@ -1,0 +1,63 @@
+"""Params files: from the text to a checked plan and the state of step 0, without what only a run needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from petabatch import builtins  # noqa: F401  (makes every built-in type known)
+from petabatch.engine.images import open_images
+from petabatch.engine.state import State
+from petabatch.errors import ArgumentError, ParamsError
+from petabatch.kernels.cuda.device import Limits
+from petabatch.network.build import build
+from petabatch.network.plan import Plan, schedule
+from petabatch.parallel.blocking_io import BlockingIO
+from petabatch.spec.load import Loaded, PartlyWrong, load
+from petabatch.spec.network import Network
+
+
+def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_code: bool = True) -> Loaded:
+    """Load a params file; raises ParamsError with every problem in its tables and in their wiring.
+
+    `overrides` are texts such as `"run.batch=4"`. Without `allow_code`, neither the file's plug-ins nor a
+    params file in Python are executed.
+    """
+    if not isinstance(file, str | os.PathLike):
+        hint = "a network built in Python needs no loading" if isinstance(file, Network) else ""
+        raise ArgumentError("file", "this is not a path", file, "the path of a params file", hint)
+    try:
+        return load(Path(file), overrides, allow_code)
+    except PartlyWrong as error:
+        try:
+            if error.sound is not None:
+                build(error.sound)
+        except ParamsError as wiring:
+            raise error.joined(wiring.problems) from None
+        raise
+
+
+def plan(loaded: Loaded, limits: Limits | None = None) -> Plan:
+    """Check the network of a params file and derive its plan; errors name the file and line.
+
+    `limits` are those of the GPU that runs it, None where it is not known.
+    """
+    try:
+        return schedule(build(loaded.network), limits)
+    except ParamsError as error:
+        raise loaded.placed(error) from None
+
+
+def first_state(loaded: Loaded, plan: Plan) -> State:
+    """Return the state of step 0 of one slice; raises InputFileError as a run does, with file and line."""
+    try:
+        state = State(plan.graph, plan.graph.variables, 0, 1)
+        state.start(open_images(plan, BlockingIO()))
+        if loaded.network.run.start_from is not None:
+            from petabatch.start_from import checkpoint_of
+
+            checkpoint_of(Path(loaded.network.run.start_from))
+    except ParamsError as error:
+        raise loaded.placed(error) from None
+    return state
