@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -102,8 +103,12 @@ class View(Source):
         return True
 
     def stream(self, shape: tuple[int, int, int], batch: int, seed: int) -> ImageStream:
-        """Return the reader, which also knows what it shows."""
-        return self.open(shape, batch, seed)
+        """Return the reader, which also knows what it shows.
+
+        A subclass with an `open` of its own changes what is read, not which images are shown.
+        """
+        opened = self.open(shape, batch, seed)
+        return opened if isinstance(opened, Views) else View.open(self, shape, batch, seed).through(opened)
 
     def pixels(self, gallery: Gallery, number: int, y: int, x: int, rows: int, columns: int) -> np.ndarray:
         """Return the pixels of a crop, float64 `[rows, columns, channels]`; integers are scaled to [0, 1].
@@ -188,9 +193,17 @@ class Views(ImageStream):
         self._decoded: set[int] = set()
         """Images that are known to be good."""
         self.displays = playlist.displays
+        self._through: Callable[[int, int], np.ndarray] | None = None
+
+    def through(self, read: Callable[[int, int], np.ndarray]) -> Views:
+        """Let `read` return the images."""
+        self._through = read
+        return self
 
     def __call__(self, slice_: int, display: int) -> np.ndarray:
         """Return what a slice shows, float32 `[ny, nx, nf]`."""
+        if self._through is not None:
+            return self._through(slice_, display)
         number, y, x = self._place(slice_, display)
         pixels = self._pixels(number, y, x)
         return normalized(channels(pixels, self._shape[2]), self._view.normalize).astype(np.float32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from petabatch.errors import ParamsError
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
+from petabatch.sources import ImageArray
 from petabatch.spec.network import Output
 from petabatch.spec.parts import NEVER
 from support.films import film_network
@@ -34,6 +35,30 @@ def test_the_item_frame_and_crop_of_each_display_are_recorded() -> None:
         for b in range(2):
             shown = stream.shown(b, display)
             assert tuple(crops[display, b]) == shown.crop
+
+
+class Dimmed(ImageArray):
+    """A plug-in that changes what a built-in source reads."""
+
+    type: Literal["test_dimmed"] = "test_dimmed"
+
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Any:
+        read = super().open(shape, batch, seed)
+        return lambda number, item: 0.5 * read(number, item)
+
+
+def test_a_source_that_reads_through_a_built_in_one_is_recorded_like_it() -> None:
+    net = film_network("movie")
+    data = np.random.default_rng(0).random((5, 14, 18, 3)).astype(np.float32)
+    found = []
+    for source in (ImageArray(data=data), Dimmed(data=data)):
+        image = net.layers["image"].model_copy(update={"source": source})
+        only = net.model_copy(update={"layers": {**net.layers, "image": image}})
+        found.append(in_memory.run(only, [120]))
+    plain, dimmed = found
+    for path in ("inputs/image/item", "inputs/image/crop"):
+        assert np.array_equal(plain.recorded[path], dimmed.recorded[path])
+    assert np.array_equal(0.5 * plain.states["layers/image/A"], dimmed.states["layers/image/A"])
 
 
 def test_an_image_that_stays_for_the_whole_run_is_recorded_once() -> None:

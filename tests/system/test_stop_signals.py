@@ -32,6 +32,7 @@ def busy(before: str) -> Iterator[subprocess.Popen[str]]:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
+            time.sleep(0.5)  # a signal before the long call would be answered by the interpreter
             yield process
         finally:
             process.kill()
