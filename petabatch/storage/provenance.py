@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -162,7 +163,7 @@ def commit() -> str | None:
 def git_hash(folder: Path) -> str | None:
     """Return the commit of the checkout that contains `folder`, with `+` if modified; None without one."""
 
-    def git(*arguments: str) -> str | None:
+    def git(arguments: tuple[str, ...]) -> str | None:
         try:
             done = subprocess.run(
                 ["git", "-C", str(folder), *arguments],
@@ -175,8 +176,9 @@ def git_hash(folder: Path) -> str | None:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    # an installed package may lie inside an unrelated checkout
-    if not git("ls-files", "--", "."):
+    commands = ("ls-files", "--", "."), ("rev-parse", "HEAD"), ("diff", "--quiet", "HEAD", "--", ".")
+    with ThreadPoolExecutor(len(commands)) as pool:  # all at once, since a run waits for them when it starts
+        files, commit, unchanged = pool.map(git, commands)
+    if not files:  # an installed package may lie inside an unrelated checkout
         return None
-    commit = git("rev-parse", "HEAD")
-    return commit if not commit or git("diff", "--quiet", "HEAD", "--", ".") is not None else f"{commit}+"
+    return commit if not commit or unchanged is not None else f"{commit}+"
