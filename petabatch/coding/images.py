@@ -14,6 +14,7 @@ from petabatch.errors import ArgumentError, InputError
 from petabatch.layers import Input
 from petabatch.sources import ImageArray, Images, Video
 from petabatch.sources.gallery import Gallery
+from petabatch.sources.headers import raise_together
 from petabatch.sources.orders import Sequential
 from petabatch.sources.pixels import convertible
 from petabatch.sources.view import View
@@ -57,6 +58,7 @@ def stack(given: Any, normalize: str | None, usual: str | None, size: Any, patch
     chosen = view.normalize if own else normalize or usual or "none"
     view = type(view)(**{**dict(view), "order": Sequential(), "slices": "own", "normalize": chosen})
     gallery, channels = view.gallery(), patches[3]
+    raise_together(list(gallery.bad.values()))
     if _is_single(gallery, channels):
         raise InputError(
             f"{gallery.name(0).partition('[')[0]}: these are not grey images\n"

@@ -14,6 +14,7 @@ from petabatch.report.dead_features import dead_features
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
+from petabatch.storage.rows import all_segments
 from petabatch.storage.verify import file_states
 
 _LABEL, _WIDTH = 19, 80
@@ -48,10 +49,15 @@ def describe(path: Path, now: datetime | None = None) -> str:
         for state in damaged
         if state.name != RUN_FILE  # results.open tells more
     ]
-    if not directory.run_file.exists():
+    if not directory.run_file.exists() and all_segments(directory):
+        problem = f"run.h5: this file is missing; `petabatch verify --repair {directory.path}` makes it again"
+        wrong.insert(0, problem)
+        lines += _field("status", "the index of what was recorded is missing")
+        recorded: list[str] = []
+    elif not directory.run_file.exists():
         what = "running" if claimed(directory.path) else "interrupted"
         lines += _field("status", f"{what}; nothing recorded yet")
-        recorded: list[str] = []
+        recorded = []
     else:
         try:
             with results.open(directory.run_file) as run:

@@ -176,7 +176,14 @@ class RunDirectory:
             hint = f"\n    hint:     did you mean {parent / near}?" if near else ""
             raise RunDirectoryError(f"{target}: no such run directory{hint}")
         if lacking := _lacking(target):
-            raise RunDirectoryError(f"{target}: not a run directory: it has no {', no '.join(lacking)}")
+            missing = f"it has no {', no '.join(lacking)}"
+            if not (target / MANIFEST).is_file():
+                raise RunDirectoryError(f"{target}: not a run directory: {missing}")
+            raise RunDirectoryError(
+                f"{target}: this run is damaged: {missing}\n"
+                "    hint:     restore what is missing, or make an empty folder in its place; then `petabatch "
+                "verify` tells what is lost"
+            )
         refuse_links(target)
         return cls(target)
 
@@ -233,7 +240,8 @@ def _lacking(path: Path) -> list[str]:
 
 
 def _may_replace(path: Path, force: bool) -> None:
-    if path.is_symlink() or not path.is_dir() or (any(path.iterdir()) and _lacking(path)):
+    run = path.is_dir() and (not any(path.iterdir()) or not _lacking(path) or (path / MANIFEST).is_file())
+    if path.is_symlink() or not run:
         kind = "a directory" if path.is_dir() else "a file"
         raise RunDirectoryError(
             f"{path}: already exists and is not a run directory; not replaced\n"

@@ -169,8 +169,23 @@ def test_a_broken_index_leaves_the_rest_of_the_page(run: Path) -> None:
     page = lines(describe(run))
     assert "run.h5" in page["damaged"]
     assert page["checkpoints"] == "at steps 20, 30"
+
+
+def test_a_lost_index_is_named_with_the_way_to_make_it_again(run: Path) -> None:
     (run / "run.h5").unlink()
-    assert lines(describe(run))["status"] == "interrupted; nothing recorded yet"
+    page = " ".join(describe(run).split())
+    assert lines(describe(run))["checkpoints"] == "at steps 20, 30"
+    assert "the index of what was recorded is missing" in page
+    assert "`petabatch verify --repair" in page
+    assert "nothing recorded" not in page
+
+
+def test_a_run_without_its_checkpoints_folder_is_damaged_and_can_be_replaced(run: Path, small: Path) -> None:
+    shutil.rmtree(run / "checkpoints")
+    with pytest.raises(RunDirectoryError, match="this run is damaged: it has no checkpoints/"):
+        describe(run)
+    simulation.run(simulation.read(small), run, force=True, mpi=False, quiet=True).close()
+    assert "done" in describe(run)
 
 
 def test_a_run_of_an_earlier_version_has_a_page(tmp_path: Path) -> None:

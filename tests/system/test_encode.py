@@ -209,3 +209,18 @@ def test_runs_whose_codes_are_others_are_refused(learned: Path, monkeypatch: pyt
             monkeypatch.undo()
         with pytest.raises(InputError, match="did you mean dictionary"):
             petabatch.encode(images, run, connection="dictionry")
+
+
+def test_a_run_whose_threshold_differs_among_slices_is_refused(small: Path) -> None:
+    run = alone(small, "slices", "layers.V1.threshold={slices=[0.2, 0.3, 0.4]}", "run.displays=1")
+    with pytest.raises(InputError, match=r"layers.V1.threshold: values per slice"):
+        petabatch.encode(np.zeros((1, 12, 12, 3)), run)
+
+
+def test_images_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.png").write_bytes(b"garbage")
+    with pytest.raises(InputError) as raised:
+        petabatch.encode(tmp_path, np.ones((2, 4, 4, 3)), 0.5, stride=1)
+    assert "a.png: this file cannot be read" in str(raised.value)
+    assert "b.png: this file cannot be read" in str(raised.value)
