@@ -181,8 +181,8 @@ class RunDirectory:
                 raise RunDirectoryError(f"{target}: not a run directory: {missing}")
             raise RunDirectoryError(
                 f"{target}: this run is damaged: {missing}\n"
-                "    hint:     restore what is missing, or make an empty folder in its place; then `petabatch "
-                "verify` tells what is lost"
+                "    hint:     restore what is missing, or make an empty folder in its place; "
+                "`petabatch verify` then tells what is lost"
             )
         refuse_links(target)
         return cls(target)
