@@ -150,7 +150,7 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     shares = {
         _ACTIVITIES.get(name, name): times[name] / whole for name in (*_ACTIVITIES, *times) if name in times
     }
-    shares["waiting"] = 1 - sum(shares.values())
+    shares["waiting"] = max(0.0, 1 - sum(shares.values()))
     yield from _field("time", ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
 
 
