@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from support.commands import BIN, SMALL, Command
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Leave the package's logging as a test found it; commands called in this process configure it."""
+    log = logging.getLogger("petabatch")
+    before = list(log.handlers), log.level, log.propagate
+    yield
+    log.handlers, log.level, log.propagate = before
 
 
 @pytest.fixture

@@ -107,7 +107,6 @@ def test_the_transport_of_sums_is_logged_with_its_reason(
         found = gpu_sums.between(gpu_of(comm), comm, here or comm.rank != 1)
         return type(found).__name__
 
-    logging.getLogger("petabatch").propagate = True
     with caplog.at_level(logging.INFO, "petabatch"):
         found = on_threads(3, work)
     assert expected in caplog.text

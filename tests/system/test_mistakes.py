@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from petabatch import cli
-from petabatch.logs import log
 from support.commands import SMALL, Command
 from support.situations import SITUATIONS
 
@@ -109,13 +108,8 @@ def in_this_process(
     """Return the exit code of a command, and what it prints."""
     monkeypatch.setattr(sys, "argv", ["petabatch", *command])
     monkeypatch.setenv("COLUMNS", "200")
-    handlers, level, propagate = log.handlers, log.level, log.propagate
-    try:
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-    finally:
-        log.handlers, log.propagate = handlers, propagate
-        log.setLevel(level)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
     said = capfd.readouterr()
     assert end.value.code is None or isinstance(end.value.code, int)
     return end.value.code or 0, said.out + said.err

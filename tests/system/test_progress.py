@@ -26,13 +26,6 @@ from petabatch.progress import Progress, Rate
 from support.commands import SMALL, alone
 
 
-@pytest.fixture(autouse=True)
-def logging_restored() -> Iterator[None]:
-    before = logs.log.handlers, logs.log.level, logs.log.propagate
-    yield
-    logs.log.handlers, logs.log.level, logs.log.propagate = before
-
-
 @contextmanager
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], str]]:
     """Have a terminal as standard error, to which messages are logged; yield what reads to some text."""

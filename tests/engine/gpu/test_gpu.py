@@ -186,7 +186,6 @@ def test_the_first_rank_says_which_gpu_each_has_and_warns_of_a_shared_one(
         def gather(self, value: Any) -> list[Any]:
             return [value, value]
 
-    logging.getLogger("petabatch").propagate = True
     with caplog.at_level(logging.INFO, "petabatch"):
         announce(Two(), "H200", "GPU-1234")
     assert "rank 1 on here: H200 (GPU-1234)" in caplog.text
