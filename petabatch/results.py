@@ -15,6 +15,7 @@ import numpy as np
 
 from petabatch.arguments import whole_number
 from petabatch.errors import (
+    ArgumentError,
     DamagedError,
     FormatError,
     NotRecorded,
@@ -27,6 +28,7 @@ from petabatch.errors import UnknownName as UnknownName
 from petabatch.series import Series
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
+from petabatch.traced import ShownImage, traced
 
 
 class Results:
@@ -197,6 +199,31 @@ class Results:
                 raise NotRecorded(f"{series.name}: time {time} of {len(series)} records")
         values = series.at(step=int(series.steps[index]), slice=slice)
         return csr_array(values.reshape(-1, values.shape[-1]))
+
+    def shown(
+        self, layer: str, *, display: int | None = None, step: int | None = None, slice: int = 0
+    ) -> ShownImage:
+        """Return the image that a slice saw in an input layer: its file, frame and crop.
+
+        The time is a `display`, counted from 1, or any `step` of it, such as that of a probe's value; -1 is
+        the last one. `slice` is the global slice number, from the end if negative.
+        """
+        self._members("inputs", "input layer", layer)
+        item, frame, crop = (self[f"inputs/{layer}/{name}"] for name in ShownImage._fields[2:])
+        if (display is None) == (step is None):
+            raise ArgumentError("display", "the time must be given once", None, "`display` or `step`")
+        time = whole_number("step" if display is None else "display", step if display is None else display)
+        if time < 0:
+            time = int(item.steps[item.index(display=display, step=step)])
+        elif display is not None:
+            time *= self._display or 0
+        return traced(self._open_file()[f"inputs/{layer}"], item, frame, crop, time, slice)
+
+    def files(self, layer: str) -> list[str]:
+        """Return the files of the items that an input layer shows, in order."""
+        self._members("inputs", "input layer", layer)
+        group = self._open_file()[f"inputs/{layer}"]
+        return list(group["files"].asstr(errors="surrogateescape")[()]) if "files" in group else []
 
     def to_xarray(self) -> Any:
         """Return the whole file as a lazy `xarray.DataTree`; needs the `analysis` extra."""

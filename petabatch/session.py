@@ -46,6 +46,9 @@ class RunSession:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
         self.claim = claim
         self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
+        self.files = {
+            name: reader.stream.files for name, reader in engine.readers.items() if reader.layer.source.traced
+        }
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = self._index_due = time.monotonic()
         before = recorded_provenance(directory) or {}
@@ -130,7 +133,7 @@ class RunSession:
         with self._writing():
             began = time.monotonic()
             about = {**self.provenance, **self._spent()}
-            write_index(self.directory, self.streams, about, batch, status, until)
+            write_index(self.directory, self.streams, about, batch, status, until, files=self.files)
             ended = time.monotonic()
             self._index_due = ended + _INDEX_PAUSE * (ended - began)
 

@@ -65,7 +65,13 @@ class ImageArray(View):
             return pixels.reshape(*pixels.shape[:2], -1)
 
         shapes = [(ny, nx, nf)] * count
-        return Gallery(shapes, read, lambda number: f"{name}[{number}]", stack=tuple(stored.shape))
+        return Gallery(
+            shapes,
+            read,
+            lambda number: f"{name}[{number}]",
+            stack=tuple(stored.shape),
+            holders=[(name, count)],
+        )
 
     def _stored(self) -> tuple[Any, str]:
         if self.data is not None:

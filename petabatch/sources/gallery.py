@@ -29,6 +29,8 @@ class Gallery:
     """Shape of the array that holds all images; None for images in files of their own."""
     bad: Mapping[int, InputError] = field(default_factory=dict)
     """Errors of images that cannot be shown, by their numbers."""
+    holders: Sequence[tuple[str, int]] = ()
+    """Files with many items, in order, each with its number of items; empty if each item has its own."""
 
     @property
     def frames(self) -> Sequence[int]:
@@ -42,6 +44,14 @@ class Gallery:
         film = bisect_right(self._ends, number)
         return film, number - (self._ends[film] - self.films[film])
 
+    @property
+    def files(self) -> Sequence[tuple[str, int]]:
+        """Files of the items, in order, each with its number of items."""
+        if self.holders:
+            return self.holders
+        firsts = [end - count for end, count in zip(self._ends, self.films, strict=True)]
+        return [(self.name(number), 1) for number in firsts or range(len(self.shapes))]
+
     @cached_property
     def _ends(self) -> list[int]:
         return list(accumulate(self.films))
@@ -53,7 +63,8 @@ def stacked(images: np.ndarray, name: str) -> Gallery:
     def read(number: int, rows: slice, columns: slice) -> np.ndarray:
         return np.asarray(images[number, rows, columns])
 
-    return Gallery([images.shape[1:]] * len(images), read, lambda number: f"{name}[{number}]")
+    shapes = [images.shape[1:]] * len(images)
+    return Gallery(shapes, read, lambda number: f"{name}[{number}]", holders=[(name, len(images))])
 
 
 def joined(galleries: Sequence[Gallery]) -> Gallery:
@@ -74,4 +85,5 @@ def joined(galleries: Sequence[Gallery]) -> Gallery:
         gallery, index = place(number)
         return gallery.name(index)
 
-    return Gallery([shape for gallery in galleries for shape in gallery.shapes], read, name)
+    shapes = [shape for gallery in galleries for shape in gallery.shapes]
+    return Gallery(shapes, read, name, holders=[file for gallery in galleries for file in gallery.files])

@@ -56,6 +56,7 @@ class Video(View):
             lambda number, rows, columns: frame(number)[rows, columns],
             lambda number: f"{frames[number][0].path}, frame {frames[number][1]}",
             [len(film.times) for film in films],
+            holders=[(film.path, 1) for film in films],
         )
 
 

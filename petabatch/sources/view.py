@@ -193,6 +193,7 @@ class Views(ImageStream):
         self._decoded: set[int] = set()
         """Images that are known to be good."""
         self.displays = playlist.displays
+        self.files = gallery.files
         self._through: Callable[[int, int], np.ndarray] | None = None
 
     def through(self, read: Callable[[int, int], np.ndarray]) -> Views:

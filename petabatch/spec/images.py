@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,8 @@ class ImageStream:
 
     displays: int | None = None
     """Number of displays after which the source has nothing to show; None if it goes on for ever."""
+    files: Sequence[tuple[str, int]] = ()
+    """The files of the items, in order, each with its number of items; for the run file."""
 
     def __init__(self, read: Callable[[int, int], np.ndarray]) -> None:
         self._read = read

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import h5py
@@ -19,6 +19,8 @@ from petabatch.storage.directory import DESCRIPTION, RUN_FILE, RunDirectory
 from petabatch.variable import Stream
 
 Status = Literal["running", "stopped", "done"]
+Files = Mapping[str, Sequence[tuple[str, int]]]
+"""Files of the items that each input layer shows, in order, with their numbers of items."""
 _SPENT = ("seconds", "times")
 """What changes with every flush; it is updated in `run.json` only together with something else."""
 _DERIVED = ("petabatch_format", "kind", "status", "steps_reached", "updated")
@@ -33,16 +35,25 @@ class Description:
     provenance: Mapping[str, Any]
     batch: int
     status: Status
+    files: Files = field(default_factory=dict)
 
     def save(self, directory: RunDirectory) -> None:
         """Write it, unless this process has just done so; called on rank 0 only."""
         lasting = {name: value for name, value in self.provenance.items() if name not in _SPENT}
         if directory.saved.get(DESCRIPTION) == replace(self, provenance=lasting):
             return
+        told = {
+            "petabatch_format": FORMAT,
+            "streams": [asdict(stream) for stream in self.streams],
+            "provenance": self.provenance,
+            "batch": self.batch,
+            "status": self.status,
+            "files": self.files,
+        }
         path, temporary = directory.path / DESCRIPTION, directory.path / f".{DESCRIPTION}.tmp"
         try:
             with temporary.open("w", encoding="utf-8") as file:
-                json.dump({"petabatch_format": FORMAT, **asdict(self)}, file, indent=1)
+                json.dump(told, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             manifest.replace(directory.path, temporary, DESCRIPTION)
@@ -118,7 +129,11 @@ def _read(directory: RunDirectory) -> Description | None:
             Stream(**{**stream, "shape": tuple(stream["shape"]), "dims": tuple(stream["dims"])})
             for stream in told["streams"]
         )
-        return Description(streams, told["provenance"], told["batch"], told["status"])
+        files = {
+            name: [(str(file), int(items)) for file, items in files]
+            for name, files in told.get("files", {}).items()
+        }
+        return Description(streams, told["provenance"], told["batch"], told["status"], files)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DamagedError(f"{path}: this file is damaged: {error}") from error
 

@@ -15,7 +15,7 @@ from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
-from petabatch.storage.description import Description, Status
+from petabatch.storage.description import Description, Files, Status
 from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
 from petabatch.storage.layout import Place, lay_out
 from petabatch.storage.rows import Row, all_segments, find_rows
@@ -34,17 +34,18 @@ def write_index(
     status: Status = "running",
     until: int | None = None,
     limit: float = LIMIT,
+    files: Files | None = None,
 ) -> None:
     """Rewrite `run.h5` over all complete segments (up to step `until`); called on rank 0 only.
 
     All ranks must have written their segments before. If there are more than `limit` segments, some are
     merged first; the old ones are removed last, so that after a kill at any point no segment of `run.h5` is
-    missing.
+    missing. `files` are those of the items that input layers show.
     Raises StorageError when the segments do not fit together or the file cannot be written.
     """
     if until is None:
         compact(directory, streams, batch, limit)
-    described = Description(tuple(streams), provenance, batch, status)
+    described = Description(tuple(streams), provenance, batch, status, files or {})
     described.save(directory)
     rows, superseded = find_rows(directory, batch, until)
     with new_hdf5(directory.run_file, partial(_announce, directory)) as (file, _):

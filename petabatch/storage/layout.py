@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+import h5py
 import numpy as np
 
 from petabatch.storage.description import Description
@@ -34,6 +36,9 @@ def lay_out(file: Any, rows: Sequence[Row], described: Description, values: Plac
         scales: dict[str, tuple[object, Any]] = {"batch": (described.batch, scale)}
         for stream in together:
             _stream(group, rows, stream, [_leaf(s) for s in together], scales, values, steps)
+    for layer, names in described.files.items():
+        if names and f"inputs/{layer}" in file:
+            _files(file[f"inputs/{layer}"], names)
     reached = {
         "kind": "run",
         "status": described.status,
@@ -69,6 +74,23 @@ def _stream(
             scales[name] = extent, _coordinate(group, name, stream, axis, length, steps)
         dataset.dims[axis].label = name
         dataset.dims[axis].attach_scale(scales[name][1])
+
+
+def _files(group: Any, files: Sequence[tuple[str, int]]) -> None:
+    """Write the files of the items that a layer shows, once, and the first item of each."""
+    scale = group.create_dataset("file", data=np.arange(len(files)))
+    scale.make_scale("file")
+    firsts = np.cumsum([0, *(items for _, items in files)])[: len(files)]
+    paths = [os.fsencode(path) for path, _ in files]
+    text = h5py.string_dtype("utf-8", max(map(len, paths), default=1))
+    for name, values, dtype, description in (
+        ("files", np.array(paths, text), text, "file of the items, by the number of the file"),
+        ("first_item", firsts, np.int64, "number of the first item in each file"),
+    ):
+        dataset = group.create_dataset(name, (len(files),), dtype, values, compression="gzip", shuffle=True)
+        dataset.attrs["description"] = description
+        dataset.dims[0].label = "file"
+        dataset.dims[0].attach_scale(scale)
 
 
 def _coordinate(group: Any, name: str, stream: Stream, axis: int, length: int, steps: Place) -> Any:

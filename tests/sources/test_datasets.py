@@ -36,6 +36,8 @@ def test_binary_cifar_batches_are_read_one_after_the_other(tmp_path: Path, kind:
         label = np.full((len(part), labels), 9, np.uint8)
         (tmp_path / name).write_bytes(np.hstack([label, planes(part)]).tobytes())
     assert np.array_equal(shown(kind(files=str(tmp_path)), (32, 32, 3), 5), COLOUR)
+    files = kind(files=str(tmp_path)).stream((32, 32, 3), 1, 1).files
+    assert files == [(str(tmp_path / "data_batch_1.bin"), 2), (str(tmp_path / "data_batch_2.bin"), 3)]
     (tmp_path / "data_batch_2.bin").write_bytes(bytes(3073 * 3 - 1))
     with pytest.raises(InputError, match=r"data_batch_2.bin: the length of this file is wrong"):
         kind(files=str(tmp_path)).gallery()

@@ -19,6 +19,9 @@ from petabatch.errors import (
     UnknownName,
 )
 from petabatch.results import Results
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.merge import merge
+from petabatch.storage.verify import repair
 from support.commands import alone
 
 
@@ -60,6 +63,30 @@ def test_codes_take_the_same_times_and_slices(run: Results) -> None:
         np.testing.assert_array_equal(sparse.toarray(), code.at(display=2, slice=2).reshape(36, 8))
 
 
+def test_a_value_is_traced_to_its_image_by_display_or_any_step_of_it(run: Results) -> None:
+    item, crop = run["inputs/image/item"], run["inputs/image/crop"]
+    path = run.params["layers"]["image"]["source"]["file"]
+    for b in range(3):
+        number, corner = int(item.at(display=4, slice=b)), tuple(crop.at(display=4, slice=b))
+        assert run.shown("image", display=4, slice=b) == (path, number, number, 0, corner)
+        assert run.shown("image", step=35, slice=b) == run.shown("image", step=40, slice=b)
+        assert run.shown("image", step=35, slice=b) == run.shown("image", display=4, slice=b)
+    assert run.shown("image", display=-1, slice=-1) == run.shown("image", step=60, slice=2)
+    assert run.files("image") == [path]
+
+
+def test_the_files_of_a_run_are_in_its_merged_and_repaired_files(small: Path) -> None:
+    out = alone(small, "out")
+    with petabatch.open(out) as run:
+        expected = run.shown("image", display=3, slice=1)
+    with petabatch.open(merge(out, small.parent / "one.h5")) as merged:
+        assert merged.shown("image", display=3, slice=1) == expected
+    (out / "run.h5").unlink()
+    assert repair(RunDirectory.open(out)) == ["run.h5"]
+    with petabatch.open(out) as run:
+        assert run.shown("image", display=3, slice=1) == expected
+
+
 def test_runs_and_arrays_print_what_they_are(run: Results) -> None:
     lines = repr(run).splitlines()
     assert lines[0].startswith("<petabatch run ")
@@ -91,6 +118,11 @@ def test_mistakes_are_answered(run: Results, monkeypatch: pytest.MonkeyPatch) ->
         (lambda: code[::-1], NotRecorded, "expected: numpy's basic indexing", "series[...][key]"),
         (lambda: code[0, 3], NotRecorded, "found:    (0, 3)"),
         (lambda: code["A"], NotRecorded, "found:    'A'"),
+        (lambda: run.shown("V1", step=1), UnknownName, "no input layer named V1", "expected: image"),
+        (lambda: run.shown("image"), ArgumentError, "expected: `display` or `step`"),
+        (lambda: run.shown("image", step=61), NotRecorded, "found:    step 61", "up to step 60"),
+        (lambda: run.shown("image", step=0), NotRecorded, "found:    step 0"),
+        (lambda: run.shown("image", step=1, slice=3), NotRecorded, "found:    slice 3"),
         (lambda: petabatch.open("nowhere"), StorageError, "there is no such run directory or file"),
     ):  # fmt: skip
         with pytest.raises(kind) as raised:

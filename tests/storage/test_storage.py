@@ -718,6 +718,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.errors",
         "petabatch.storage",
         "petabatch.storage.containment",
+        "petabatch.traced",
         "petabatch.storage.manifest",
         "petabatch.version",
     }

@@ -54,6 +54,10 @@ def test_each_slice_shows_its_own_film_from_its_first_frame(movies: Path) -> Non
         for b, length in enumerate(LENGTHS):
             assert first[display, b].tolist() == [b, display % length, 200]
             assert (item[display, b], frame[display, b]) == (b, display % length)
+    with results.open(movies / "raw") as run:
+        shown = run.shown("image", step=87, slice=3)
+        assert Path(shown.file) == movies / "films" / "3.mkv"
+        assert shown[1:4] == (0, 3, 8)
 
 
 @pytest.mark.mpi

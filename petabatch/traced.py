@@ -1,0 +1,50 @@
+"""The images that a run showed: from the display and slice of a recorded value to a file, frame and crop."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from petabatch.errors import NotRecorded
+from petabatch.series import Series
+
+
+class ShownImage(NamedTuple):
+    """What a slice saw in one display."""
+
+    file: str
+    """The file; of sources without files, the name of the image."""
+    place: int
+    """Number of the image in its file, 0 if it has only one."""
+    item: int
+    """Number of the image or film in the source."""
+    frame: int
+    """Frame of the film; 0 for still images."""
+    crop: tuple[int, int]
+    """First row and column of the part that was shown."""
+
+
+def traced(group: Any, item: Series, frame: Series, crop: Series, step: int, slice_: int) -> ShownImage:
+    """Return what a slice saw in the display to which `step` belongs; `group` is `/inputs/<layer>`.
+
+    Raises NotRecorded if that display had not ended when the run did.
+    """
+    ends = item.steps
+    row = int(np.searchsorted(ends, step))
+    if step <= 0 or row == len(ends):
+        last = f"up to step {ends[-1]}" if len(ends) else "no display has ended"
+        raise NotRecorded(
+            f"{item.name}: what was shown is not recorded\n    found:    step {step}\n"
+            f"    expected: a step of a display that has ended: {last}"
+        )
+    end = int(ends[row])
+    number = int(item.at(step=end, slice=slice_))
+    if "files" not in group:
+        raise NotRecorded(f"{item.name}: this run, of an earlier version, does not record file names")
+    firsts = group["first_item"][()]
+    holder = int(np.searchsorted(firsts, number, "right")) - 1
+    y, x = (int(corner) for corner in crop.at(step=end, slice=slice_))
+    name = group["files"].asstr(errors="surrogateescape")[holder]
+    place = number - int(firsts[holder])
+    return ShownImage(name, place, number, int(frame.at(step=end, slice=slice_)), (y, x))
