@@ -2,10 +2,10 @@
 
 python benchmarks/startup_ratio.py /path/to/other/bin/petabatch [--rounds 21]
 
-Each measurement is a new process, with kernels already compiled: `run` of the main job's network for one
-step, from the shell to the end of the process, and `check` of it. `--displays 150` runs the main job itself,
-for its largest resident memory. Medians, and ratios of medians to those of the other version, which is run
-without PYTHONPATH.
+Each measurement is a new process, with modules and kernels already compiled: `run` of the main job's
+network for one step, from the shell to the end of the process, and `check` of it. `--displays 150` runs the
+main job itself, for its largest resident memory. Medians, and ratios of medians to those of the other
+version, which is run without PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -51,11 +51,14 @@ def main() -> None:
             "run": [*here, *run, "this"],
             "check": [*here, "check", "job.toml"],
         }
+        # Where PYTHONDONTWRITEBYTECODE is set, every start would compile the source of every module.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPYCACHEPREFIX"] = str(Path(folder, "bytecode"))
+        alone = {key: value for key, value in environment.items() if key != "PYTHONPATH"}
         found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in commands}
         for turn in range(given.rounds + 1):
             for name, command in commands.items():
-                alone = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-                result = measure(command, folder, alone if name == "run, other" else dict(os.environ))
+                result = measure(command, folder, alone if name == "run, other" else environment)
                 if turn:  # the first turn compiles
                     found[name].append(result)
     medians = {

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TextIO
 import typer
 
 from petabatch.errors import ParamsError, printable
+from petabatch.importing import importing
 from petabatch.logs import console
 from petabatch.parallel.failure import reporting
 from petabatch.version import __version__
@@ -69,7 +70,8 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Run the network described by a params file."""
-    from petabatch import simulation
+    with importing():
+        from petabatch import simulation
 
     console(quiet)
     simulation.run(
@@ -97,7 +99,8 @@ def resume(
     quiet: Quiet = False,
 ) -> None:
     """Resume a run from its latest checkpoint."""
-    from petabatch import simulation
+    with importing():
+        from petabatch import simulation
 
     console(quiet)
     simulation.resume(
@@ -160,7 +163,8 @@ def encode(
     quiet: Quiet = False,
 ) -> None:
     """Compute sparse codes of images with a dictionary, from a run or a file."""
-    from petabatch import coding
+    with importing():
+        from petabatch import coding
 
     console(quiet)
     codes = coding.encode(
@@ -193,12 +197,13 @@ def check(
     allow_code: AllowCode = False,
 ) -> None:
     """Validate a params file; print shapes, levels, feedback, memory and cost."""
-    from petabatch import params
-    from petabatch.network.advice import advice
-    from petabatch.parallel.cores import lane_threads
-    from petabatch.report.explain import explain, summary
-    from petabatch.report.memory import shortage
-    from petabatch.report.stability import step_limits
+    with importing():
+        from petabatch import params
+        from petabatch.network.advice import advice
+        from petabatch.parallel.cores import lane_threads
+        from petabatch.report.explain import explain, summary
+        from petabatch.report.memory import shortage
+        from petabatch.report.stability import step_limits
 
     loaded = _described(file, overrides, allow_code)
     plan = params.plan(loaded)

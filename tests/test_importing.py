@@ -1,0 +1,45 @@
+"""Imports of a command."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+import pytest
+
+from petabatch.importing import importing
+
+
+def test_nothing_is_collected_while_modules_are_imported() -> None:
+    with importing():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_collection_goes_on_after_a_failed_import() -> None:
+    with pytest.raises(ImportError), importing():
+        raise ImportError
+    assert gc.isenabled()
+
+
+def test_collection_stays_off_where_the_caller_has_switched_it_off() -> None:
+    gc.disable()
+    try:
+        with importing():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_command_ends_without_looking_for_garbage_among_its_modules() -> None:
+    code = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000, gc.isenabled()))\n"
+        "sys.argv = ['petabatch', '--version']\n"
+        "from petabatch.main import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True True"
