@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from petabatch.engine.engine import Engine
+from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import StoppedEarly
 from petabatch.logs import log
@@ -194,7 +194,15 @@ class RunSession:
         limit = self.loaded.network.run.wall_limit
         return limit is not None and time.monotonic() - self.started > seconds(limit)
 
+    def _say_what_was_waited(self) -> None:
+        """Log how long lanes waited for images, if any were read ahead."""
+        if any(reader.read_ahead for reader in self.engine.readers.values()):
+            waited = self.engine.times()[WAITING]
+            share = waited / max(time.monotonic() - self.started, 1e-9)
+            log.info("waited %.1f s for images, %.1f %% of the time", waited, 100 * share)
+
     def _finish(self, status: Status) -> None:
+        self._say_what_was_waited()
         self._flush(status)
         self.checkpoint()
 

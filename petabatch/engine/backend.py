@@ -91,6 +91,10 @@ class Backend(Protocol):
     def collect(self) -> None:
         """Copy to the host what a checkpoint holds."""
 
+    @property
+    def waited(self) -> float:
+        """Seconds in which lanes waited for images, summed over lanes."""
+
     def close(self) -> None:
         """Stop reading images ahead."""
 
@@ -162,6 +166,11 @@ class Host:
 
     def collect(self) -> None:
         """The state is the one that lanes advance."""
+
+    @property
+    def waited(self) -> float:
+        """Seconds in which lanes waited for images, summed over lanes."""
+        return self._prefetch.waited
 
     def close(self) -> None:
         """Stop reading images ahead."""

@@ -36,6 +36,8 @@ from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.cores import lane_threads
 
+WAITING = "waiting for images"
+"""Activity in which lanes wait for images that are being read ahead."""
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
 
@@ -158,6 +160,9 @@ class Engine:
             for name, seconds in lane.clock.elapsed.items():
                 found[name] = found.get(name, 0.0) + seconds / self.backend.workers
         found.pop("lane", None)
+        waited = min(self.backend.waited / self.backend.workers, found.get("input", 0.0))
+        found["input"] = found.get("input", 0.0) - waited
+        found[WAITING] = waited
         for name, seconds in self.clock.elapsed.items():
             found[name] = found.get(name, 0.0) + seconds
         return found | {"kernels": self.warm_up.seconds}

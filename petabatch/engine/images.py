@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from petabatch.engine.history import History
+from petabatch.engine.prefetch import depth
 from petabatch.errors import InputError, InputFileError
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.images import Shown
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import StepContext
+from petabatch.spec.parts import ImageLayer, StepContext
 from petabatch.spec.paths import file_problem
 from petabatch.variable import Array
 
@@ -35,15 +36,14 @@ class ImageReader:
         layer, run = graph.network.layers[name].images, graph.network.run
         assert layer is not None
         self.layer, self.name, self._blocking_io = layer, name, blocking_io
-        self.y, self.x = graph.margins(name) if layer.border == "image" else (0, 0)
-        ny, nx, nf = layer.shape
-        self.shape = (ny + 2 * self.y, nx + 2 * self.x, nf)
+        self.y, self.x = _margin(graph, layer, name)
+        self.shape = _shape(graph, layer, name)
         try:
             with calling(layer.source, f"layers.{name}.source"):
                 self.stream = layer.source.stream(self.shape, run.batch, run.seed)
         except InputError as error:
             raise InputError(f"{error}{self._note}") from None if self._note else error
-        self.from_files = bool(layer.source.paths())
+        self.read_ahead, self.forward = layer.source.read_ahead, self.stream.forward
         self.last_item = layer.shown(run.length, run.display)
         """The item that is shown at the end of the run."""
         displays, shown = self.stream.displays, self.last_item + 1
@@ -57,7 +57,7 @@ class ImageReader:
     @property
     def nbytes(self) -> int:
         """Bytes of an image."""
-        return math.prod(self.shape) * np.dtype(np.float32).itemsize
+        return _nbytes(self.shape)
 
     def __call__(self, number: int, item: int) -> np.ndarray:
         """Return the image that the layer shows, without its margin."""
@@ -88,6 +88,32 @@ class ImageReader:
             f'\n    note:     layers.{self.name} has border = "image": {self.y} rows and {self.x} columns of '
             f"the image are needed beyond each edge"
         )
+
+
+def _margin(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int]:
+    return graph.margins(name) if layer.border == "image" else (0, 0)
+
+
+def _shape(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int, int]:
+    (y, x), (ny, nx, nf) = _margin(graph, layer, name), layer.shape
+    return ny + 2 * y, nx + 2 * x, nf
+
+
+def _nbytes(shape: tuple[int, int, int]) -> int:
+    return math.prod(shape) * np.dtype(np.float32).itemsize
+
+
+def queues(plan: Plan, slices: int) -> dict[str, tuple[int, int]]:
+    """Return the displays of each slice that are read ahead, and their bytes, of each input layer."""
+    ahead = {
+        name: _nbytes(_shape(plan.graph, layer, name))
+        for name, layer in plan.inputs.items()
+        if layer.source.read_ahead
+    }
+    return {
+        name: (depth(slices, nbytes), depth(slices, nbytes) * slices * nbytes)
+        for name, nbytes in ahead.items()
+    }
 
 
 def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
@@ -17,6 +18,11 @@ _MOST_BYTES = 64 << 20
 _THREADS = 4
 
 
+def depth(slices: int, nbytes: int) -> int:
+    """Return how many displays of a slice are read ahead, with images of `nbytes` bytes."""
+    return min(_MOST_AHEAD, max(1, _MOST_BYTES // max(1, slices * nbytes)))
+
+
 class FileReader(Protocol):
     """Reads the images of an input layer; see `petabatch.engine.images.ImageReader`."""
 
@@ -24,8 +30,12 @@ class FileReader(Protocol):
         """Return image `item` of a global slice."""
 
     @property
-    def from_files(self) -> bool:
-        """Whether images are read from files, which may take time."""
+    def read_ahead(self) -> bool:
+        """Whether images are read ahead, since that may take time."""
+
+    @property
+    def forward(self) -> bool:
+        """Whether the images of a slice are read one after the other, as films are decoded."""
 
     @property
     def nbytes(self) -> int:
@@ -37,7 +47,7 @@ class FileReader(Protocol):
 
 
 class Prefetch:
-    """The images of all input layers whose sources read files; other sources are read when they are shown.
+    """The images of all input layers whose sources take time; others are read when they are shown.
 
     A lane makes many displays of one slice before it turns to the next, so images are read ahead slice by
     slice. An error in a file is raised when its image is shown, not before.
@@ -45,11 +55,9 @@ class Prefetch:
 
     def __init__(self, readers: Mapping[str, FileReader], slices: int) -> None:
         self._readers = readers
-        self._ahead: dict[tuple[str, int], deque[tuple[int, Future[np.ndarray]]]] = {}
+        self._ahead: dict[tuple[str, int], _Queue] = {}
         self._depth = {
-            name: min(_MOST_AHEAD, max(1, _MOST_BYTES // max(1, slices * reader.nbytes)))
-            for name, reader in readers.items()
-            if reader.from_files
+            name: depth(slices, reader.nbytes) for name, reader in readers.items() if reader.read_ahead
         }
         self._pool = ThreadPoolExecutor(_THREADS, "feed")
         self._waited: dict[int, float] = {}
@@ -61,23 +69,72 @@ class Prefetch:
 
     def read(self, name: str, slice_: int, item: int) -> np.ndarray:
         """Return an image, and start reading those that follow; one thread at a time for each slice."""
-        reader, begin = self._readers[name], time.perf_counter()
+        reader = self._readers[name]
         if name not in self._depth:
-            image = reader(slice_, item)
-        else:
-            queue = self._ahead.setdefault((name, slice_), deque())
-            while queue and queue[0][0] != item:
-                queue.popleft()[1].cancel()
-            found = queue.popleft()[1] if queue else self._pool.submit(reader, slice_, item)
-            first = queue[-1][0] + 1 if queue else item + 1
-            for following in range(first, min(item + self._depth[name], reader.last_item) + 1):
-                queue.append((following, self._pool.submit(reader, slice_, following)))
-            image = found.result()
+            return reader(slice_, item)
+        key = name, slice_
+        if key not in self._ahead:
+            self._ahead[key] = _Queue(self._pool, reader, slice_)
+        queue = self._ahead[key]
+        image = queue.take(item, min(item + self._depth[name], reader.last_item))
+        begin = time.perf_counter()
+        found = image.result()
         self._waited[slice_] = self._waited.get(slice_, 0.0) + time.perf_counter() - begin
-        return image
+        return found
 
     def close(self) -> None:
         """Stop reading; it begins again with the next image."""
         self._pool.shutdown(cancel_futures=True)
         self._pool = ThreadPoolExecutor(_THREADS, "feed")
         self._ahead.clear()
+
+
+class _Queue:
+    """The images of one slice that are read ahead."""
+
+    def __init__(self, pool: ThreadPoolExecutor, reader: FileReader, slice_: int) -> None:
+        self._reader, self._slice = reader, slice_
+        self._submit = _Forward(pool).submit if reader.forward else pool.submit
+        self._ahead: deque[tuple[int, Future[np.ndarray]]] = deque()
+
+    def take(self, item: int, last: int) -> Future[np.ndarray]:
+        """Return an image, and start reading those that follow up to `last`."""
+        while self._ahead and self._ahead[0][0] != item:
+            self._ahead.popleft()[1].cancel()
+        first = self._ahead[-1][0] + 1 if self._ahead else item
+        for number in range(first, max(item, last) + 1):
+            self._ahead.append((number, self._submit(self._reader, self._slice, number)))
+        return self._ahead.popleft()[1]
+
+
+class _Forward:
+    """Calls that are made one after the other, in order, on whichever thread of a pool is free."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool, self._lock = pool, threading.Lock()
+        self._waiting: deque[tuple[Future[np.ndarray], Callable[[], np.ndarray]]] = deque()
+        self._busy = False
+
+    def submit(self, call: Callable[[int, int], np.ndarray], slice_: int, item: int) -> Future[np.ndarray]:
+        """Return the future result of a call, which begins when those before it have ended."""
+        future: Future[np.ndarray] = Future()
+        with self._lock:
+            self._waiting.append((future, lambda: call(slice_, item)))
+            begin, self._busy = not self._busy, True
+        if begin:
+            self._pool.submit(self._next)
+        return future
+
+    def _next(self) -> None:
+        """Make one call, and let another thread go on: slices take turns."""
+        with self._lock:
+            future, call = self._waiting.popleft()
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(call())
+            except BaseException as error:
+                future.set_exception(error)
+        with self._lock:
+            self._busy = more = bool(self._waiting)
+        if more:
+            self._pool.submit(self._next)

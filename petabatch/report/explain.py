@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from petabatch.engine.images import queues
 from petabatch.network.features import split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
@@ -61,6 +62,9 @@ def _costs(plan: Plan) -> Iterator[str]:
     yield f"method             {plan.method}"
     yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * run.batch)} for the batch,"
     yield f"                   plus {_bytes(common)} on each rank"
+    for name, (displays, nbytes) in queues(plan, run.batch).items():
+        ahead = f"up to {displays} display{'s' * (displays > 1)} of each slice"
+        yield f"read ahead         {name}: {ahead}, {_bytes(nbytes)}"
     yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP per step and slice if dense,"
     yield f"                   {2 * macs * run.batch * plan.length / 1e12:.2f} TFLOP for the run"
     yield from _parallel(plan)

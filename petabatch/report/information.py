@@ -24,6 +24,7 @@ _ACTIVITIES = {
     "steps": "steps",
     "learning": "learning",
     "input": "images",
+    "waiting for images": "waiting for images",
     "probes and output": "probes and output",
     "files": "writing files",
     "kernels": "loading or compiling kernels",

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 
+from petabatch.engine.images import queues
 from petabatch.errors import ResourceError
 from petabatch.network.plan import Plan
 from petabatch.parallel.comm import Comm
@@ -27,7 +28,8 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     network = plan.graph.network
     precision = network.run.precision
     state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())
-    kept = state + _records(plan, slices) + slices * _bound(plan)
+    ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
+    kept = state + _records(plan, slices) + slices * _bound(plan) + ahead
     return kept + _workers(plan, slices, threads) + _weights(plan)
 
 

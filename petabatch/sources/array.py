@@ -49,6 +49,11 @@ class ImageArray(View):
         """Return the file, if there is one."""
         return () if self.file is None else (self.file,)
 
+    @property
+    def read_ahead(self) -> bool:
+        """Only files are."""
+        return self.file is not None
+
     def gallery(self) -> Gallery:
         """Open the array; raises InputError if it is not an array of images."""
         stored, name = self._stored()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -29,6 +29,8 @@ class Gallery:
     """Shape of the array that holds all images; None for images in files of their own."""
     bad: Mapping[int, InputError] = field(default_factory=dict)
     """Errors of images that cannot be shown, by their numbers."""
+    slots: Sequence[int] = ()
+    """Film that is shown in place of each, where bad films are skipped."""
     holders: Sequence[tuple[str, int]] = ()
     """Files with many items, in order, each with its number of items; empty if each item has its own."""
 
@@ -42,7 +44,27 @@ class Gallery:
         if not self.films:
             return number, 0
         film = bisect_right(self._ends, number)
-        return film, number - (self._ends[film] - self.films[film])
+        frame = number - (self._ends[film] - self.films[film])
+        return self.slots[film] if self.slots else film, frame
+
+    def skipping(self, bad: set[int]) -> tuple[Gallery, set[int]]:
+        """Return films in which the next good one stands in for each bad one, and the images still bad."""
+        starts = [end - count for end, count in zip(self._ends, self.films, strict=True)]
+        good = [film for film, start in enumerate(starts) if start not in bad]
+        if len(good) == len(starts):
+            return self, bad
+        slots = [good[bisect_left(good, film) % len(good)] for film in range(len(starts))]
+        numbers = [starts[film] + frame for film in slots for frame in range(self.films[film])]
+        return replace(
+            self,
+            shapes=[self.shapes[number] for number in numbers],
+            read=lambda number, rows, columns: self.read(numbers[number], rows, columns),
+            name=lambda number: self.name(numbers[number]),
+            films=[self.films[film] for film in slots],
+            bad={},
+            holders=self.files,
+            slots=slots,
+        ), set()
 
     @property
     def files(self) -> Sequence[tuple[str, int]]:

@@ -6,6 +6,8 @@ import numpy as np
 
 from petabatch.errors import InputError
 
+MOST_PIXELS = (1 << 30) // 4 // 3
+"""Largest number of pixels of an image that is decoded, as pillow has it: 256 MiB in colour."""
 GREY = (0.30, 0.59, 0.11)
 """Weights of red, green and blue for conversion to greyscale (PetaVision's `Image.cpp:165-190`)."""
 
@@ -23,6 +25,17 @@ def largest(dtype: np.dtype, name: str) -> float:
         f"{name}: these numbers are not pixels\n    found:    {dtype}\n"
         f"    expected: uint8 (0 to 255), uint16 (0 to 65535), bool or floating point\n"
         f"    hint:     convert them, as by images.astype(numpy.uint8) where they are 0 to 255"
+    )
+
+
+def too_large(path: str, rows: int, columns: int) -> InputError | None:
+    """Return the error if an image of this size is refused rather than decoded, else None."""
+    if rows * columns <= MOST_PIXELS:
+        return None
+    return InputError(
+        f"{path}: this image is too large to be decoded\n    found:    {rows} rows, {columns} columns\n"
+        f"    expected: at most {MOST_PIXELS:,} pixels\n"
+        f"    hint:     of a .npy file or a dataset of HDF5, only the parts that are shown are read"
     )
 
 

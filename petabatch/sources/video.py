@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from petabatch.errors import InputError, ResourceError
-from petabatch.sources.files import unreadable
+from petabatch.errors import InputError
+from petabatch.progress import with_progress
+from petabatch.sources.decoders import Decoders, Film
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.orders import AnOrder, Movie
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.pictures import CACHE_BYTES
 from petabatch.sources.view import View
 
-if TYPE_CHECKING:
-    from av import VideoFrame
-
 _SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".gif")
-_DECODERS = 64
-"""Largest number of open decoders per file: as many slices can continue reading where they were."""
+_THREADS = 4
+"""Files whose frames are counted concurrently."""
 
 
 class Video(View):
@@ -41,77 +38,44 @@ class Video(View):
         return find_files(self.files, _SUFFIXES, "videos")
 
     def gallery(self) -> Gallery:
-        """Open the files and count their frames; raises ResourceError if PyAV is not installed."""
-        films = [Film(path) for path in self.paths()]
-        frames = [(film, number) for film in films for number in range(len(film.times))]
-        biggest = max(film.rows * film.columns * 3 for film in films)
+        """Open the files and count their frames; raises ResourceError if PyAV is not installed.
 
-        def decode(number: int) -> np.ndarray:
+        In place of a file that cannot be used stands one bad frame.
+        """
+        paths = self.paths()
+        with ThreadPoolExecutor(_THREADS, "headers") as pool:
+            message = f"counting the frames of {len(paths):,} videos"
+            opened = list(with_progress(pool.map(_open, paths), len(paths), message))
+        frames = [(film, number) for film in opened for number in range(_length(film))]
+        shapes = [(0, 0, 0) if isinstance(film, InputError) else film.shape for film, _ in frames]
+        bad = {number: film for number, (film, _) in enumerate(frames) if isinstance(film, InputError)}
+        names = [path for path, film in zip(paths, opened, strict=True) for _ in range(_length(film))]
+        decoders = Decoders()
+
+        @lru_cache(maxsize=max(1, CACHE_BYTES // max(1, *(ny * nx * nf for ny, nx, nf in shapes))))
+        def frame(number: int) -> np.ndarray:
             film, index = frames[number]
-            return film.frame(index)
+            if isinstance(film, InputError):
+                raise film
+            return decoders.frame(film, index)
 
-        frame = lru_cache(maxsize=max(1, CACHE_BYTES // biggest))(decode)
         return Gallery(
-            [(film.rows, film.columns, 3) for film, _ in frames],
+            shapes,
             lambda number, rows, columns: frame(number)[rows, columns],
-            lambda number: f"{frames[number][0].path}, frame {frames[number][1]}",
-            [len(film.times) for film in films],
-            holders=[(film.path, 1) for film in films],
+            lambda number: f"{names[number]}, frame {frames[number][1]}",
+            [_length(film) for film in opened],
+            bad=bad,
+            holders=[(path, 1) for path in paths],
         )
 
 
-class Film:
-    """One video file; `frame` is thread-safe."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._lock = threading.Lock()
-        self._waiting: dict[int, Generator[VideoFrame]] = {}
-        """Open decoders by the frame they yield next, the most recently used one last."""
-        try:
-            with _av().open(path) as container:
-                stream = container.streams.video[0]
-                self.rows, self.columns = stream.height, stream.width
-                self.times = sorted(p.pts for p in container.demux(stream) if p.pts is not None)
-        except _errors() as error:
-            raise unreadable(path, error, "a complete video file") from error
-        if not self.times:
-            raise InputError(f"{path}: there are no frames in this video\n    expected: at least one")
-
-    def frame(self, number: int) -> np.ndarray:
-        """Return frame `number`, uint8 `[rows, columns, 3]`; raises InputError if it cannot be decoded."""
-        with self._lock:
-            decoder = self._waiting.pop(number, None) or self._from(number)
-            try:
-                pixels: np.ndarray = next(decoder).to_ndarray(format="rgb24")
-            except _errors() as error:
-                raise unreadable(self.path, error, f"a video whose frame {number} can be decoded") from error
-            self._waiting[number + 1] = decoder
-            if len(self._waiting) > _DECODERS:
-                self._waiting.pop(next(iter(self._waiting))).close()
-        return pixels
-
-    def _from(self, number: int) -> Generator[VideoFrame]:
-        """Decode from frame `number` on, skipping the frames between it and the key frame before."""
-        with _av().open(self.path) as container:
-            stream = container.streams.video[0]
-            container.seek(self.times[number], stream=stream)
-            for frame in container.decode(stream):
-                if frame.pts is not None and frame.pts >= self.times[number]:
-                    yield frame
-
-
-def _av() -> Any:
+def _open(path: str) -> Film | InputError:
+    """Return a film, or the error."""
     try:
-        import av
-    except ImportError as error:
-        raise ResourceError(
-            'reading videos requires PyAV\n    hint:     pip install "petabatch[video]"'
-        ) from error
-    return av
+        return Film(path)
+    except InputError as error:
+        return error
 
 
-def _errors() -> tuple[type[Exception], ...]:
-    """Return what PyAV raises for damaged files, and for files without pictures."""
-    errors: tuple[type[Exception], ...] = (_av().FFmpegError, OSError, ValueError, IndexError, AttributeError)
-    return (*errors, StopIteration)
+def _length(film: Film | InputError) -> int:
+    return 1 if isinstance(film, InputError) else len(film.times)

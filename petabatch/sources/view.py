@@ -93,6 +93,7 @@ class View(Source):
             log.warning(
                 "%d of %d images are skipped; the first:\n%s", len(bad), len(gallery.shapes), errors[0]
             )
+            gallery, bad = gallery.skipping(bad)
         alone = self.slices == "same"
         playlist = self.order.open(gallery.frames, 1 if alone else batch, seed)
         return Views(self, gallery, playlist, bad, shape, seed)
@@ -142,7 +143,7 @@ class View(Source):
             error = None if number in bad else self._shape_error(gallery.name(number), found, shape)
             if error is not None:
                 bad.add(number)
-                errors.append(error)
+                errors += [error] if gallery.item(number)[1] == 0 else []  # one for each film
         return bad, errors
 
     def _shape_error(
@@ -193,7 +194,7 @@ class Views(ImageStream):
         self._decoded: set[int] = set()
         """Images that are known to be good."""
         self.displays = playlist.displays
-        self.files = gallery.files
+        self.files, self.forward = gallery.files, bool(gallery.films)
         self._through: Callable[[int, int], np.ndarray] | None = None
 
     def through(self, read: Callable[[int, int], np.ndarray]) -> Views:

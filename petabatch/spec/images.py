@@ -27,6 +27,8 @@ class ImageStream:
 
     displays: int | None = None
     """Number of displays after which the source has nothing to show; None if it goes on for ever."""
+    forward: bool = False
+    """Whether the displays of a slice are best read one after the other, as films are decoded."""
     files: Sequence[tuple[str, int]] = ()
     """The files of the items, in order, each with its number of items; for the run file."""
 

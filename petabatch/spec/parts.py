@@ -298,6 +298,11 @@ class Source(Part):
         """
 
     @property
+    def read_ahead(self) -> bool:
+        """Whether images are read ahead of the steps on other threads, as those of files are."""
+        return type(self).paths is not Source.paths
+
+    @property
     def traced(self) -> bool:
         """Whether `stream` knows which item it shows, so that the run records it."""
         return False

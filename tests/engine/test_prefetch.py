@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ SLICES, LAST = 2, 9
 class Reader:
     """A reader of slow files that notes what it read on which thread."""
 
-    def __init__(self, from_files: bool = True, nbytes: int = 1 << 20, bad: int = -1) -> None:
-        self.from_files, self.nbytes, self.last_item, self.bad = from_files, nbytes, LAST, bad
+    def __init__(self, read_ahead: bool = True, nbytes: int = 1 << 20, bad: int = -1) -> None:
+        self.read_ahead, self.nbytes, self.last_item, self.bad = read_ahead, nbytes, LAST, bad
+        self.forward = False
         self.read: list[tuple[int, int, str]] = []
 
     def __call__(self, number: int, item: int) -> np.ndarray:
@@ -88,7 +90,7 @@ def test_a_damaged_image_is_an_error_when_it_is_shown_not_when_it_is_read_ahead(
 
 
 def test_images_in_memory_are_read_when_they_are_shown(prefetch: Callable[[Reader], Prefetch]) -> None:
-    reader = Reader(from_files=False)
+    reader = Reader(read_ahead=False)
     prefetch(reader).read("image", 0, 0)
     assert settled(reader) == [(0, 0)]
     assert reader.read[0][2] == threading.current_thread().name
@@ -107,3 +109,29 @@ def test_waiting_is_counted(prefetch: Callable[[Reader], Prefetch]) -> None:
     time.sleep(0.3)
     feed.read("image", 0, 1)
     assert feed.waited - first < 0.02
+
+
+def test_the_frames_of_a_film_are_decoded_one_after_the_other_those_of_slices_side_by_side(
+    prefetch: Callable[[Reader], Prefetch],
+) -> None:
+    together = threading.Barrier(2, timeout=5)
+    reading: set[int] = set()
+
+    class Film(Reader):
+        def __call__(self, number: int, item: int) -> np.ndarray:
+            assert number not in reading
+            reading.add(number)
+            together.wait()  # both slices are read at the same time
+            reading.remove(number)
+            return super().__call__(number, item)
+
+    reader = Film()
+    reader.forward = True
+    feed = prefetch(reader)
+    with ThreadPoolExecutor(2) as lanes:
+        found = list(
+            lanes.map(lambda b: [feed.read("image", b, i).item() for i in range(LAST + 1)], range(2))
+        )
+    assert found == [[100 * b + i for i in range(LAST + 1)] for b in range(2)]
+    for b in range(2):
+        assert [item for number, item, _ in reader.read if number == b] == list(range(LAST + 1))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from petabatch.errors import InputError, ResourceError, TableError
-from petabatch.sources import ImageArray, Video
+from petabatch.sources import ImageArray, Video, decoders
 
 ROOM = (16, 24, 3)
 FRAMES = 50
@@ -96,3 +96,70 @@ def test_without_pyav_the_extra_to_install_is_named(tmp_path: Path, monkeypatch:
     monkeypatch.setitem(__import__("sys").modules, "av", None)
     with pytest.raises(ResourceError, match=r"petabatch\[video\]"):
         Video(files=str(tmp_path / "a.mkv")).open(ROOM, 1, 1)
+
+
+# -- decoders
+
+
+def test_decoders_go_forward_are_used_again_and_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = film(tmp_path / "a.mp4", "libx264", pixels="yuv420p")
+    opened: list[int] = []
+    sought: list[int] = []
+
+    class Counted(decoders._Decoder):
+        def __init__(self, film: decoders.Film) -> None:
+            opened.append(1)
+            super().__init__(film)
+
+        def read(self, number: int) -> np.ndarray:
+            sought.extend([] if self.reaches(number) else [number])
+            return super().read(number)
+
+    monkeypatch.setattr(decoders, "_Decoder", Counted)
+    one, pool = decoders.Film(str(tmp_path / "a.mp4")), decoders.Decoders(3)
+    for number in (*range(0, FRAMES, 3), *range(FRAMES)):  # every third frame, to the end, and again all
+        assert np.array_equal(pool.frame(one, number), frames[number]), number
+    assert len(opened) <= 2
+    assert len(sought) <= 2 + FRAMES // 12  # at most once for each key frame that was skipped to
+    for turn in range(4):  # five places in turns, with three decoders that wait
+        for place in range(5):
+            assert np.array_equal(pool.frame(one, 9 * place + turn), frames[9 * place + turn])
+    assert len(pool._idle) == 3
+
+
+def test_a_damaged_film_is_replaced_by_the_next_good_one_from_its_first_frame(tmp_path: Path) -> None:
+    frames = {name: film(tmp_path / f"{name}.mkv", "ffv1", index) for index, name in enumerate("bd")}
+    (tmp_path / "a.mkv").write_bytes((tmp_path / "b.mkv").read_bytes()[:-5000])
+    (tmp_path / "c.mkv").touch()
+    (tmp_path / "e.mkv").write_text("no video")
+    source = Video(files=str(tmp_path), crop="top_left")
+    with pytest.raises(InputError) as raised:
+        source.open(ROOM, 5, 1)
+    told = [line for line in str(raised.value).splitlines() if not line.startswith(" ")]
+    bad = [name for name in "ace" if any(f"{name}.mkv" in line for line in told)]
+    assert bad[-2:] == ["c", "e"]  # all of them at once; FFmpeg may read a part of the truncated one
+    read = source.model_copy(update={"on_bad_item": "skip"}).open(ROOM, 5, 1)
+    for b, name in ((1, "b"), (2, "d"), (3, "d"), (4, "a" if "a" not in bad else "b")):
+        if name == "a":
+            continue
+        for display in (0, 1, 7):
+            assert np.array_equal(read(b, display), show(frames[name][display]))
+            assert read.shown(b, display)[:2] == ("abcde".index(name), display)
+
+
+def test_frames_of_variable_duration_are_counted_one_by_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with av.open(str(tmp_path / "a.mkv"), "w") as container:
+        stream = container.add_stream("ffv1", rate=1000)
+        stream.height, stream.width, stream.pix_fmt = 15, 23, "bgr0"  # odd sizes
+        written = rng.integers(0, 255, (6, 15, 23, 3)).astype(np.uint8)
+        for pixels, time in zip(written, (0, 3, 4, 50, 51, 400), strict=True):
+            frame = av.VideoFrame.from_ndarray(pixels, format="rgb24")
+            frame.pts = time
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    read = Video(files=str(tmp_path), crop="top_left").open((15, 23, 3), 1, 1)
+    for number in (0, 3, 1, 5, 4, 2):
+        assert np.array_equal(read(0, number), show(written[number]))

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 from petabatch import results
+from petabatch.params import plan, read
+from petabatch.report.explain import summary
+from petabatch.report.information import describe
 from support.commands import BIN, SMALL, Command, alone, contents
 from support.processes import wait_for
 
@@ -55,9 +58,14 @@ def test_each_slice_shows_its_own_film_from_its_first_frame(movies: Path) -> Non
             assert first[display, b].tolist() == [b, display % length, 200]
             assert (item[display, b], frame[display, b]) == (b, display % length)
     with results.open(movies / "raw") as run:
+        assert run.attributes["times"]["waiting for images"] >= 0
         shown = run.shown("image", step=87, slice=3)
         assert Path(shown.file) == movies / "films" / "3.mkv"
         assert shown[1:4] == (0, 3, 8)
+    assert "s for images, " in (movies / "raw" / "log.txt").read_text()
+    assert "waiting for images" in describe(movies / "raw")
+    told = summary(plan(read(movies / "movies.toml")))
+    assert f"image: up to 4 displays of each slice, {4 * 8 * 12 * 12 * 3 * 4 / 1024:.1f} KiB" in told
 
 
 @pytest.mark.mpi

@@ -92,6 +92,11 @@ class GpuBackend:
         """Copy what a checkpoint holds."""
         self.arrays.collect()
 
+    @property
+    def waited(self) -> float:
+        """Seconds in which the GPU's thread waited for images."""
+        return self._prefetch.waited
+
     def close(self) -> None:
         """Stop reading images ahead."""
         self._prefetch.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -28,6 +29,8 @@ class Prefetch:
         self._device, self._readers = device, readers
         self._pool = ThreadPoolExecutor(threads, "feed")
         self._buffers: dict[tuple[str, int], list[_Buffer]] = {}
+        self.waited = 0.0
+        """Seconds spent waiting for images."""
         self._ahead: dict[tuple[str, int], tuple[int, _Buffer, list[Future[None]]]] = {}
 
     def fill(self, name: str, slices: range, item: int, into: Array) -> None:
@@ -39,7 +42,9 @@ class Prefetch:
         if number != item:
             _finish(reading)
             reading = self._read(name, slices, item, buffer)
+        begin = time.perf_counter()
         _finish(reading)
+        self.waited += time.perf_counter() - begin
         buffer.wait = self._device.upload(into, buffer.memory)
         one, other = self._buffers[key]
         spare = other if buffer is one else one
