@@ -38,6 +38,14 @@ Set = Annotated[
         help="Override a key, e.g. layers.V1.threshold=0.3; can be repeated.",
     ),
 ]
+Sweep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--sweep",
+        metavar="KEY=V,V",
+        help="Run several values of a key in one batch, e.g. layers.V1.threshold=0.3,0.4; can be repeated.",
+    ),
+]
 Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads per rank (default: all available cores). Does not affect results."),
@@ -63,6 +71,7 @@ def run(
         Path | None, typer.Option(help="Run directory (default: runs/NAME for NAME.toml).")
     ] = None,
     overrides: Set = None,
+    sweep: Sweep = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run directory.")] = False,
     device: Device = None,
     threads: Threads = None,
@@ -72,10 +81,12 @@ def run(
     """Run the network described by a params file."""
     with importing():
         from petabatch import simulation
+        from petabatch.spec.override import swept
 
     console(quiet)
+    wanted = [*(overrides or ()), *map(swept, sweep or ()), *([f"run.device={device}"] if device else ())]
     simulation.run(
-        simulation.read(file, (*(overrides or ()), *([f"run.device={device}"] if device else ()))),
+        simulation.read(file, wanted),
         out or Path("runs") / file.stem,
         force=force,
         threads=threads,
@@ -208,7 +219,7 @@ def check(
     loaded = _described(file, overrides, allow_code)
     plan = params.plan(loaded)
     run, notes = plan.graph.network.run, []
-    if (lacking := shortage(plan, run.batch, lane_threads(run))) is not None:
+    if (lacking := shortage(plan, plan.graph.network.batch, lane_threads(run))) is not None:
         notes.append(f"{'warning':18} {lacking}; `run` refuses it here")
     if shortage(plan, 1, 1) is None:
         limits = step_limits(params.first_state(loaded, plan))

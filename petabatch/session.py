@@ -77,7 +77,7 @@ class RunSession:
                 first,
                 engine.plan.length,
                 network.run.display,
-                network.run.batch,
+                network.batch,
                 quiet or self.comm.rank > 0,
                 lambda: time.monotonic() - engine.warm_up.seconds,
             ) as progress,
@@ -121,7 +121,7 @@ class RunSession:
                 {"step": engine.step},
                 lo=state.lo,
                 hi=state.hi,
-                batch=self.loaded.network.run.batch,
+                batch=self.loaded.network.batch,
                 rank=engine.comm.rank,
                 gather=engine.comm.gather,
                 keep=self.loaded.network.checkpoint.keep,
@@ -129,7 +129,7 @@ class RunSession:
 
     def index(self, status: Status, until: int | None = None) -> None:
         """Rewrite run.h5; called on rank 0 only."""
-        batch = self.loaded.network.run.batch
+        batch = self.loaded.network.batch
         with self._writing():
             began = time.monotonic()
             about = {**self.provenance, **self._spent()}
@@ -230,7 +230,7 @@ class RunSession:
                 self.index(status)
             else:
                 with self._writing():
-                    compact(self.directory, self.streams, self.loaded.network.run.batch, most=2)
+                    compact(self.directory, self.streams, self.loaded.network.batch, most=2)
 
     def _latest(self, quantity: str) -> tuple[str, float] | None:
         """Return a probe and the latest value of its quantity, averaged over all slices; collective."""
@@ -238,4 +238,4 @@ class RunSession:
         parts = self.comm.gather(None if latest is None else latest[1] * (state.hi - state.lo))
         if latest is None or parts is None:
             return latest
-        return latest[0], float(sum(parts)) / self.loaded.network.run.batch
+        return latest[0], float(sum(parts)) / self.loaded.network.batch

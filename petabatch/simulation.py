@@ -190,7 +190,7 @@ def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
     whole = plan(loaded, device.limits if device is not None else None)
     place = grid(comm, wanted.batch, wanted.features)
     features = Split(whole, place.features) if wanted.features > 1 else AllFeatures(whole)
-    lo, hi = share(wanted_run.batch, place.batch.rank, place.batch.size)
+    lo, hi = share(loaded.network.batch, place.batch.rank, place.batch.size)
     refuse_shortage(features.plan, comm, hi - lo, lane_threads(wanted_run, threads))
     try:
         return Engine(whole, place.batch, threads, device, features)

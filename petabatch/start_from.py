@@ -31,16 +31,16 @@ def initialise_from(engine: Engine, origin: Path) -> None:
     says how a batch of another size is filled. Collective. Raises ParamsError when the batch or the length of
     the run does not match the checkpoint, InputFileError when it cannot be used or its arrays do not match.
     """
-    run = engine.plan.graph.network.run
+    run, batch = engine.plan.graph.network.run, engine.plan.graph.network.batch
     head = checkpoint_of(origin)
     before, _ = checkpoint_batch(head)
-    if run.batch != before and run.batch_change == "error":
+    if batch != before and run.batch_change == "error":
         raise ParamsError(
             [
                 Problem(
                     "run.batch",
                     f"the batch differs from that of {head}",
-                    found=str(run.batch),
+                    found=str(batch),
                     expected=str(before),
                     hint='run.batch_change = "cycle" or "reset" sets the initial state of new slices',
                 )

@@ -68,7 +68,7 @@ def bench(network: Network, title: str, threads: Sequence[int], steps: int | Non
     """
     trial = Trial.of(network, steps)
     products = trial.products
-    floor = Floor(products, network.run.batch) if products else None
+    floor = Floor(products, network.batch) if products else None
     first = sum(trial.seconds(n) for n in threads)  # warm-up, which also gives the time of a round
     rounds = max(1, min(9, int(_BUDGET / first)))
     jobs = {}
@@ -80,7 +80,7 @@ def bench(network: Network, title: str, threads: Sequence[int], steps: int | Non
     speeds = [_speed(found, n, threads[0]) for n in threads]
     shares, active, computed = profile(trial)
     return Report(
-        title, network.run.batch, trial.steps, network.run.display, rounds, active,
+        title, network.batch, trial.steps, network.run.display, rounds, active,
         floor.rate(statistics.median(found["floor 1"])) / 1e9 if floor and 1 in threads else None,
         speeds, str(trial.plan.method), shares, computed, machine(),
     )  # fmt: skip

@@ -42,7 +42,7 @@ class Trial:
         """
         run = network.run
         if steps is None:
-            each = max(1, run.batch * multiply_adds(build(network)))
+            each = max(1, network.batch * multiply_adds(build(network)))
             display = min(run.length, max(run.display, 100))
             steps = min(display, max(10, int(_MOST / each)))
         cut = run.model_copy(update={"steps": steps, "displays": None})
@@ -57,7 +57,7 @@ class Trial:
     @property
     def slice_steps(self) -> int:
         """Steps of one measurement, summed over slices."""
-        return self.steps * self.plan.graph.network.run.batch
+        return self.steps * self.plan.graph.network.batch
 
     @property
     def patches(self) -> Patches | None:

@@ -154,7 +154,8 @@ def _check(run: Results, name: str, table: Any, code: Any, weighted: Any) -> Non
     if code.get("minimum") or code.get("maximum") not in (None, "Infinity", float("inf")):
         raise _unlike(run, name, "`minimum` or `maximum` of the code", "neither")
     own = (f"layers.{table['pre']}.", f"connections.{name}.")
-    if differing := [path for path in run.params.get("slices", {}) if path.startswith(own)]:
+    swept = (run.params.get("sweep") or {}).get("values", {})
+    if differing := [path for path in (*run.params.get("slices", {}), *swept) if path.startswith(own)]:
         raise _unlike(run, name, f"{', '.join(differing)}: values per slice", "one value for all slices")
     if any(connection["strength"] != 1 for connection in weighted):
         raise _unlike(run, name, "a `strength` of the dictionary or its transpose", "strength = 1")

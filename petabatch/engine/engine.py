@@ -60,7 +60,7 @@ class Engine:
         self.features = features or AllFeatures(plan)
         self.plan, self.comm = self.features.plan, comm
         run = plan.graph.network.run
-        lo, hi = share(run.batch, comm.rank, comm.size)
+        lo, hi = share(self.plan.graph.network.batch, comm.rank, comm.size)
         self.state = State(self.plan.graph, self.plan.variables, lo, hi)
         self.updates = Updates(self.plan, comm, self.state)
         self.step = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +13,9 @@ from petabatch.engine.prefetch import depth
 from petabatch.errors import InputError, InputFileError
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
+from petabatch.network.slices import own_values, sliced
 from petabatch.parallel.blocking_io import BlockingIO
-from petabatch.spec.images import Shown
+from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import ImageLayer, StepContext
 from petabatch.spec.paths import file_problem
@@ -33,14 +34,17 @@ class ImageReader:
     """
 
     def __init__(self, graph: Graph, name: str, blocking_io: BlockingIO) -> None:
-        layer, run = graph.network.layers[name].images, graph.network.run
+        self._network, run = graph.network, graph.network.run
+        layer = self._network.layers[name].images
         assert layer is not None
+        self._varied = [path for path in own_values(self._network, 0) if path == "run.seed"]
+        """What the images of slices differ in."""
         self.layer, self.name, self._blocking_io = layer, name, blocking_io
         self.y, self.x = _margin(graph, layer, name)
         self.shape = _shape(graph, layer, name)
         try:
             with calling(layer.source, f"layers.{name}.source"):
-                self.stream = layer.source.stream(self.shape, run.batch, run.seed)
+                self._streams = dict(self._open())
         except InputError as error:
             raise InputError(f"{error}{self._note}") from None if self._note else error
         self.read_ahead, self.forward = layer.source.read_ahead, self.stream.forward
@@ -55,6 +59,11 @@ class ImageReader:
             )
 
     @property
+    def stream(self) -> ImageStream:
+        """The images of slice 0, with what is the same for all slices: files, and how long films last."""
+        return self._stream(0)[0]
+
+    @property
     def nbytes(self) -> int:
         """Bytes of an image."""
         return _nbytes(self.shape)
@@ -67,7 +76,8 @@ class ImageReader:
     def around(self, number: int, item: int) -> np.ndarray:
         """Return the image with its margin; raises InputError when the source does not provide one."""
         with self._blocking_io, calling(self.layer.source, f"layers.{self.name}.source"):
-            image = self.stream(number, item)
+            stream, within = self._stream(number)
+            image = stream(within, item)
         if (self.y or self.x) and image.shape != self.shape:
             raise InputError(
                 f"layers.{self.name}: the source does not provide the margin of the image\n"
@@ -77,8 +87,32 @@ class ImageReader:
 
     def shown(self, number: int, item: int) -> Shown:
         """Return what the layer shows; of the crop the part within the margin."""
-        shown = self.stream.shown(number, item)
+        stream, within = self._stream(number)
+        shown = stream.shown(within, item)
         return shown._replace(crop=(shown.crop[0] + self.y, shown.crop[1] + self.x))
+
+    def begins(self, number: int, item: int) -> bool:
+        """Return whether the layers of a slice are reset when this item is shown, since a film begins."""
+        stream, within = self._stream(number)
+        return stream.begins(within, item)
+
+    def _open(self) -> Iterator[tuple[tuple[float, ...], ImageStream]]:
+        """Yield the images of each seed, which all points of a sweep with that seed show."""
+        seen = set()
+        for number in range(self._network.batch) if self._varied else (0,):
+            key = self._key(number)
+            if key not in seen:
+                seen.add(key)
+                run = sliced(self._network, number).run
+                yield key, self.layer.source.stream(self.shape, run.batch, run.seed)
+
+    def _stream(self, number: int) -> tuple[ImageStream, int]:
+        """Return the images of a slice, and its number among the slices that they are for."""
+        return self._streams[self._key(number)], number % self._network.run.batch
+
+    def _key(self, number: int) -> tuple[float, ...]:
+        """Return what the images of a slice depend on."""
+        return tuple(own_values(self._network, number)[path] for path in self._varied)
 
     @property
     def _note(self) -> str:
@@ -132,8 +166,8 @@ def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:
 class ImageMargin:
     """The images of a lane with their margins, read again when they are not kept."""
 
-    def __init__(self, images: ImageReader, ctx: StepContext, dtype: str) -> None:
-        self._images, self._ctx, self._dtype = images, ctx, dtype
+    def __init__(self, images: ImageReader, slices: range, ctx: StepContext, dtype: str) -> None:
+        self._images, self._slices, self._ctx, self._dtype = images, slices, ctx, dtype
         self._seen: dict[int, Array] = {}
 
     def at(self, step: int) -> Array:
@@ -142,16 +176,18 @@ class ImageMargin:
         if item not in self._seen:
             for old in list(self._seen)[:-1]:  # a delay looks at the image before
                 del self._seen[old]
-            images = [self._images.around(number, item) for number in self._ctx.slices]
+            images = [self._images.around(number, item) for number in self._slices]
             self._seen[item] = self._ctx.xp.asarray(np.stack(images), self._dtype)
         return self._seen[item]
 
 
-def image_margins(plan: Plan, readers: Mapping[str, ImageReader], ctx: StepContext) -> dict[str, ImageMargin]:
+def image_margins(
+    plan: Plan, readers: Mapping[str, ImageReader], slices: range, ctx: StepContext
+) -> dict[str, ImageMargin]:
     """Return the margins of the layers whose border is their image, for the slices of a lane."""
     precision = plan.graph.network.run.precision
     return {
-        name: ImageMargin(readers[name], ctx, precision)
+        name: ImageMargin(readers[name], slices, ctx, precision)
         for name, layer in plan.inputs.items()
         if layer.border == "image"
     }
@@ -188,6 +224,6 @@ class LaneImages:
         for name, layer in self._inputs.items():
             item = layer.item(step, self._display)
             if item is not None:
-                begins = self._readers[name].stream.begins
+                begins = self._readers[name].begins
                 lanes.update(lane for lane, number in enumerate(self._slices) if begins(number, item))
         return sorted(lanes)

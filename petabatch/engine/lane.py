@@ -21,6 +21,7 @@ from petabatch.engine.state import owned
 from petabatch.engine.steppers import Binding, Stepper
 from petabatch.errors import NonFiniteError
 from petabatch.network.plan import Plan
+from petabatch.network.slices import within_point
 from petabatch.spec.parts import StepContext
 from petabatch.variable import host
 
@@ -42,9 +43,10 @@ class Lane:
         self.plan, self.lanes, self.recorder = plan, lanes, recorder
         self.kernels = backend.kernels(method.compiled_operators)
         self.arrays = arrays = backend.arrays.lane(lanes)
-        slices = range(lo + lanes.start, lo + lanes.stop)
-        self.ctx = ctx = StepContext(0, run.dt, slices, run.seed, self.kernels.xp, run.display)
-        margins = image_margins(plan, readers, ctx)
+        self.slices = slices = range(lo + lanes.start, lo + lanes.stop)
+        within = within_point(plan.graph.network, slices)
+        self.ctx = ctx = StepContext(0, run.dt, within, run.seed, self.kernels.xp, run.display)
+        margins = image_margins(plan, readers, slices, ctx)
         self.signals = Signals(plan.graph, self.kernels, arrays, margins, features)
         self.stepper = make_stepper(Binding(plan, arrays, self.signals, ctx, backend))
         self.observer = Observer(plan, self.signals, self.stepper, recorder, lanes, backend, readers, slices)
@@ -129,7 +131,7 @@ class Lane:
             if not bool(xp.isfinite(activity).all()):
                 index = next(i for i in range(len(activity)) if not np.isfinite(host(activity[i])).all())
                 raise NonFiniteError(
-                    f"layer {name} of slice {self.ctx.slices[index]} is no longer finite at step {step}\n"
+                    f"layer {name} of slice {self.slices[index]} is no longer finite at step {step}\n"
                     "    hint:     the step size may be too large for these weights: lower run.dt or raise "
                     "tau (`petabatch check` shows the limit), or lower learn.rate"
                 )

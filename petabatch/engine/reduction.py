@@ -54,7 +54,7 @@ class Reduction(ABC):
         """Finish what is under way and keep it in the state, for a checkpoint."""
 
     def _begin(self, parts: dict[str, Array]) -> Pending:
-        return self.start(parts, self.sums, self.state.graph.network.run.batch, self.state.lo)
+        return self.start(parts, self.sums, self.state.graph.network.batch, self.state.lo)
 
 
 class Exact(Reduction):
@@ -64,8 +64,8 @@ class Exact(Reduction):
         self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
     ) -> Mapping[str, Array]:
         """Return them; nothing overlaps with them, so no side stream is needed."""
-        run = self.state.graph.network.run
-        return ExactSum(dict(parts), self.sums, run.batch, self.state.lo).wait()
+        batch = self.state.graph.network.batch
+        return ExactSum(dict(parts), self.sums, batch, self.state.lo).wait()
 
 
 class Overlapped(Reduction):

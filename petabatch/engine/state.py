@@ -9,13 +9,14 @@ import numpy as np
 
 from petabatch.engine.arrays import FixedArrays
 from petabatch.engine.weight_update import normalise
-from petabatch.errors import InputError, InputFileError
+from petabatch.errors import InputError, InputFileError, ParamsError, Problem
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy
 from petabatch.network.graph import Graph
-from petabatch.network.slices import sliced
+from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced
 from petabatch.random import stream
 from petabatch.spec.part_errors import calling
+from petabatch.spec.parts import WeightOwner
 from petabatch.spec.paths import file_problem
 from petabatch.variable import Array, Variable
 
@@ -59,10 +60,8 @@ class State:
         for name, owner in self.graph.weighted.items():
             weights = self.arrays[f"connections/{name}/weights"]
             try:
-                # The same start in every slice, so that slices differ by what they see alone.
-                rng = stream(network.run.seed, f"weights/{name}")
                 with calling(owner.init, f"connections.{name}.init"):
-                    weights[...] = owner.init.weights(weights.shape[1:], rng)
+                    self._draw(name, owner, weights)
             except InputError as error:
                 problems.append(file_problem(f"connections.{name}.init", owner.init, error))
         if problems:
@@ -83,10 +82,38 @@ class State:
         if problems:
             raise InputFileError(problems)
 
+    def _draw(self, name: str, owner: WeightOwner, weights: Array) -> None:
+        """Set initial weights: the same in all slices of a seed, so that they differ by what they see alone.
+
+        Raises ParamsError when weights that belong to all slices would start from several seeds.
+        """
+        network = self.graph.network
+        common = self.variables[f"connections/{name}/weights"].per == "network"
+        drawn: dict[int, np.ndarray] = {}
+        numbers = first_of_seeds(network) if common else range(self.lo, self.hi)
+        for index, number in enumerate(numbers):
+            seed = seed_of(network, number)
+            if seed not in drawn:
+                rng = stream(seed, f"weights/{name}")
+                drawn[seed] = owner.init.weights(weights.shape[1:], rng)
+            if not common:
+                weights[index] = drawn[seed]
+        first, *others = drawn.values()
+        if common and not all(np.array_equal(first, other) for other in others):
+            problem = Problem(
+                "sweep.run.seed" if network.sweep is not None else "run.seed",
+                f"the weights of connection {name} belong to all slices, and start from one seed",
+                found=f'{len(drawn)} seeds, and connections.{name}.mode = "{owner.mode}"',
+                expected=f'mode = "{owner.mode.removeprefix("extra_")}", or one run for each seed',
+            )
+            raise ParamsError([problem])
+        if common:
+            weights[...] = first
+
     def _prepare(self, layer: str, activity: Array) -> None:
         """Set the initial state of a layer, in each slice with its values."""
         network, state = self.graph.network, self.owned(f"layers/{layer}")
-        if not network.slices:
+        if not own_values(network, 0):
             network.layers[layer].prepare(state, activity)
             return
         for index in range(self.hi - self.lo):

@@ -63,8 +63,14 @@ def held_out(network: Network) -> Network:
             "run": run,
             "output": Output(),
             "evaluate": None,
+            "slices": {path: v for path, v in network.slices.items() if not _learns(path)},
         }
     )
+
+
+def _learns(path: str) -> bool:
+    """Return whether a key path is that of a learning rule, which an evaluation does not have."""
+    return path.startswith("connections.") and path.split(".")[2] == "learn"
 
 
 def quantities(network: Network) -> Iterator[tuple[str, str, str]]:

@@ -19,7 +19,7 @@ from petabatch.network.build import build
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose
 from petabatch.network.recordings import Recording, recordings_of
-from petabatch.network.slices import points, sliced
+from petabatch.network.slices import own_values, sliced
 from petabatch.network.until import next_look
 from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import Every, fires, next_fire
@@ -97,25 +97,26 @@ class Plan:
         Raises ParamsError when its values need another stepper than those of the first slice.
         """
         network = self.graph.network
-        if not network.slices:
+        own = tuple(own_values(network, number).values())
+        if not own:
             return self
-        first = points(network)[number]
-        if first not in self._plans:
-            graph = build(sliced(network, first))
-            method = choose(graph, None)
-            if method.stepper != self.method.stepper:
+        if own not in self._plans:
+            graph = build(sliced(network, number))
+            plan = replace(self, graph=graph, method=choose(graph, None))
+            if plan.method.stepper != self.method.stepper or plan.variables != self.variables:
                 problem = Problem(
-                    "slices",
-                    f"slice {first} needs another stepper than slice 0",
-                    found=f"{method.stepper}, {self.method.stepper}",
-                    expected='values that take the same one, or run.kernel = "array"',
+                    "slices" if network.slices else "sweep",
+                    f"slice {number} cannot be advanced as slice 0",
+                    found=f"{plan.method}; {self.method}",
+                    expected="values that take the same kernel, lazily evaluated layers included",
+                    hint='run.kernel = "dense" computes all units in all slices',
                 )
                 raise ParamsError([problem])
-            self._plans[first] = replace(self, graph=graph, method=method)
-        return self._plans[first]
+            self._plans[own] = plan
+        return self._plans[own]
 
     @cached_property
-    def _plans(self) -> dict[int, Plan]:
+    def _plans(self) -> dict[tuple[float, ...], Plan]:
         return {}
 
     def next_sync(self, step: int) -> int:
@@ -172,7 +173,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
     flush = output.flush.steps(run.display) if output.flush is not None else None
     each = max(1, 2 * multiply_adds(graph))
     speed = GPU_SPEED if run.device == "gpu" else 1 if method.by_layers else LOOP_SPEED
-    most = max(1, int(speed * BLOCK_OPERATIONS / (run.batch * each)))
+    most = max(1, int(speed * BLOCK_OPERATIONS / (network.batch * each)))
     if not method.by_layers:
         most = max(most, int(LANE_OPERATIONS / each))
     if flush is None:

@@ -56,7 +56,7 @@ class Recording:
 def recordings_of(graph: Graph) -> Iterator[Recording]:
     """Yield the recordings of a network: layers, weights, inputs, probes, evaluation, early stopping."""
     network = graph.network
-    batch, display = network.run.batch, network.run.display
+    batch, display = network.batch, network.run.display
     for name, wanted in network.output.layers.items():
         layer = network.layers[name]
         declared = {variable.name: variable for variable in layer.variables()}

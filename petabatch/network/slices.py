@@ -1,9 +1,9 @@
-"""Values per slice, `[slices]`: the networks of slices that differ in numbers of their dynamics."""
+"""Values per slice, `[slices]` and `[sweep]`: the networks of slices that differ in numbers."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -13,48 +13,107 @@ from petabatch.errors import Problem, did_you_mean
 from petabatch.network.checks import check_whole_slices
 from petabatch.spec.model import Model
 from petabatch.spec.network import Network
+from petabatch.spec.parts import WeightOwner
 from petabatch.spec.problems import problems as problems_of
 
 KINDS = ("layers", "connections", "probes")
-"""Tables whose numbers may differ."""
+"""Tables whose numbers may differ, besides `RUN`."""
+RUN = ("seed", "dt")
+"""Keys of `[run]` that may differ."""
 _SHARED = "its weights, and what they learn, belong to all slices"
 
 
 def check_slices(network: Network, problems: list[Problem]) -> None:
-    """Check that each key is a number of the dynamics, with a valid value for each slice."""
+    """Check that each key is a number of the dynamics, with a valid value for each slice or point."""
     for path, values in network.slices.items():
-        found = _problem(network, path, values)
+        found = _problem(network, path, path, values, network.run.batch)
         if found is not None:
             problems.append(found)
-    if network.slices:
-        check_whole_slices(network, "slices", "values per slice are", problems)
+    if network.sweep is not None:
+        problems += _sweep_problems(network)
+    if network.slices or network.sweep is not None:
+        check_whole_slices(network, "slices" if network.slices else "sweep", "values per slice are", problems)
+
+
+def own_values(network: Network, number: int) -> dict[str, float]:
+    """Return what a slice does not share with all others, by key path."""
+    point, within = divmod(number, network.run.batch)
+    found = {path: values[within] for path, values in network.slices.items()}
+    return found if network.sweep is None else found | network.sweep.point(point)
 
 
 def sliced(network: Network, number: int) -> Network:
-    """Return the network of a slice, in which its values stand."""
-    for path, values in network.slices.items():
-        kind, name, *keys = path.split(".")
-        tables = dict(getattr(network, kind))
-        tables[name] = _with(tables[name], keys, values[number])
-        network = network.model_copy(update={kind: tables})
-    return network.model_copy(update={"slices": {}})
+    """Return the network of a slice, in which its values stand; its batch is that of one point."""
+    for path, value in own_values(network, number).items():
+        kind, *keys = path.split(".")
+        if kind == "run":
+            network = network.model_copy(update={"run": _with(network.run, keys, value)})
+        else:
+            name, *keys = keys
+            tables = dict(getattr(network, kind))
+            tables[name] = _with(tables[name], keys, value)
+            network = network.model_copy(update={kind: tables})
+    return network.model_copy(update={"slices": {}, "sweep": None})
 
 
-def points(network: Network) -> list[int]:
-    """Return, for each slice, the first one that has the same values."""
-    columns = list(zip(*network.slices.values(), strict=True)) or [()] * network.run.batch
-    first: dict[tuple[float, ...], int] = {}
-    return [first.setdefault(values, number) for number, values in enumerate(columns)]
+def within_point(network: Network, numbers: range) -> range:
+    """Return the numbers that these slices have in their point: those of its images and random numbers.
+
+    Without a sweep they are those in the batch.
+    """
+    first = numbers.start % network.run.batch
+    return range(first, first + len(numbers))
 
 
-def _problem(network: Network, path: str, values: Sequence[float]) -> Problem | None:
+def seed_of(network: Network, number: int) -> int:
+    """Return the seed of a slice."""
+    return int(own_values(network, number).get("run.seed", network.run.seed))
+
+
+def first_of_seeds(network: Network) -> list[int]:
+    """Return a slice of each seed that there is."""
+    found: dict[int, int] = {}
+    for number in range(network.batch) if "run.seed" in own_values(network, 0) else (0,):
+        found.setdefault(seed_of(network, number), number)
+    return list(found.values())
+
+
+def _sweep_problems(network: Network) -> Iterator[Problem]:
+    """Yield what is wrong with a sweep."""
+    assert network.sweep is not None
+    for path, values in network.sweep.columns.items():
+        key = f"sweep.{path}"
+        if path in network.slices:
+            yield Problem(key, "this key has values per slice as well", found=path, expected="one of the two")
+            continue
+        found = _problem(network, key, path, values)
+        if found is not None:
+            yield found
+    for name, connection in network.connections.items():
+        owner = connection.owner
+        if owner is not None and owner.learn is not None and _in_common(owner):
+            yield Problem(
+                "sweep",
+                f"connection {name} learns from all slices, so the points of a sweep would learn together",
+                found=f'connections.{name}.mode = "{owner.mode}"',
+                expected=f'mode = "{owner.mode.removeprefix("extra_")}", in which each slice learns alone',
+                hint="or start one run for each value, with -s KEY=VALUE",
+            )
+
+
+def _problem(
+    network: Network, key: str, path: str, values: Sequence[float], count: int | None = None
+) -> Problem | None:
+    """Return what is wrong with the values of a key path, given under `key`; there must be `count`."""
     kind, _, rest = path.partition(".")
     name, *keys = rest.split(".")
+    if kind == "run":
+        return _run_problem(network, key, rest, values, count)
     tables: Mapping[str, Any] = getattr(network, kind) if kind in KINDS else {}
     if name not in tables or not keys:
         known = [f"{kind}.{name}" for kind in KINDS for name in getattr(network, kind)]
         return Problem(
-            path,
+            key,
             "values may differ among slices for layers, connections and probes",
             found=path,
             expected="KIND.NAME.KEY",
@@ -64,30 +123,51 @@ def _problem(network: Network, path: str, values: Sequence[float]) -> Problem | 
     if not _is_number(table, keys) or keys[0] == "source":
         numbers = ", ".join(key for key in type(table).model_fields if _is_number(table, [key]))
         return Problem(
-            path,
+            key,
             "this cannot differ among slices",
             found=rest,
             expected=f"a number of the dynamics: {numbers}",
         )
-    if kind == "connections" and keys[0] in ("learn", "init", "normalize"):
-        shared = table.owner is None or table.owner.weights(network.layers).per == "network"
-        if shared or keys[0] != "learn":
-            why = _SHARED if shared else "all slices start from the same weights, normalised alike"
+    if kind == "connections" and keys[0] in ("learn", "decorrelate", "init", "normalize"):
+        common = table.owner is None or _in_common(table.owner)
+        if common or keys[0] in ("init", "normalize"):
+            why = _SHARED if common else "all slices start from the same weights, normalised alike"
             return Problem(
-                path, f"this cannot differ among slices: {why}", expected='a connection of mode "shared"'
+                key, f"this cannot differ among slices: {why}", expected='a connection of mode "shared"'
             )
-    if len(values) != network.run.batch:
+    return _wrong_values(table, keys, key, values, count)
+
+
+def _run_problem(
+    network: Network, key: str, name: str, values: Sequence[float], count: int | None
+) -> Problem | None:
+    if name not in RUN:
+        expected = ", ".join(f"run.{name}" for name in RUN)
+        return Problem(key, "this cannot differ among slices", found=f"run.{name}", expected=expected)
+    return _wrong_values(network.run, [name], key, values, count)
+
+
+def _wrong_values(
+    table: Any, keys: Sequence[str], key: str, values: Sequence[float], count: int | None
+) -> Problem | None:
+    """Return the problem of the number of values, or of the first that is wrong."""
+    if count is not None and len(values) != count:
         return Problem(
-            path,
+            key,
             "there is not one value for each slice",
             found=f"{len(values)} values",
-            expected=f"{network.run.batch}, the batch size",
+            expected=f"{count}, the batch size",
         )
     for number, value in enumerate(values):
         wrong = _wrong(table, keys, value)
         if wrong is not None:
-            return replace(wrong, key=path, message=f"value {number + 1}: {wrong.message}")
+            return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
     return None
+
+
+def _in_common(owner: WeightOwner) -> bool:
+    """Return whether the weights belong to all slices."""
+    return owner.mode.startswith("extra_")
 
 
 def _is_number(table: Any, keys: Sequence[str]) -> bool:
@@ -103,8 +183,18 @@ def _is_number(table: Any, keys: Sequence[str]) -> bool:
 
 
 def _with(table: Any, keys: Sequence[str], value: float) -> Any:
-    inner = value if len(keys) == 1 else _with(getattr(table, keys[0]), keys[1:], value)
+    inner = (
+        _as_number(table, keys[0], value)
+        if len(keys) == 1
+        else _with(getattr(table, keys[0]), keys[1:], value)
+    )
     return table.model_copy(update={keys[0]: inner})
+
+
+def _as_number(table: Any, key: str, value: float) -> float:
+    """Return a value as a number of its key's type: seeds are whole."""
+    whole = isinstance(getattr(table, key), int) and float(value).is_integer()
+    return int(value) if whole else value
 
 
 def _wrong(table: Any, keys: Sequence[str], value: float) -> Problem | None:
@@ -112,7 +202,8 @@ def _wrong(table: Any, keys: Sequence[str], value: float) -> Problem | None:
     holder = table
     for key in keys[:-1]:
         holder = getattr(holder, key)
-    fields = {name: getattr(holder, name) for name in type(holder).model_fields} | {keys[-1]: value}
+    fields = {name: getattr(holder, name) for name in type(holder).model_fields}
+    fields[keys[-1]] = _as_number(holder, keys[-1], value)
     try:
         with warnings.catch_warnings(action="ignore"):  # the table itself has warned
             type(holder).model_validate(fields)

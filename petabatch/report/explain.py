@@ -54,19 +54,19 @@ def _connections(plan: Plan) -> Iterator[str]:
 
 
 def _costs(plan: Plan) -> Iterator[str]:
-    run = plan.graph.network.run
+    run, batch = plan.graph.network.run, plan.graph.network.batch
     per_slice = sum(v.nbytes(run.precision) for v in plan.variables.values() if v.per == "slice")
     common = sum(v.nbytes(run.precision) for v in plan.variables.values() if v.per == "network")
     macs = multiply_adds(plan.graph)
     yield f"run                {plan.length} steps, batch {run.batch}"
     yield f"method             {plan.method}"
-    yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * run.batch)} for the batch,"
+    yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * batch)} for the batch,"
     yield f"                   plus {_bytes(common)} on each rank"
     for name, (displays, nbytes) in queues(plan, run.batch).items():
         ahead = f"up to {displays} display{'s' * (displays > 1)} of each slice"
         yield f"read ahead         {name}: {ahead}, {_bytes(nbytes)}"
     yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP per step and slice if dense,"
-    yield f"                   {2 * macs * run.batch * plan.length / 1e12:.2f} TFLOP for the run"
+    yield f"                   {2 * macs * batch * plan.length / 1e12:.2f} TFLOP for the run"
     yield from _parallel(plan)
 
 

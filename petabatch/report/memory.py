@@ -35,7 +35,7 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
 
 def _records(plan: Plan, slices: int) -> int:
     """Return the bytes of what is recorded between two flushes."""
-    total, batch = 0, plan.graph.network.run.batch
+    total, batch = 0, plan.graph.network.batch
     for recording in plan.recordings:
         rows = len(recording.steps(0, min(plan.flush, plan.length)))
         nbytes = recording.stream.nbytes

@@ -64,7 +64,7 @@ class Loaded:
         network = self.network
         named = (("layers", network.layers), ("connections", network.connections), ("probes", network.probes))
         tables = "; ".join(f"{kind} {', '.join(names)}" for kind, names in named if names)
-        return f"<network {self.file}: batch {network.run.batch}, {network.run.length} steps; {tables}>"
+        return f"<network {self.file}: batch {network.batch}, {network.run.length} steps; {tables}>"
 
 
 def load(path: Path, overrides: Sequence[str] = (), execute: bool = True) -> Loaded:
@@ -161,10 +161,22 @@ def _validate(
     try:
         network = Network.model_validate(data, context=context)
     except ValidationError as error:
-        found += problems(error, Network, data)
+        found += [
+            replace(problem, key=_as_written(problem.key, location))
+            for problem in problems(error, Network, data)
+        ]
     if found:
         raise PartlyWrong(found, _valid_part(data, found), data, location)
     return network
+
+
+def _as_written(key: str, location: SourceLocation) -> str:
+    """Return a key path as it is written in the file, from which values by key path were moved."""
+    written = {".".join(path) for path in location.lines}
+    for moved, place in (("slices.", ""), ("sweep.values.", "sweep.")):
+        if key.startswith(moved) and key not in written:
+            return place + key.removeprefix(moved)
+    return key
 
 
 class PartlyWrong(ParamsError):

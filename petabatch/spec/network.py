@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -12,6 +13,7 @@ from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Model, One
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe, Source
 from petabatch.spec.paths import FilePath
 from petabatch.spec.schedule import Every, Schedule
+from petabatch.spec.sweep import Sweep
 
 
 class Until(Model):
@@ -36,7 +38,7 @@ class Run(Model):
     """Length of the run, batch size, numerical method and hardware."""
 
     batch: Count = 1
-    """Batch size: the number of slices, over all ranks."""
+    """Batch size: the number of slices, over all ranks; with `[sweep]`, of each point."""
     display: Count = 1
     """Display period: the number of steps for which each input is shown."""
     displays: Count | None = None
@@ -238,8 +240,15 @@ class Network(Model):
     slices: dict[str, Annotated[tuple[Finite, ...], Field(min_length=1)]] = Field(default_factory=dict)
     """Values per slice, by key path, as `"layers.V1.threshold" = [0.3, 0.4]`; in a params file also written
     as `threshold = { slices = [0.3, 0.4] }` in the table of the layer, connection or probe."""
+    sweep: Sweep | None = None
+    """Values of numeric keys, whose combinations are run in one batch."""
     checkpoint: Checkpoint = Checkpoint()
     parallel: Parallel = Parallel()
+
+    @property
+    def batch(self) -> int:
+        """Number of slices: those of all points of a sweep."""
+        return self.run.batch * (1 if self.sweep is None else self.sweep.points)
 
     @model_validator(mode="before")
     @classmethod
@@ -252,7 +261,7 @@ class Network(Model):
         return {**data, **moved, "slices": {**data.get("slices", {}), **found}} if found else data
 
 
-_SLICED = ("layers", "connections", "probes")
+_SLICED = ("run", "layers", "connections", "probes")
 
 
 def _without_slices(table: Any, path: str, found: dict[str, Any]) -> Any:
@@ -260,7 +269,7 @@ def _without_slices(table: Any, path: str, found: dict[str, Any]) -> Any:
     if not isinstance(table, dict):
         return table
     values = table.get("slices")
-    if table.keys() == {"slices"} and isinstance(values, list | tuple) and values:
+    if table.keys() == {"slices"} and isinstance(values, list | tuple):
         found[path] = tuple(values)
-        return values[0]
+        return next((value for value in values if type(value) in (int, float) and isfinite(value)), 1.0)
     return {key: _without_slices(value, f"{path}.{key}", found) for key, value in table.items()}

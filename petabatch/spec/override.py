@@ -41,6 +41,13 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     return done, found
 
 
+def swept(text: str) -> str:
+    """Return the override that `--sweep KEY=V,V` stands for; values may be an array or a range in TOML."""
+    key, equals, values = text.partition("=")
+    values = values.strip()
+    return f"sweep.{key}{equals}{values if values[:1] in ('[', '{') else f'[{values}]'}"
+
+
 def _path(key: str) -> tuple[str, ...]:
     """Return the parts of a dotted key, which may be quoted; an empty tuple if it is not a key."""
     try:

@@ -59,7 +59,8 @@ class StepContext:
     dt: float
     """Time step."""
     slices: range
-    """Global slice numbers along the leading axis of the lane's arrays."""
+    """Slice numbers along the leading axis of the lane's arrays, counted over all ranks; in a sweep, from 0
+    in each point."""
     seed: int
     """Seed of the run."""
     xp: Any = np

@@ -24,6 +24,7 @@ from petabatch.spec.network import (
     Until,
 )
 from petabatch.spec.schedule import Every
+from petabatch.spec.sweep import Sweep
 
 _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[run]", Run),
@@ -32,6 +33,7 @@ _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[output.layers.NAME]", LayerOutput),
     ("[output.connections.NAME]", ConnectionOutput),
     ("[evaluate]", Evaluate),
+    ("[sweep]", Sweep),
     ("[checkpoint]", Checkpoint),
     ("[parallel]", Parallel),
 )

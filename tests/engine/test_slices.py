@@ -11,7 +11,8 @@ import pytest
 from petabatch import in_memory, results
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
-from petabatch.network.slices import points, sliced
+from petabatch.network.plan import schedule
+from petabatch.network.slices import sliced
 from petabatch.spec.network import Network
 from support.commands import Command, alone, contents
 from support.networks import images, lca_network
@@ -73,7 +74,8 @@ def test_rates_may_differ_where_each_slice_has_its_own_weights() -> None:
 
 def test_slices_with_the_same_values_share_one_plan() -> None:
     net = lca_network(images(3)).model_copy(update={"slices": {"layers.V1.threshold": (0.3, 0.4, 0.3)}})
-    assert points(net) == [0, 1, 0]
+    plan = schedule(build(net))
+    assert plan.of_slice(0) is plan.of_slice(2) is not plan.of_slice(1)
 
 
 def test_a_params_file_says_them_in_place(small: Path, petabatch: Command) -> None:
@@ -96,7 +98,7 @@ def test_a_params_file_says_them_in_place(small: Path, petabatch: Command) -> No
         ("layers.V1.shape", (1.0, 1.0, 1.0), "this cannot differ among slices"),
         ("layers.image.source.contrast", (0.3, 0.4, 0.5), "this cannot differ among slices"),
         ("layers.V2.threshold", (0.3, 0.4, 0.5), "values may differ among slices for layers"),
-        ("run.dt", (0.3, 0.4, 0.5), "values may differ among slices for layers"),
+        ("run.display", (3.0, 4.0, 5.0), "this cannot differ among slices"),
         ("connections.dictionary.learn.rate", (0.3, 0.4, 0.5), "belong to all slices"),
         ("connections.dictionary.stride", (0.3, 0.4, 0.5), "this cannot differ among slices"),
     ],

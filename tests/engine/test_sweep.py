@@ -1,0 +1,209 @@
+"""Sweeps: the points of one run have the bits of the runs with their values alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch import in_memory, results, simulation
+from petabatch.errors import ParamsError
+from petabatch.layers import GaussianNoise
+from petabatch.learning.revive import Revive
+from petabatch.network.build import build
+from petabatch.network.slices import sliced
+from petabatch.sources import Noise
+from petabatch.spec.network import Network
+from petabatch.spec.override import swept as override
+from petabatch.spec.sweep import Sweep
+from petabatch.weights import Gaussian
+from support.commands import Command, alone, contents
+from support.networks import images, lca_network
+from support.programs import random_network
+
+TWO_LAYERS = Path(__file__).parents[2] / "params" / "two_layer.toml"
+THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+
+
+def swept(network: Network, **tables: Any) -> Network:
+    """Return a network with a sweep."""
+    return network.model_copy(update={"sweep": Sweep(**tables)})
+
+
+def assert_points_are_runs(network: Network) -> None:
+    """Compare a sweep with the runs of its points, everything that is recorded."""
+    assert network.sweep is not None
+    batch = network.run.batch
+    found = in_memory.run(network, threads=2).recorded
+    for point in range(network.sweep.points):
+        own = in_memory.run(sliced(network, point * batch)).recorded
+        assert own.keys() == found.keys()
+        for path, values in own.items():
+            mine = found[path]
+            if mine.shape != values.shape:  # else it belongs to all slices
+                mine = mine[:, point * batch : (point + 1) * batch]
+            np.testing.assert_array_equal(mine, values, err_msg=f"{path}, point {point}")
+
+
+@pytest.mark.parametrize("kernel", ["array", "dense", "lazy"])
+def test_points_of_a_sparse_coding_loop_are_runs(kernel: str) -> None:
+    net = lca_network(images(4), learn=False, displays=2, kernel=kernel)
+    assert_points_are_runs(swept(net, layers={"V1": {"threshold": THRESHOLDS}}))
+
+
+def test_points_of_two_layers_are_runs() -> None:
+    loop, code = (f"layers.{name}.shape=[16,16,3]" for name in ("image", "error")), "[8,8,16]"
+    smaller = [
+        *loop,
+        "layers.recon.shape=[16,16,3]",
+        *(f"layers.{name}.shape={code}" for name in ("V1", "V1error", "V1recon")),
+        "layers.V2.shape=[4,4,12]",
+        "run.batch=4",
+        "run.display=30",
+    ]
+    loaded = simulation.read(TWO_LAYERS, smaller)
+    assert simulation.plan(loaded).method.stepper == "program"
+    net = loaded.network
+    assert_points_are_runs(swept(net, layers={"V1": {"threshold": THRESHOLDS}}))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_points_of_random_networks_are_runs(seed: int) -> None:
+    net = random_network(seed)
+    numbers = {
+        name: {"tau": {"start": layer.tau, "stop": 2 * layer.tau, "count": 3, "spacing": "log"}}
+        for name, layer in net.layers.items()
+        if "tau" in type(layer).model_fields
+    }
+    run = net.run.model_copy(update={"kernel": "auto", "steps": 24})
+    net = net.model_copy(update={"run": run})
+    seeds = {"run": {"seed": [1, 5, 9]}}
+    assert_points_are_runs(swept(net, combine="zip", layers=numbers, **seeds))
+
+
+def test_seeds_draw_weights_images_and_noise_as_those_of_runs() -> None:
+    net = lca_network(images(2), mode="shared", displays=3)
+    noisy = GaussianNoise(shape=net.layers["image"].shape, deviation=0.3)
+    layers = {
+        **net.layers,
+        "image": net.layers["image"].model_copy(update={"source": Noise()}),
+        "noise": noisy,
+    }
+    to_error = net.connections["image_to_error"].model_copy(update={"pre": "noise"})
+    to_noise = net.connections["image_to_error"].model_copy(update={"post": "noise"})
+    dictionary = net.connections["dictionary"].model_copy(
+        update={"init": Gaussian(), "revive": Revive(after=1)}
+    )
+    connections = {
+        **net.connections, "image_to_error": to_error, "to_noise": to_noise, "dictionary": dictionary,
+    }  # fmt: skip
+    net = net.model_copy(update={"layers": layers, "connections": connections})
+    assert_points_are_runs(swept(net, run={"seed": [1, 2, 2**40]}))
+
+
+def test_points_see_the_same_images_by_default() -> None:
+    net = lca_network(images(2), learn=False, displays=2)
+    net = net.model_copy(
+        update={"layers": {**net.layers, "image": net.layers["image"].model_copy(update={"source": Noise()})}}
+    )
+    output = net.output.model_copy(
+        update={"layers": {**net.output.layers, "image": net.output.layers["recon"]}}
+    )
+    found = in_memory.run(
+        swept(net.model_copy(update={"output": output}), layers={"V1": {"threshold": [0.2, 0.6]}})
+    ).recorded["layers/image/A"]
+    assert np.array_equal(found[:, :2], found[:, 2:])
+    assert not np.array_equal(found[:, 0], found[:, 1])
+
+
+def test_values_per_slice_hold_in_each_point() -> None:
+    net = lca_network(images(2), learn=False, displays=1)
+    net = net.model_copy(update={"slices": {"layers.V1.tau": (10.0, 30.0)}})
+    net = swept(net, layers={"V1": {"threshold": [0.2, 0.6]}})
+    taus = [sliced(net, number).layers["V1"].tau for number in range(4)]
+    assert taus == [10.0, 30.0, 10.0, 30.0]
+    one = net.model_copy(update={"sweep": None})
+    found = in_memory.run(net).recorded["layers/V1/V"]
+    assert np.array_equal(found[:, 2:], in_memory.run(_with_threshold(one, 0.6)).recorded["layers/V1/V"])
+
+
+def _with_threshold(network: Network, value: float) -> Network:
+    layers = {**network.layers, "V1": network.layers["V1"].model_copy(update={"threshold": value})}
+    return network.model_copy(update={"layers": layers})
+
+
+def test_grids_and_zips() -> None:
+    columns: dict[str, Any] = {"layers": {"V1": {"threshold": [1.0, 2.0]}}, "run": {"seed": [7, 8]}}
+    grid, zipped = Sweep(**columns), Sweep(combine="zip", **columns)
+    assert [tuple(grid.point(n).values()) for n in range(grid.points)] == [(1, 7), (1, 8), (2, 7), (2, 8)]
+    assert [tuple(zipped.point(n).values()) for n in range(zipped.points)] == [(1, 7), (2, 8)]
+    ranged = Sweep(**{"layers.V1.tau": {"start": 1, "stop": 100, "count": 3, "spacing": "log"}})
+    assert list(ranged.columns) == ["layers.V1.tau"]
+    np.testing.assert_allclose(ranged.columns["layers.V1.tau"], (1.0, 10.0, 100.0), rtol=1e-15)
+    assert Sweep(**grid.model_dump()) == grid
+
+
+def test_a_sweep_from_the_command_line_on_ranks_and_resumed(small: Path, petabatch: Command) -> None:
+    shared = 'connections.dictionary.mode="shared"'
+    values = ["--sweep", "layers.V1.threshold=0.2,0.5", "--sweep", "run.seed={start=3,stop=4,count=2}"]
+    alone(small, "whole", shared, *map(override, values[1::2]))
+    for ranks in (2, 3):
+        out = small.parent / f"on_{ranks}"
+        done = petabatch("run", small, "--out", out, "-q", "-s", shared, *values, ranks=ranks)
+        assert done.returncode == 0, done.stderr
+        assert contents(out / "run.h5") == contents(small.parent / "whole" / "run.h5")
+    for path in (out / "checkpoints").glob("*60*"):
+        path.unlink()
+    simulation.resume(out, mpi=False, quiet=True)
+    assert contents(out / "run.h5") == contents(small.parent / "whole" / "run.h5")
+    with results.open(small.parent / "whole") as run:
+        assert run.batch == 12
+        for point, (threshold, seed) in enumerate([(0.2, 3), (0.2, 4), (0.5, 3), (0.5, 4)]):
+            mine = (shared, f"layers.V1.threshold={threshold}", f"run.seed={seed}")
+            with results.open(alone(small, f"alone_{point}", *mine)) as own:
+                for path in own:
+                    assert np.array_equal(run[path][:, 3 * point : 3 * point + 3], own[path][...]), path
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "message"),
+    [
+        ({"layers": {"V1": {"threshold": [0.3, -1.0]}}}, "sweep.layers.V1.threshold", "value 2: "),
+        ({"layers": {"V1": {"shape": [1, 2]}}}, "sweep.layers.V1.shape", "cannot differ"),
+        ({"layers": {"V2": {"threshold": [1, 2]}}}, "sweep.layers.V2.threshold", "values may differ"),
+        ({"run": {"display": [10, 20]}}, "sweep.run.display", "cannot differ"),
+        ({"run": {"seed": [1, 2.5]}}, "sweep.run.seed", "value 2: "),
+        ({"layers": {"V1": {"tau": [1, 2]}}}, "sweep.layers.V1.tau", "values per slice as well"),
+    ],
+)
+def test_wrong_keys_and_values_of_a_sweep_are_errors(table: dict[str, Any], key: str, message: str) -> None:
+    net = lca_network(images(2), learn=False).model_copy(update={"slices": {"layers.V1.tau": (1.0, 2.0)}})
+    with pytest.raises(ParamsError) as raised:
+        build(swept(net, **table))
+    (problem,) = raised.value.problems
+    assert problem.key == key
+    assert message in problem.message
+
+
+def test_weights_that_learn_from_all_slices_cannot_be_swept(small: Path) -> None:
+    with pytest.raises(ParamsError) as raised:
+        simulation.plan(simulation.read(small, ["sweep.layers.V1.threshold=[0.1, 0.2]"]))
+    (problem,) = raised.value.problems
+    assert problem.expected == 'mode = "shared", in which each slice learns alone'
+    assert "-s KEY=VALUE" in problem.hint
+
+
+def test_weights_in_common_cannot_start_from_several_seeds(small: Path) -> None:
+    with pytest.raises(ParamsError) as raised:
+        alone(small, "out", "connections.dictionary.learn.every='never'", "sweep.run.seed=[1, 2]")
+    assert 'mode = "shared"' in raised.value.problems[0].expected
+
+
+def test_points_that_need_different_kernels_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("petabatch.network.lazy.LEAST", 0)
+    net = lca_network(images(1), learn=False, display=40)
+    with pytest.raises(ParamsError) as raised:
+        in_memory.run(swept(net, run={"dt": [1.0, 30.0]}))
+    assert 'run.kernel = "dense"' in raised.value.problems[0].hint
