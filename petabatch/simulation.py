@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -72,11 +72,13 @@ def resume(
     device: Literal["cpu", "gpu"] | None = None,
     features: int | None = None,
     changed_input: bool = False,
+    objects: Sequence[object] = (),
 ) -> Results:
     """Resume the run in directory `path` from its latest complete checkpoint, on any number of ranks.
 
     `device` and `features` override the device and the number of ranks over which features are split.
-    `changed_input` resumes the run even if its input files have changed. Returns and reports as `run`.
+    `changed_input` resumes the run even if its input files have changed. `objects` are the objects of Python
+    that it shows, such as a `Dataset`, which are not among its files. Returns and reports as `run`.
 
     Raises InputError when input files have changed without it, RunDirectoryError when the run is already
     done, and StoppedEarly when it is stopped again.
@@ -90,7 +92,7 @@ def resume(
                 if comm.rank == 0:
                     directory.verify()
                 comm.barrier()
-                loaded = _reload(directory, device, features, changed_input)
+                loaded = _reload(directory, device, features, changed_input, objects)
                 _check_environment(comm, loaded)
                 with _inputs_in_place():
                     engine = _engine(loaded, comm, threads)
@@ -233,6 +235,7 @@ def _reload(
     device: Literal["cpu", "gpu"] | None,
     features: int | None,
     changed_input: bool,
+    objects: Sequence[object],
 ) -> Loaded:
     """Return the network of an existing run from `params.json`, which was resolved when the run started.
 
@@ -244,7 +247,7 @@ def _reload(
     except (ValueError, TypeError, KeyError) as error:
         raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
     compare_plugins(directory, plugins, changed_input)
-    loaded = Loaded.from_json(text, str(directory.resolved), directory.data)
+    loaded = Loaded.from_json(text, str(directory.resolved), directory.data, objects)
     if features is not None:
         parallel = loaded.network.parallel.model_copy(update={"batch": None, "features": features})
         loaded = replace(loaded, network=loaded.network.model_copy(update={"parallel": parallel}))

@@ -4,6 +4,7 @@ from petabatch.sources.array import ImageArray
 from petabatch.sources.cifar import Cifar10, Cifar100
 from petabatch.sources.idx import Idx
 from petabatch.sources.images import Images
+from petabatch.sources.in_python import Dataset, Function
 from petabatch.sources.photographs import Photographs
 from petabatch.sources.sound import Sound
 from petabatch.sources.synthetic import Bars, DeadLeaves, Gratings, Noise
@@ -13,7 +14,9 @@ __all__ = [
     "Bars",
     "Cifar10",
     "Cifar100",
+    "Dataset",
     "DeadLeaves",
+    "Function",
     "Gratings",
     "Idx",
     "ImageArray",

@@ -1,4 +1,4 @@
-"""Images stacked in one array: a `.npy` file, a dataset of an HDF5 file, or an array in memory."""
+"""Images stacked in one array: in a file of NumPy, MATLAB or HDF5, or in memory."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from pydantic_core import PydanticCustomError
 from petabatch.errors import InputError
 from petabatch.sources.files import dataset, open_hdf5, open_npy, values
 from petabatch.sources.gallery import Gallery
+from petabatch.sources.mat import MatImages
 from petabatch.sources.memory import Data
+from petabatch.sources.npz import open_npz
 from petabatch.sources.pixels import largest
 from petabatch.sources.view import View
 from petabatch.spec.paths import FilePath
+
+_SINGLE = (".npy", ".npz", ".mat")
+"""Files that may have a single array."""
 
 
 class ImageArray(View):
@@ -25,9 +30,11 @@ class ImageArray(View):
 
     type: Literal["array"] = "array"
     file: FilePath | None = None
-    """A `.npy` file or an HDF5 file."""
+    """A `.npy`, `.npz`, `.mat` or HDF5 file. A `.mat` file has the image number last: `[ny, nx, n]` or
+    `[ny, nx, nf, n]`."""
     dataset: str | None = None
-    """Path of the dataset in the HDF5 file, such as `train/images`."""
+    """Path of the dataset in the HDF5 file, such as `train/images`, or name of the variable in a `.npz` or
+    `.mat` file, which may be omitted if there is only one."""
     data: Data | None = None
     """A numpy array, in place of a file; in Python only."""
 
@@ -39,7 +46,7 @@ class ImageArray(View):
                 "the array is missing" if self.file is None else "the array is given twice",
                 {"expected": "`file` (or, in Python, `data`)"},
             )
-        if self.dataset is None and self.file is not None and not self.file.endswith(".npy"):
+        if self.dataset is None and self.file is not None and not self.file.endswith(_SINGLE):
             raise PydanticCustomError(
                 "array_dataset", "the dataset of an HDF5 file is missing", {"expected": "`dataset`"}
             )
@@ -84,5 +91,9 @@ class ImageArray(View):
         assert self.file is not None
         if self.file.endswith(".npy"):
             return open_npy(self.file), self.file
+        if self.file.endswith((".npz", ".mat")):
+            name = self.file if self.dataset is None else f"{self.file}:{self.dataset}"
+            opened = open_npz if self.file.endswith(".npz") else MatImages
+            return opened(self.file, self.dataset), name
         assert self.dataset is not None
         return dataset(open_hdf5(self.file), self.dataset), f"{self.file}:{self.dataset}"

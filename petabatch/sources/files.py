@@ -1,7 +1,8 @@
-"""Array files: `.npy` files and datasets of HDF5 files."""
+"""Array files: `.npy` files and datasets of HDF5 files; names and errors of others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from petabatch.errors import InputError, did_you_mean
 
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 """What h5py raises for damaged files."""
+MOST_BYTES = 1 << 32
+"""Bytes that are decompressed or loaded from a file into memory at most."""
 _HDF5 = "a complete HDF5 file"
 
 
@@ -66,6 +69,28 @@ def values(stored: Any, name: str, key: Any = ()) -> np.ndarray:
         return np.asarray(stored[key])
     except HDF5_ERRORS as error:
         raise InputError(f"{name}: the data cannot be read: {error}\n    expected: {_HDF5}") from error
+
+
+def variable(path: str, name: str | None, names: Sequence[str]) -> str:
+    """Return the name of an array in a file, by default of its only one; raises InputError."""
+    if name in names:
+        return str(name)
+    if name is None and len(names) == 1:
+        return names[0]
+    found = "no `dataset` is given" if name is None else name
+    raise InputError(
+        f"{path}: there is no variable of this name\n    found:    {found}\n"
+        f"    expected: `dataset`, one of {', '.join(names) or 'none: the file is empty'}"
+    )
+
+
+def decompressed_too_large(path: str, nbytes: int, instead: str) -> InputError:
+    """Return the error for a file that would take more than `MOST_BYTES` in memory."""
+    return InputError(
+        f"{path}: this file is too large to be decompressed in memory\n    found:    {nbytes:,} bytes\n"
+        f"    expected: at most {MOST_BYTES:,}\n"
+        f"    hint:     store it uncompressed, of which only the parts that are shown are read: {instead}"
+    )
 
 
 def unreadable(path: str, error: Exception, expected: str) -> InputError:

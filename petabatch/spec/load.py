@@ -49,11 +49,16 @@ class Loaded:
         return self.location.placed(error)
 
     @classmethod
-    def from_json(cls, text: str, file: str, arrays: Path | None = None) -> Loaded:
-        """Return the network that `resolved` wrote as JSON; `arrays` is the folder of in-memory arrays."""
+    def from_json(
+        cls, text: str, file: str, arrays: Path | None = None, objects: Sequence[object] = ()
+    ) -> Loaded:
+        """Return the network that `resolved` wrote as JSON.
+
+        `arrays` is the folder of in-memory arrays, `objects` are the objects of Python that it names.
+        """
         data, location = json.loads(text), SourceLocation(file)
         found = import_plugins(data, Path(file).parent)
-        return cls(_validate(data, location, found, arrays=arrays), text, location)
+        return cls(_validate(data, location, found, arrays=arrays, objects=objects), text, location)
 
     @classmethod
     def from_network(cls, network: Network) -> Loaded:
@@ -153,11 +158,12 @@ def _validate(
     before: Sequence[Problem] = (),
     folder: Path | None = None,
     arrays: Path | None = None,
+    objects: Sequence[object] = (),
     execute: bool = True,
 ) -> Network:
     found = list(before)
     skipped = () if execute else data.get("plugins", ())
-    context = {"folder": folder, "arrays": arrays, "not executed": skipped}
+    context = {"folder": folder, "arrays": arrays, "objects": objects, "not executed": skipped}
     try:
         network = Network.model_validate(data, context=context)
     except ValidationError as error:

@@ -1,0 +1,186 @@
+"""Objects of Python as sources: datasets with items, such as those of torch, and functions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from petabatch.errors import InputError
+from petabatch.sources.gallery import Gallery
+from petabatch.sources.pictures import CACHE_BYTES
+from petabatch.sources.pixels import largest
+from petabatch.sources.view import View
+from petabatch.spec.parts import Source
+
+
+class Held:
+    """An object of Python in a params model; equal only to itself."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Held) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __repr__(self) -> str:
+        named = self.value if hasattr(self.value, "__qualname__") else type(self.value)
+        items = f", {len(self.value):,} items" if hasattr(self.value, "__len__") else ""
+        return f"in Python: {named.__module__}.{named.__qualname__}{items}"
+
+
+def _held(value: Any, info: ValidationInfo) -> Held:
+    if isinstance(value, str):
+        for given in (info.context or {}).get("objects", ()):
+            if repr(Held(given)) == value:
+                return Held(given)
+        raise PydanticCustomError(
+            "object_missing",
+            "an object of Python cannot be given as text",
+            {
+                "got": value,
+                "expected": "the object itself, in Python",
+                "hint": "resume in Python: petabatch.resume(..., objects=[it])",
+            },
+        )
+    return value if isinstance(value, Held) else Held(value)
+
+
+def _dataset(value: Any, info: ValidationInfo) -> Held:
+    found = _held(value, info)
+    if not hasattr(found.value, "__len__") or not hasattr(found.value, "__getitem__"):
+        raise PydanticCustomError(
+            "no_dataset",
+            "this object has no numbered items",
+            {"got": repr(found), "expected": "an object with __len__ and __getitem__"},
+        )
+    return found
+
+
+def _function(value: Any, info: ValidationInfo) -> Held:
+    found = _held(value, info)
+    if not callable(found.value):
+        raise PydanticCustomError(
+            "no_function",
+            "this object cannot be called",
+            {"got": repr(found), "expected": "a function of (slice, display)"},
+        )
+    return found
+
+
+_WRITTEN = PlainSerializer(repr)
+_SCHEMA = WithJsonSchema({"not": {}, "description": "An object of Python; from Python only."})
+
+
+class Dataset(View):
+    """The items of an object of Python that has `__len__` and `__getitem__`, such as a dataset of torch.
+
+    Each item is an image `[ny, nx]` or `[ny, nx, nf]`, or a tuple that begins with one; all have one size.
+    The same number must always give the same item. Items are read ahead on another thread, one at a time.
+    """
+
+    type: Literal["dataset"] = "dataset"
+    data: Annotated[Held, PlainValidator(_dataset), _WRITTEN, _SCHEMA]
+    """The object; in Python only."""
+    channels: Literal["last", "first"] = "last"
+    """Axis of the channels; tensors of torch usually have them `first`."""
+
+    @property
+    def read_ahead(self) -> bool:
+        """Items may be computed or read from files."""
+        return True
+
+    def gallery(self) -> Gallery:
+        """Read the first item; raises InputError if it is not an image."""
+        count = len(self.data.value)
+        if not count:
+            raise InputError("data: this object has no items\n    expected: at least one")
+        lock = threading.Lock()
+
+        def item(number: int) -> np.ndarray:
+            with lock:
+                return self._item(number)
+
+        first = item(0)
+        shape: tuple[int, int, int] = first.shape
+        cached = lru_cache(max(1, CACHE_BYTES // max(1, first.nbytes)))(item)
+
+        def read(number: int, rows: slice, columns: slice) -> np.ndarray:
+            pixels = cached(number)
+            if pixels.shape != shape:
+                raise InputError(
+                    f"data[{number}]: this image has another size than the first\n"
+                    f"    found:    {list(pixels.shape)}\n    expected: {list(shape)}"
+                )
+            return pixels[rows, columns]
+
+        return Gallery([shape] * count, read, "data[{}]".format, holders=[("data", count)])
+
+    def _item(self, number: int) -> np.ndarray:
+        """Return an item, `[ny, nx, nf]`; raises InputError if it cannot be had or is not an image."""
+        try:
+            found = self.data.value[number]
+            pixels = np.asarray(found[0] if isinstance(found, tuple | list) else found)
+        except Exception as error:
+            raise InputError(
+                f"data[{number}]: this item cannot be read: {type(error).__name__}: {error}"
+            ) from error
+        if pixels.ndim not in (2, 3) or 0 in pixels.shape:
+            raise InputError(
+                f"data[{number}]: this item is not an image\n"
+                f"    found:    {type(found).__name__}, {pixels.dtype} {list(pixels.shape)}\n"
+                f"    expected: an array [ny, nx] or [ny, nx, nf], or a tuple that begins with one"
+            )
+        largest(pixels.dtype, f"data[{number}]")
+        if self.channels == "first" and pixels.ndim == 3:
+            pixels = np.moveaxis(pixels, 0, -1)
+        return pixels.reshape(*pixels.shape[:2], -1)
+
+
+class Function(Source):
+    """Images that a function of Python returns, `function(slice, display) -> [ny, nx, nf]`.
+
+    `slice` is the global slice number, `display` counts from 0. The same arguments must always give the same
+    image. It is called ahead on another thread, one call at a time.
+    """
+
+    type: Literal["function"] = "function"
+    call: Annotated[Held, PlainValidator(_function), _WRITTEN, _SCHEMA]
+    """The function; in Python only."""
+
+    @property
+    def read_ahead(self) -> bool:
+        """Calls may take time."""
+        return True
+
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
+        """Return the reader; it raises InputError for what is not an image of this shape."""
+        lock = threading.Lock()
+
+        def read(slice_: int, display: int) -> np.ndarray:
+            name = f"call({slice_}, {display})"
+            try:
+                with lock:
+                    pixels = np.asarray(self.call.value(slice_, display))
+            except Exception as error:
+                raise InputError(f"{name}: the function fails: {type(error).__name__}: {error}") from error
+            if pixels.shape != shape:
+                raise InputError(
+                    f"{name}: image and layer differ in shape\n"
+                    f"    found:    {list(pixels.shape)}\n    expected: {list(shape)}"
+                )
+            scaled = pixels.astype(np.float32) / np.float32(largest(pixels.dtype, name))
+            if not np.isfinite(scaled).all():
+                raise InputError(f"{name}: some pixels are not finite")
+            return scaled
+
+        read(0, 0)
+        return read

@@ -1,0 +1,89 @@
+"""Arrays of images in the files of NumPy and MATLAB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from petabatch.errors import InputError
+from petabatch.sources import ImageArray
+
+RNG = np.random.default_rng(0)
+GREY = RNG.normal(size=(4, 7, 9))
+COLOUR = RNG.integers(0, 255, (5, 6, 8, 3)).astype(np.uint8)
+
+
+def shown(path: Path, images: np.ndarray, dataset: str | None = None) -> np.ndarray:
+    shape = (*images.shape, 1)[1:4]
+    read = ImageArray(file=str(path), dataset=dataset, crop="top_left").open(shape, 1, 1)
+    return np.stack([read(0, item) for item in range(len(images))]).reshape(images.shape)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_arrays_of_an_archive_are_read_by_name(tmp_path: Path, save: Any) -> None:
+    file = tmp_path / "a.npz"
+    save(file, grey=GREY, colour=np.asfortranarray(COLOUR))
+    assert np.array_equal(shown(file, GREY, "grey"), GREY.astype(np.float32))
+    assert np.array_equal(shown(file, COLOUR, "colour"), (COLOUR / 255).astype(np.float32))
+    for name, found in ((None, "no `dataset` is given"), ("gray", "gray")):
+        with pytest.raises(InputError, match=rf"(?s)a.npz: there is no variable.*{found}.*grey, colour"):
+            ImageArray(file=str(file), dataset=name).gallery()
+    save(file, images=GREY)
+    assert np.array_equal(shown(file, GREY), GREY.astype(np.float32))
+    whole = file.read_bytes()
+    for damaged in (whole[:-9], whole[:50], b"", b"no archive", whole[:30] + bytes(100) + whole[130:]):
+        file.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"a.npz: this file cannot be read"):
+            ImageArray(file=str(file)).gallery()
+    save(file, images=np.array([{}, []], object))
+    with pytest.raises(InputError, match=r"a.npz: this file cannot be read"):
+        ImageArray(file=str(file)).gallery()
+
+
+def test_only_the_parts_that_are_shown_of_an_uncompressed_archive_are_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", images=GREY)
+    assert isinstance(ImageArray(file=str(tmp_path / "a.npz"))._stored()[0], np.memmap)
+
+
+def write_mat(file: Path, new: bool, **variables: np.ndarray) -> None:
+    """Write a `.mat` file as MATLAB does."""
+    if not new:
+        savemat(file, variables)
+        return
+    with h5py.File(file, "w", userblock_size=512) as stored:
+        for name, values in variables.items():
+            stored[name] = values.T
+    head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM"
+    with file.open("r+b") as block:
+        block.write(head)
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_matlab_files_have_the_image_number_last(tmp_path: Path, new: bool) -> None:
+    file = tmp_path / "IMAGES.mat"
+    matlab = {"IMAGES": GREY.transpose(1, 2, 0), "X": COLOUR.transpose(1, 2, 3, 0)}
+    write_mat(file, new, **matlab)
+    assert np.array_equal(shown(file, GREY, "IMAGES"), GREY.astype(np.float32))
+    assert np.array_equal(shown(file, COLOUR, "X"), (COLOUR / 255).astype(np.float32))
+    with pytest.raises(InputError, match=r"(?s)no `dataset` is given.*IMAGES, X"):
+        ImageArray(file=str(file)).gallery()
+    file = tmp_path / "one.mat"
+    write_mat(file, new, IMAGES=matlab["IMAGES"])
+    assert np.array_equal(shown(file, GREY), GREY.astype(np.float32))
+    read = ImageArray(file=str(file), crop="top_left").open((2, 3, 1), 1, 1)
+    assert np.array_equal(read(0, 3)[..., 0], GREY[3, :2, :3].astype(np.float32))
+    file = tmp_path / "two.mat"
+    write_mat(file, new, patches=GREY[0])
+    with pytest.raises(InputError, match=r"two.mat: this is not an array of images"):
+        ImageArray(file=str(file)).gallery()
+    whole = file.read_bytes()
+    file = tmp_path / "three.mat"
+    for damaged in (whole[: len(whole) // 2], b"", b"no MATLAB"):
+        file.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"three.mat: "):
+            ImageArray(file=str(file)).gallery()

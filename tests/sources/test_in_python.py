@@ -1,0 +1,108 @@
+"""Objects and functions of Python as sources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import petabatch
+from petabatch.errors import InputError, ParamsError, TableError
+from petabatch.sources import Dataset, Function
+
+ROOM = (12, 16, 3)
+IMAGES = np.random.default_rng(0).integers(0, 255, (5, 12, 16, 3)).astype(np.uint8)
+
+
+class Tensor:
+    """As a tensor of torch: it has channels first, and numpy can read it."""
+
+    def __init__(self, pixels: np.ndarray) -> None:
+        self._pixels = np.moveaxis(pixels, -1, 0)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self._pixels
+
+
+class Labelled:
+    """As a dataset of torch: items are pairs of an image and a label."""
+
+    def __init__(self, bad: int = -1) -> None:
+        self.asked: list[int] = []
+        self.bad = bad
+
+    def __len__(self) -> int:
+        return len(IMAGES)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        self.asked.append(index)
+        if index == self.bad:
+            raise OSError("disk on fire")
+        return Tensor((IMAGES[index] / 255).astype(np.float32)), 7
+
+
+def test_a_dataset_of_pairs_is_shown_like_the_array_of_its_images() -> None:
+    read = Dataset(data=Labelled(), channels="first").stream(ROOM, 2, 1)
+    for b in range(2):
+        for display in range(4):
+            number = (2 * display + b) % 5
+            assert np.array_equal(read(b, display), (IMAGES[number] / 255).astype(np.float32))
+            assert read.shown(b, display).item == number
+    grey = [image[..., 0] for image in IMAGES]
+    assert np.array_equal(
+        Dataset(data=grey).open((12, 16, 1), 1, 1)(0, 1)[..., 0], (grey[1] / 255).astype(np.float32)
+    )
+
+
+def test_items_that_are_no_images_are_named() -> None:
+    for items, message in (
+        ([], "this object has no items"),
+        ([7], r"(?s)data\[0\]: this item is not an image.*int"),
+        ([np.zeros(ROOM, np.int64)], r"data\[0\]: these numbers are not pixels"),
+        ([{"image": 1}], r"data\[0\]: th"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Dataset(data=items).open(ROOM, 1, 1)
+    read = Dataset(data=[IMAGES[0], IMAGES[1, :5]]).open(ROOM, 1, 1)
+    with pytest.raises(InputError, match=r"(?s)data\[1\]: this image has another size.*\[5, 16, 3\]"):
+        read(0, 1)
+    bad = Dataset(data=Labelled(bad=3), channels="first")
+    with pytest.raises(InputError, match=r"data\[3\]: this item cannot be read: OSError: disk on fire"):
+        bad.open(ROOM, 1, 1)(0, 3)
+    skipping = bad.model_copy(update={"on_bad_item": "skip"}).stream(ROOM, 1, 1)
+    assert [skipping.shown(0, display).item for display in range(5)] == [0, 1, 2, 4, 4]
+    for given in (7, "text", lambda: 0):
+        with pytest.raises(TableError):
+            Dataset(data=given)
+
+
+def test_a_function_of_slice_and_display_is_a_source() -> None:
+    read = Function(call=lambda b, display: np.full(ROOM, 10 * b + display, np.uint8)).open(ROOM, 2, 1)
+    assert np.array_equal(read(3, 4), np.full(ROOM, 34 / 255, np.float32))
+    with pytest.raises(InputError, match=r"(?s)call\(0, 0\): image and layer differ in shape"):
+        Function(call=lambda b, display: np.zeros((2, 2))).open(ROOM, 1, 1)
+    with pytest.raises(InputError, match=r"call\(0, 0\): the function fails: ZeroDivisionError"):
+        Function(call=lambda b, display: 1 / 0).open(ROOM, 1, 1)
+    with pytest.raises(TableError):
+        Function(call=7)
+
+
+def test_a_run_of_objects_is_resumed_when_they_are_given_again(small: Path, tmp_path: Path) -> None:
+    data, net = Labelled(), petabatch.load(small).network
+    image = net.layers["image"].model_copy(update={"source": Dataset(data=data, channels="first")})
+    net = net.model_copy(update={"layers": {**net.layers, "image": image}})
+    whole = petabatch.run(net, tmp_path / "whole", mpi=False, quiet=True)
+    data.bad = 4  # shown in the second display
+    with pytest.raises(InputError, match="disk on fire"):
+        petabatch.run(net, tmp_path / "cut", mpi=False, quiet=True)
+    data.bad = -1
+    with pytest.raises(ParamsError, match="an object of Python cannot be given as text") as raised:
+        petabatch.resume(tmp_path / "cut", mpi=False, quiet=True)
+    assert f"in Python: {Labelled.__module__}.Labelled, 5 items" in str(raised.value)
+    cut = petabatch.resume(tmp_path / "cut", objects=[data], mpi=False, quiet=True)
+    assert list(cut) == list(whole)
+    for name in whole:
+        assert np.array_equal(cut[name][...], whole[name][...])
+    assert whole.shown("image", display=2, slice=1)[:3] == ("data", 4, 4)
