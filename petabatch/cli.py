@@ -277,6 +277,16 @@ def info(context: typer.Context) -> None:
     show(context.args)
 
 
+@app.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False
+)
+def plot(context: typer.Context) -> None:
+    """Draw the results of a run; `plot --list DIR` tells what can be drawn of it."""
+    from petabatch.plotting.command import plot as draw_plot
+
+    draw_plot(context.args)
+
+
 @app.command()
 def bench(
     file: Annotated[

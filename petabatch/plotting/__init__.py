@@ -1,11 +1,22 @@
-"""Plots of a run: dictionary, reconstructions, energy. Plain arrays in, matplotlib figures out.
+"""Plots of a run: functions that take an open run and return a matplotlib figure.
 
-Plotting needs the `analysis` extra.
+    with petabatch.open("runs/natural_images") as run:
+        figure = plotting.dictionary(run)
+
+`figure=` draws into a figure or subfigure that exists. Plots need the `analysis` extra.
 """
 
-from petabatch.plotting.comparison import psnr, reconstructions
-from petabatch.plotting.curves import energy
-from petabatch.plotting.figures import finish
-from petabatch.plotting.tableau import dictionary
-
-__all__ = ["dictionary", "energy", "finish", "psnr", "reconstructions"]
+from petabatch.plotting.code import code as code
+from petabatch.plotting.compare import compare as compare
+from petabatch.plotting.convergence import convergence as convergence
+from petabatch.plotting.dictionary import dictionary as dictionary
+from petabatch.plotting.energy import energy as energy
+from petabatch.plotting.features import features as features
+from petabatch.plotting.figures import finish as finish
+from petabatch.plotting.movie import movie as movie
+from petabatch.plotting.raster import raster as raster
+from petabatch.plotting.receptive_fields import receptive_fields as receptive_fields
+from petabatch.plotting.reconstructions import reconstructions as reconstructions
+from petabatch.plotting.select import psnr as psnr
+from petabatch.plotting.sparsity import sparsity as sparsity
+from petabatch.plotting.weights_over_time import weights_over_time as weights_over_time

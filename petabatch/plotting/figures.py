@@ -1,11 +1,11 @@
-"""Shared parts of the plots: style, figures, images and output."""
+"""Shared parts of the plots: style, figures, axes and output."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 # Okabe & Ito 2008, "Color universal design": distinguishable with colour blindness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MUTED = "#606060"
 _INK = "#262626"
 _STYLE = {
     "font.size": 10,
@@ -25,12 +26,22 @@ _STYLE = {
     "axes.edgecolor": "#808080",
     "axes.labelcolor": _INK,
     "text.color": _INK,
-    "xtick.color": "#606060",
-    "ytick.color": "#606060",
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
     "legend.frameon": False,
     "savefig.dpi": 200,
     "pdf.fonttype": 42,
 }
+
+
+@runtime_checkable
+class Film(Protocol):
+    """A figure that changes; it has a writer of its own."""
+
+    figure: Any
+
+    def save(self, output: Path) -> None:
+        """Write all frames."""
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
@@ -51,22 +62,27 @@ def finish(figure: Any, output: str | Path | None = None) -> None:
     """
     plt = pyplot()
     if output is None:
-        if plt.get_backend().lower() == "agg":
+        if plt.get_backend().lower() == "agg" or isinstance(figure, Film):
             raise ResourceError(
                 "there is no display on which to show the figure\n    hint:     write it to a file with -o"
             )
         plt.show()
         return
-    known = figure.canvas.get_supported_filetypes()
+    film = figure if isinstance(figure, Film) else None
+    figure = figure if film is None else film.figure
+    known = figure.canvas.get_supported_filetypes() if film is None else ("gif", "mp4")
     suffix = Path(output).suffix.lstrip(".").lower()
-    if suffix not in known:
-        raise InputError(
-            f"{output}: unsupported figure format\n    found:    {suffix or 'no suffix'}\n"
-            f"    expected: {', '.join(sorted(known))}"
-        )
     try:
+        if suffix not in known:
+            raise InputError(
+                f"{output}: unsupported figure format\n    found:    {suffix or 'no suffix'}\n"
+                f"    expected: {', '.join(sorted(known))}"
+            )
         Path(output).parent.mkdir(parents=True, exist_ok=True)
-        _save(figure, output)
+        if film is not None:
+            film.save(Path(output))
+        else:
+            _save(figure, output)
     except OSError as error:
         raise InputError(f"{output}: the figure cannot be written: {error.strerror or error}") from error
     finally:
@@ -78,10 +94,13 @@ def _save(figure: Any, output: str | Path) -> None:
     figure.savefig(output)
 
 
-def figure_of(size: tuple[float, float], rows: int, columns: int, **ratios: Any) -> tuple[Any, Any]:
-    """Return a figure and its axes, row by row."""
-    figure = pyplot().figure(figsize=size, layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, gridspec_kw=ratios).flat)
+def panels(
+    figure: Any, size: tuple[float, float], rows: int = 1, columns: int = 1, **ratios: Any
+) -> tuple[Any, np.ndarray]:
+    """Return a figure and its axes `[row, column]`: those of `figure`, or of a new one of `size` inches."""
+    if figure is None:
+        figure = pyplot().figure(figsize=size, layout="constrained")
+    return figure, np.asarray(figure.subplots(rows, columns, squeeze=False, gridspec_kw=ratios))
 
 
 def pyplot() -> Any:
@@ -95,20 +114,15 @@ def pyplot() -> Any:
     return plt
 
 
-def images(values: Any, what: str) -> np.ndarray:
-    """Return float64 images `[n, y, x, channel]`; raises InputError for anything else."""
-    images = np.asarray(values, float)
-    if images.ndim != 4 or 0 in images.shape or images.shape[-1] not in (1, 3):
-        raise InputError(
-            f"{what}: not images\n    found:    {list(images.shape)}\n"
-            f"    expected: four axes, the last one of length 1 (grey) or 3 (red, green, blue)"
-        )
-    return images
+def note(axes: Any, text: str) -> None:
+    """Write a remark below the axes."""
+    axes.annotate(
+        text, (0, 0), (0, -34), xycoords="axes fraction", textcoords="offset points",
+        fontsize=8, color=MUTED, va="top", annotation_clip=False,
+    )  # fmt: skip
 
 
-def show(axes: Any, image: np.ndarray) -> None:
-    """Draw an image with values from 0 to 1."""
-    shown = np.clip(image, 0, 1)
-    grey = shown.shape[-1] == 1
-    axes.imshow(shown[..., 0] if grey else shown, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-    axes.set_axis_off()
+def grid(axes: Any) -> None:
+    """Draw horizontal grid lines behind the data."""
+    axes.grid(axis="y", color="#e4e4e4", linewidth=0.8)
+    axes.set_axisbelow(True)

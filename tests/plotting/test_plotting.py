@@ -1,10 +1,13 @@
-"""Plots and the plotting scripts."""
+"""Plots, `petabatch plot` and the plotting scripts."""
 
 from __future__ import annotations
 
+import io
 import runpy
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,15 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+import petabatch
 from petabatch import plotting
 from petabatch.errors import InputError, ResourceError
+from petabatch.plotting.command import drawable, plot
+from petabatch.plotting.figures import panels
+from petabatch.plotting.kinds import KINDS, draw_function
+from petabatch.plotting.select import use_of
+from petabatch.plotting.tiles import pictures
+from petabatch.results import Results
 
 mpl.use("agg")
 ANALYSIS = Path(__file__).parents[2] / "analysis"
@@ -48,7 +58,7 @@ normalize = { type = "l2" }
 learn = { type = "hebbian", error = "error", rate = 1.0 }
 
 [probes]
-energy = { type = "energy", error = "error", code = "V1", coefficient = 0.1 }
+energy = { type = "energy", error = "error", code = "V1", coefficient = 0.1, every = 1 }
 quality = { type = "psnr", image = "image", reconstruction = "recon" }
 
 [output]
@@ -65,37 +75,79 @@ def _close() -> Any:
     plt.close("all")
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from petabatch import simulation
+
+    folder = tmp_path_factory.mktemp("plots")
+    (folder / "net.toml").write_text(PARAMS)
+    simulation.run(simulation.read(folder / "net.toml"), folder / "out", threads=1, mpi=False, quiet=True)
+    return folder / "out"
+
+
+@pytest.fixture
+def run(folder: Path) -> Iterator[Results]:
+    with petabatch.open(folder) as run:
+        yield run
+
+
 def pixels(axes: Any) -> np.ndarray:
     return np.asarray(axes.images[0].get_array())
 
 
-def test_the_tableau_is_sorted_by_use_and_scaled_by_each_feature_about_grey() -> None:
-    weights = RNG.normal(size=(6, 4, 4, 3))
-    use = np.array([0.1, 0.5, 0.0, 0.3, 0.2, 0.4])
-    weights[2] = 0
-    top, below = plotting.dictionary(weights, use, columns=3).axes
-    shown = pixels(top)
-    assert shown.shape == (9, 14, 3)
-    expected = 0.5 + 0.5 * weights[1] / np.abs(weights[1]).max()
-    np.testing.assert_allclose(shown[:4, :4], expected)
-    assert (shown[5:, 10:] == 0.5).all()  # the unused feature of zeros comes last
-    np.testing.assert_allclose([bar.get_height() for bar in below.patches], [50, 40, 30, 20, 10, 0])
+def texts(axes: Any) -> list[str]:
+    return [text.get_text() for text in axes.texts]
 
 
-def test_reconstructions_share_the_scale_of_their_input_and_the_error_is_grey_at_zero() -> None:
-    image = RNG.normal(size=(2, 5, 6, 3))
-    recon = image.copy()
-    recon[1, 0, 0, 0] -= 0.25 * (image[1].max() - image[1].min())
-    axes = plotting.reconstructions(image, recon, labels=["a", "b"]).axes
-    assert np.array_equal(pixels(axes[0]), pixels(axes[1]))
-    assert (pixels(axes[0]).min(), pixels(axes[0]).max()) == (0, 1)
-    assert (pixels(axes[2]) == 0.5).all()
-    error = pixels(axes[5])
-    assert error[0, 0, 0] == pytest.approx(0.75)
-    assert (np.delete(error.ravel(), 0) == 0.5).all()
-    texts = [text.get_text() for a in axes for text in a.texts]
-    assert "PSNR inf dB" in texts
-    assert f"PSNR {20 * np.log10(4 * np.sqrt(5 * 6 * 3)):.1f} dB" in texts
+def test_the_dictionary_is_numbered_sorted_by_use_and_scaled_by_each_feature_about_grey(run: Results) -> None:
+    weights, use = run.weights("dictionary")[-1].astype(float), use_of(run.layer("V1"))
+    np.testing.assert_allclose(use, (run.layer("V1")[...] != 0).mean(axis=(0, 1, 2, 3)))
+    order = np.argsort(-use, kind="stable")
+    top, below = plotting.dictionary(run, columns=3).axes
+    assert texts(top) == [str(number) for number in order]
+    for number, text in zip(order, top.texts, strict=True):
+        x, y = (round(float(each) + 0.5) for each in text.get_position())
+        patch = pixels(top)[y : y + 4, x - 2 : x + 2]
+        np.testing.assert_allclose(
+            patch, 0.5 + 0.5 * weights[number] / np.abs(weights[number]).max(), atol=1e-6
+        )
+    np.testing.assert_allclose([bar.get_height() for bar in below.patches], 100 * use[order])
+    assert texts(plotting.dictionary(run, order="index").axes[0]) == [str(number) for number in range(6)]
+
+
+def test_dead_features_are_counted_and_framed(run: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    from petabatch.plotting import dictionary
+
+    use = np.array([0.1, 0.5, 0.0, 0.3, 0.0, 0.4])
+    monkeypatch.setitem(dictionary.__wrapped__.__globals__, "use_of", lambda code, last: use)
+    top, below = plotting.dictionary(run).axes
+    assert texts(top)[:2] == ["1", "5"]
+    assert len(top.patches) == 2
+    assert texts(below) == ["2 of 6 features are dead (red)"]
+
+
+def test_channels_are_grey_or_colour_or_tiles_side_by_side() -> None:
+    shapes = {1: (4, 5, 1), 3: (4, 5, 3), 2: (4, 11, 1), 6: (4, 11, 3), 5: (4, 29, 1), 9: (4, 17, 3)}
+    for channels, shape in shapes.items():
+        assert pictures(np.zeros((4, 5, channels))).shape == shape
+    assert pictures(np.zeros((7, 4, 5, 3)), grey=True).shape == (7, 4, 17, 1)
+    values = RNG.random((4, 5, 6))
+    np.testing.assert_array_equal(pictures(values)[:, :5], values[..., :3])
+    np.testing.assert_array_equal(pictures(values)[:, 6:], values[..., 3:])
+
+
+def test_reconstructions_share_the_scale_of_their_input_and_the_error_is_grey_at_zero(run: Results) -> None:
+    image, recon = (run.layer(name).at(step=8, slice=2).astype(float) for name in ("image", "recon"))
+    low, span = image.min(), np.ptp(image)
+    axes = plotting.reconstructions(run, slices=[2]).axes
+    for place, expected in zip(axes, ((image - low), (recon - low), 0.5 * span + image - recon), strict=True):
+        np.testing.assert_allclose(pixels(place), np.clip(expected / span, 0, 1), atol=1e-6)
+    quality = run.probe("quality")["psnr"].at(step=8, slice=2)
+    assert [texts(place) for place in axes] == [
+        ["slice 2"],
+        [f"PSNR {quality:.1f} dB"],
+        [f"± {span / 2:.2g}"],
+    ]
 
 
 def test_psnr_is_what_the_probe_measures() -> None:
@@ -107,44 +159,103 @@ def test_psnr_is_what_the_probe_measures() -> None:
     np.testing.assert_allclose(found, measured)
 
 
-def test_energy_draws_the_mean_and_the_spread_of_the_slices() -> None:
-    steps, total, part = np.arange(1, 6), RNG.random((5, 8)), RNG.random((5, 8))
-    (axes,) = plotting.energy(steps, total, {"residual": part}, display=4).axes
-    for line, values in zip(axes.lines, (total, part), strict=True):
-        assert np.array_equal(line.get_xdata(), steps)
-        np.testing.assert_allclose(line.get_ydata(), values.mean(axis=1))
+def test_energy_draws_the_mean_and_the_spread_of_the_slices(run: Results) -> None:
+    (axes,) = plotting.energy(run).axes
+    measured = run.probe("energy")
+    for line, quantity in zip(axes.lines, ("total", "residual", "sparsity"), strict=True):
+        assert np.array_equal(line.get_xdata(), np.arange(1, 9))
+        np.testing.assert_allclose(line.get_ydata(), measured[quantity][...].mean(axis=1))
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
-    assert band.max() == pytest.approx(np.percentile(total, 90, axis=1).max())
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["total", "residual"]
+    assert band.max() == pytest.approx(np.percentile(measured["total"][...], 90, axis=1).max())
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda: plotting.dictionary(np.zeros((4, 3, 3, 2))),
-        lambda: plotting.dictionary(np.zeros((3, 3, 3))),
-        lambda: plotting.reconstructions(np.zeros((2, 4, 4, 1)), np.zeros((3, 4, 4, 1))),
-        lambda: plotting.energy([1, 2, 3], np.zeros((2, 4))),
-    ],
-)
-def test_arrays_that_cannot_be_drawn_are_errors_that_show_their_shape(draw: Any) -> None:
-    with pytest.raises(InputError, match=r"found: +\["):
-        draw()
+def test_features_are_shown_with_the_image_patches_under_their_strongest_units(run: Results) -> None:
+    left, right = plotting.features(run, number=[3], count=2).axes
+    weights = run.weights("dictionary")[-1, 3].astype(float)
+    np.testing.assert_allclose(pixels(left), 0.5 + 0.5 * weights / np.abs(weights).max(), atol=1e-6)
+    code = run.layer("V1")[...][..., 3]
+    per_image = np.sort(code.max(axis=(2, 3)).ravel())[::-1]
+    assert texts(right)[:2] == [f"{activity:.2f}" for activity in per_image[:2]]
+    time, slice_, row, column = np.unravel_index(code.argmax(), code.shape)
+    # A patch of 4 x 4 with stride 2 begins one pixel before 2 * row, 2 * column.
+    padded = np.pad(
+        run.layer("image")[time, slice_].astype(float), ((1, 1), (1, 1), (0, 0)), constant_values=np.nan
+    )
+    patch = padded[2 * row : 2 * row + 4, 2 * column : 2 * column + 4]
+    x, y = (round(float(each) + 0.5) for each in right.texts[0].get_position())
+    drawn = pixels(right)[y : y + 4, x - 2 : x + 2]
+    inside = ~np.isnan(patch)
+    slope, offset = np.polyfit(patch[inside], drawn[inside], 1)
+    assert slope > 0
+    np.testing.assert_allclose(drawn[inside], slope * patch[inside] + offset, atol=1e-5)
+
+
+def test_convergence_needs_a_probe_within_displays(run: Results) -> None:
+    axes = plotting.convergence(run).axes
+    assert len(axes) == 1
+    assert [list(line.get_xdata()) for line in axes[0].lines] == [[1, 2, 3, 4], [1, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "movie"])
+def test_every_kind_draws_into_a_part_of_a_figure(run: Results, kind: str) -> None:
+    import matplotlib.pyplot as plt
+
+    whole = plt.figure(figsize=(8, 5))
+    part = whole.subfigures(1, 2)[1]
+    assert draw_function(kind)(run, figure=part) is part
+    assert part.axes
+    assert len(plt.get_fignums()) == 1
+    whole.savefig(io.BytesIO())
+
+
+def test_panels_of_a_figure_are_in_rows() -> None:
+    assert panels(None, (3, 3), 2, 3)[1].shape == (2, 3)
+
+
+@pytest.mark.parametrize("what", ["reconstruction", "activity", "dictionary"])
+def test_a_film_has_a_frame_for_each_recorded_time(run: Results, tmp_path: Path, what: str) -> None:
+    import av
+    from PIL import Image
+
+    film = plotting.movie(run, what=what)
+    times = 2 if what != "dictionary" else 3
+    plotting.finish(film, tmp_path / "film.gif")
+    with Image.open(tmp_path / "film.gif") as picture:
+        assert picture.n_frames == film.frames == times
+    plotting.finish(plotting.movie(run, what=what), tmp_path / "film.mp4")
+    with av.open(str(tmp_path / "film.mp4")) as container:
+        assert len(list(container.decode(video=0))) == times
+    with pytest.raises(InputError, match=r"found: +png\n.*expected: gif, mp4"):
+        plotting.finish(plotting.movie(run, what=what), tmp_path / "film.png")
+
+
+def test_the_list_says_what_can_be_drawn_and_why_the_rest_cannot(run: Results, tmp_path: Path) -> None:
+    assert [line.split()[1] for line in drawable(run).splitlines() if line[0] != " "] == ["yes:"] * len(KINDS)
+    from petabatch import simulation
+
+    bare = PARAMS.split("[probes]")[0] + "[probes]\n[output]\n"
+    (tmp_path / "net.toml").write_text(bare)
+    simulation.run(simulation.read(tmp_path / "net.toml"), tmp_path / "out", threads=1, mpi=False, quiet=True)
+    with petabatch.open(tmp_path / "out") as empty:
+        text = " ".join(drawable(empty).split())
+    assert "yes:" not in text
+    assert "dictionary no: no dictionary was recorded; record them in [output.connections]" in text
+    assert "energy no: no energy probe was recorded" in text
 
 
 @pytest.mark.parametrize(("suffix", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
-def test_the_suffix_chooses_the_format(tmp_path: Path, suffix: str, start: bytes) -> None:
+def test_the_suffix_chooses_the_format(run: Results, tmp_path: Path, suffix: str, start: bytes) -> None:
     import matplotlib.pyplot as plt
 
     before = dict(mpl.rcParams)
-    plotting.finish(plotting.energy([1, 2], np.ones((2, 3))), tmp_path / "new" / f"x.{suffix}")
+    plotting.finish(plotting.energy(run), tmp_path / "new" / f"x.{suffix}")
     assert (tmp_path / "new" / f"x.{suffix}").read_bytes().startswith(start)
     assert dict(mpl.rcParams) == before
     assert not plt.get_fignums()
 
 
-def test_an_unknown_suffix_and_a_missing_screen_are_errors(tmp_path: Path) -> None:
-    figure = plotting.energy([1, 2], np.ones((2, 3)))
+def test_an_unknown_suffix_and_a_missing_screen_are_errors(run: Results, tmp_path: Path) -> None:
+    figure = plotting.energy(run)
     with pytest.raises(InputError, match=r"(?s)found: +foo.*png"):
         plotting.finish(figure, tmp_path / "x.foo")
     with pytest.raises(ResourceError, match="-o"):
@@ -152,44 +263,92 @@ def test_an_unknown_suffix_and_a_missing_screen_are_errors(tmp_path: Path) -> No
 
 
 def test_importing_plotting_loads_neither_matplotlib_nor_the_simulator() -> None:
-    code = "import sys, petabatch.plotting; print(*sys.modules)"
+    code = "import sys, petabatch.plotting, petabatch.plotting.command; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "petabatch.plotting" in loaded.split()
-    assert not {"matplotlib", "h5py", "numba", "petabatch.engine", "petabatch.spec"} & set(loaded.split())
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from petabatch import simulation
-
-    folder = tmp_path_factory.mktemp("plots")
-    (folder / "net.toml").write_text(PARAMS)
-    simulation.run(simulation.read(folder / "net.toml"), folder / "out", threads=1, mpi=False, quiet=True)
-    return folder / "out"
+    assert "petabatch.plotting.movie" in loaded.split()
+    assert not {"matplotlib", "scipy", "PIL", "numba", "petabatch.engine", "petabatch.spec"} & set(
+        loaded.split()
+    )
 
 
 @pytest.mark.parametrize(
-    ("script", "options"),
+    ("kind", "options"),
     [
-        ("dictionary", []),
-        ("dictionary", ["--time", "0", "--columns", "2"]),
-        ("reconstructions", []),
+        ("dictionary", ["--time", "0", "--columns", "2", "--order", "index", "--grey"]),
         ("reconstructions", ["--step", "4", "--slices", "2", "0"]),
-        ("energy", []),
         ("energy", ["--probe", "quality", "--quantities", "psnr", "--log"]),
+        ("features", ["--number", "1", "5"]),
     ],
 )
-def test_the_scripts_draw_a_run(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, options: list[str]
-) -> None:
-    monkeypatch.syspath_prepend(str(ANALYSIS))
-    monkeypatch.setattr(sys, "argv", [script, str(run), "-o", str(tmp_path / "x.png"), *options])
-    runpy.run_path(str(ANALYSIS / f"plot_{script}.py"), run_name="__main__")
+def test_the_command_draws_with_options(folder: Path, tmp_path: Path, kind: str, options: list[str]) -> None:
+    plot([kind, str(folder), "-o", str(tmp_path / "x.png"), *options])
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_several_runs_are_compared_by_the_names_that_tell_them_apart(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "other" / "out")
+    with petabatch.open(folder) as one, petabatch.open(tmp_path / "other" / "out") as other:
+        figure = plotting.compare(one, other)
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+            f"{folder.parent.name}/out",
+            "other/out",
+        ]
+        np.testing.assert_allclose(figure.axes[-2].lines[0].get_ydata(), 1)  # the same dictionary
+    plot(["compare", str(folder), str(tmp_path / "other" / "out"), "-o", str(tmp_path / "x.png")])
+
+
 @pytest.mark.parametrize(
-    ("script", "options", "message"),
+    ("arguments", "message"),
+    [
+        (["dictionari", "x"], "there is no kind 'dictionari': did you mean dictionary?"),
+        (["dictionary", "x", "--last", "0"], "argument --last: 0 is not a number of at least 1"),
+        (["dictionary", "x", "--columns", "0"], "argument --columns: 0 is not a number of at least 1"),
+        (["reconstructions", "x", "--rows", "0"], "argument --rows: 0 is not a number of at least 1"),
+        (["dictionary", "x", "--order", "size"], "argument --order: invalid choice"),
+    ],
+)
+def test_mistakes_in_the_command_are_told(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        plot(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_help_names_every_kind_and_the_options_of_one(capsys: pytest.CaptureFixture[str]) -> None:
+    plot([])
+    listed = capsys.readouterr().out
+    assert all(f"\n  {kind} " in listed for kind in KINDS)
+    with pytest.raises(SystemExit, match="0"):
+        plot(["features", "--help"])
+    assert "--number" in capsys.readouterr().out
+
+
+def run_script(monkeypatch: pytest.MonkeyPatch, kind: str, *arguments: str) -> None:
+    file = ANALYSIS / f"plot_{kind.replace('-', '_')}.py"
+    monkeypatch.setattr(sys, "argv", [str(file), *arguments])
+    runpy.run_path(str(file), run_name="__main__")
+
+
+def test_each_kind_has_a_script_of_three_lines() -> None:
+    assert {f"plot_{kind.replace('-', '_')}.py" for kind in KINDS} == {
+        file.name for file in ANALYSIS.glob("*.py")
+    }
+    for file in ANALYSIS.glob("*.py"):
+        assert len([line for line in file.read_text().splitlines() if line]) == 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_scripts_draw_a_run(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    file = tmp_path / ("x.gif" if kind == "movie" else "x.png")
+    run_script(monkeypatch, kind, str(folder), "-o", str(file))
+    assert file.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
     [
         ("dictionary", ["--connection", "dictionar"], "did you mean dictionary"),
         ("reconstructions", ["--step", "3"], "expected: one of 4, 8"),
@@ -197,37 +356,19 @@ def test_the_scripts_draw_a_run(
         ("energy", ["--probe", "energie"], "did you mean energy"),
         ("dictionary", ["--time", "99"], "time 99 of"),
         ("dictionary", ["--slice", "3"], "slices from 0 to 2"),
+        ("features", ["--number", "6"], "features from 0 to 5"),
+        ("code", ["--step", "3"], "this time was not recorded"),
         ("dictionary", ["-o", "/proc/x.png"], "/proc/x.png: the figure cannot be written: No such file"),
     ],
 )
 def test_the_scripts_say_what_is_there_when_something_is_not(
-    run: Path, monkeypatch: pytest.MonkeyPatch, script: str, options: list[str], message: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: str, options: list[str], message: str
 ) -> None:
-    monkeypatch.syspath_prepend(str(ANALYSIS))
-    monkeypatch.setattr(sys, "argv", [script, str(run), *options])
     with pytest.raises(SystemExit, match=message):
-        runpy.run_path(str(ANALYSIS / f"plot_{script}.py"), run_name="__main__")
+        run_script(monkeypatch, kind, str(folder), *options)
 
 
-@pytest.mark.parametrize(
-    ("script", "option"),
-    [("dictionary", "--last"), ("dictionary", "--columns"), ("reconstructions", "--rows")],
-)
-def test_the_scripts_refuse_counts_below_one(
-    run: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    script: str,
-    option: str,
-) -> None:
-    monkeypatch.syspath_prepend(str(ANALYSIS))
-    monkeypatch.setattr(sys, "argv", [script, str(run), option, "0"])
-    with pytest.raises(SystemExit, match="2"):
-        runpy.run_path(str(ANALYSIS / f"plot_{script}.py"), run_name="__main__")
-    assert f"argument {option}: 0 is not a number of at least 1" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("script", ["dictionary", "energy", "reconstructions"])
+@pytest.mark.parametrize("kind", ["dictionary", "energy", "reconstructions"])
 @pytest.mark.parametrize(
     ("what", "message"),
     [
@@ -238,16 +379,14 @@ def test_the_scripts_refuse_counts_below_one(
     ],
 )
 def test_the_scripts_refuse_what_is_no_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, what: str, message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, what: str, message: str
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.h5").write_text("no run")
     with h5py.File(tmp_path / "foreign.h5", "w") as file:
         file["a"] = 1
-    monkeypatch.syspath_prepend(str(ANALYSIS))
-    monkeypatch.setattr(sys, "argv", [script, str(tmp_path / what)])
     with pytest.raises(SystemExit, match=message):
-        runpy.run_path(str(ANALYSIS / f"plot_{script}.py"), run_name="__main__")
+        run_script(monkeypatch, kind, str(tmp_path / what))
 
 
 def test_the_scripts_draw_a_run_too_short_for_its_schedules_or_say_so(
@@ -260,10 +399,7 @@ def test_the_scripts_draw_a_run_too_short_for_its_schedules_or_say_so(
     (tmp_path / "net.toml").write_text(params.replace("recon = {} }", f"recon = {seldom} }}"))
     run = simulation.read(tmp_path / "net.toml")
     simulation.run(run, tmp_path / "out", threads=1, mpi=False, quiet=True)
-    monkeypatch.syspath_prepend(str(ANALYSIS))
-    monkeypatch.setattr(sys, "argv", ["dictionary", str(tmp_path / "out"), "-o", str(tmp_path / "x.png")])
-    runpy.run_path(str(ANALYSIS / "plot_dictionary.py"), run_name="__main__")
+    run_script(monkeypatch, "dictionary", str(tmp_path / "out"), "-o", str(tmp_path / "x.png"))
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
-    monkeypatch.setattr(sys, "argv", ["reconstructions", str(tmp_path / "out")])
     with pytest.raises(SystemExit, match="no step that is recorded of both"):
-        runpy.run_path(str(ANALYSIS / "plot_reconstructions.py"), run_name="__main__")
+        run_script(monkeypatch, "reconstructions", str(tmp_path / "out"))

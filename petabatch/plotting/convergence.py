@@ -1,0 +1,73 @@
+"""Plot of energy and duality gap within displays."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.plotting.figures import grid, note, panels, pyplot, styled
+from petabatch.plotting.options import Option, Title
+from petabatch.plotting.select import display_period, recorded
+from petabatch.results import Results
+from petabatch.series import Series
+
+_QUANTITIES = ("total", "gap", "relative_gap", "kkt")
+"""What tells how far a code has converged."""
+
+
+def find(run: Results) -> list[Series]:
+    """Return the energies and gaps that were recorded several times within a display."""
+    period = display_period(run)
+    if period is None:
+        raise InputError(f"{run.path}: the params of this run tell no display period")
+    names = [f"probes/{probe}/{quantity}" for probe in recorded(run, "probes") for quantity in _QUANTITIES]
+    within = [run[name] for name in names if name in run and _within(run[name], period)]
+    if not within:
+        raise InputError(
+            f"{run.path}: no energy or gap was recorded within displays\n"
+            "    hint:     measure it more often, such as probes.energy.every = 10"
+        )
+    return within
+
+
+@styled
+def convergence(
+    run: Results,
+    *,
+    displays: Annotated[int, Option("number of displays, from the first to the last", least=1)] = 5,
+    title: Title = "",
+    figure: Any = None,
+) -> Any:
+    """Return energy and gap within displays, from the first display to the last: means over slices."""
+    series = find(run)
+    period = display_period(run) or 1
+    figure, (axes,) = panels(figure, (4.6 * len(series) + 0.6, 3.7), 1, len(series))
+    for place, one in zip(axes, series, strict=True):
+        steps = one.steps
+        number = (steps - 1) // period
+        chosen = np.unique(number)
+        chosen = chosen[np.unique(np.linspace(0, len(chosen) - 1, displays).round().astype(int))]
+        colours = pyplot().get_cmap("viridis")(np.linspace(0, 0.85, len(chosen)))
+        for each, colour in zip(chosen, colours, strict=True):
+            first, last = np.flatnonzero(number == each)[[0, -1]]
+            mean = one[int(first) : int(last) + 1].mean(axis=1)
+            place.plot(
+                steps[first : last + 1] - each * period, mean, color=colour, lw=1.6, label=f"{each + 1}"
+            )
+        _, probe, quantity = one.name.split("/")
+        place.set(
+            xlabel=f"step within a display of {period}", ylabel=f"{probe}: {quantity}", xlim=(0, period)
+        )
+        place.set_yscale("log")
+        grid(place)
+        note(place, f"means over {run.batch} slices")
+    axes[-1].legend(title="display", fontsize=8, title_fontsize=8)
+    figure.suptitle(title or "Convergence within displays", fontsize=11)
+    return figure
+
+
+def _within(series: Series, period: int) -> bool:
+    steps = series.steps
+    return bool(len(steps) > 1 and np.any(np.diff((steps - 1) // period) == 0))

@@ -1,0 +1,93 @@
+"""Plot of a dictionary."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+
+from petabatch.plotting.figures import COLOURS, panels, styled
+from petabatch.plotting.options import Code, Columns, Connection, Grey, Option, Slice, Time, Title
+from petabatch.plotting.patches import find_weights, read_dictionary
+from petabatch.plotting.select import recorded, use_of, when
+from petabatch.plotting.tiles import about_zero, columns_of, label, mosaic, pictures, show
+from petabatch.results import Results
+from petabatch.series import Series
+
+
+class Found(NamedTuple):
+    """What there is to draw."""
+
+    weights: Series
+    code: Series | None
+
+
+def find(run: Results, connection: str | None = None, code: str | None = None) -> Found:
+    """Return the weights, and the code that gives the use of their features, if it was recorded."""
+    weights = find_weights(run, connection)
+    table = run.params["connections"].get(weights.name.split("/")[1], {})
+    ends = [table.get(end) for end in ("pre", "post")]
+    known = [name for name in ends if name in recorded(run, "layers") and run.layer(name).sparse]
+    name = code or (known[0] if known else None)
+    series = run.layer(name) if name else None
+    return Found(weights, series if series is not None and len(series) else None)
+
+
+@styled
+def dictionary(
+    run: Results,
+    *,
+    connection: Connection = None,
+    order: Annotated[Literal["use", "index"], Option("order of the features")] = "use",
+    time: Time = -1,
+    slice: Slice = 0,
+    position: Annotated[
+        tuple[int, int] | None,
+        Option("row and column of the unit whose weights to draw (default: the centre)"),
+    ] = None,
+    code: Code = None,
+    last: Annotated[int, Option("number of recorded codes over which to average the use", least=1)] = 10,
+    columns: Columns = None,
+    grey: Grey = False,
+    title: Title = "",
+    figure: Any = None,
+) -> Any:
+    """Return the dictionary with numbered features and a bar chart of their use; dead features are framed.
+
+    Each feature is scaled by its largest absolute weight, and zero is middle grey. The use of a feature is
+    the fraction of its units that were active. Features of a second layer are projected through the first.
+    """
+    found = find(run, connection, code)
+    name = found.weights.name.split("/")[1]
+    read = read_dictionary(run, name, time, slice, position)
+    use = None if found.code is None else use_of(found.code, last)
+    if use is not None and len(use) != len(read.weights):
+        use = None
+    count = len(read.weights)
+    numbers = np.arange(count) if use is None or order == "index" else np.argsort(-use, kind="stable")
+    tiles = pictures(about_zero(read.weights[numbers]), grey)
+    columns = columns or columns_of(count, tiles.shape[1] / tiles.shape[2])
+    inches = float(np.clip(0.36 * columns, 6.4, 14.0))
+    laid = mosaic(tiles, columns, inches, len(str(count - 1)))
+    tall = inches * laid.aspect
+    size = (inches, tall + (0.5 if use is None else 1.9))
+    rows = [1.0] if use is None else [tall, 1.1]
+    figure, axes = panels(figure, size, len(rows), 1, height_ratios=rows)
+    top = axes[0, 0]
+    show(top, laid.image)
+    dead = [] if use is None else (use[numbers] == 0).tolist()
+    label(top, laid, [str(number) for number in numbers], dead)
+    top.set_title(title or f"{read.title}, {when(run, read.step)}", loc="left")
+    if use is not None:
+        _use(axes[1, 0], use, numbers, order)
+    return figure
+
+
+def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
+    count = len(use)
+    axes.bar(np.arange(count), 100 * use[numbers], width=1.0, color=COLOURS[0], linewidth=0)
+    places = "in the order above" if order == "use" else "number"
+    axes.set(xlim=(-0.5, count - 0.5), xlabel=f"feature, {places}", ylabel="active (%)")
+    dead = int(np.count_nonzero(use == 0))
+    said = "no feature is dead" if not dead else f"{dead} of {count} features are dead (red)"
+    axes.text(1, 1, said, transform=axes.transAxes, ha="right", va="top", fontsize=9)

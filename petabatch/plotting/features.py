@@ -1,0 +1,85 @@
+"""Plot of single features and the image patches that drive them most."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.plotting.figures import MUTED, panels, styled
+from petabatch.plotting.options import Connection, Grey, Option, Title
+from petabatch.plotting.patches import Dictionary, read_dictionary
+from petabatch.plotting.select import code_layer, image_layer, spread, use_of, when
+from petabatch.plotting.strongest import cut, strongest
+from petabatch.plotting.tiles import about_zero, label, mosaic, pictures, show
+from petabatch.results import Results
+from petabatch.series import Series
+
+
+class Found(NamedTuple):
+    """What there is to draw."""
+
+    dictionary: Dictionary
+    code: Series
+    image: Series
+
+
+def find(run: Results, connection: str | None = None) -> Found:
+    """Return the dictionary, the code and the images, which must all have been recorded."""
+    dictionary = read_dictionary(run, connection)
+    code = code_layer(run, dictionary.code)
+    shape = tuple(run.params["layers"][dictionary.onto]["shape"])
+    return Found(dictionary, code, image_layer(run, shape=shape))
+
+
+@styled
+def features(
+    run: Results,
+    *,
+    number: Annotated[
+        Sequence[int], Option("features to draw (default: four, from the most to the least used)")
+    ] = (),
+    connection: Connection = None,
+    count: Annotated[int, Option("number of image patches", least=1)] = 12,
+    grey: Grey = False,
+    title: Title = "",
+    figure: Any = None,
+) -> Any:
+    """Return single features, each with the image patches that drive it most and their activity.
+
+    Patches come from the latest recorded codes, at most one from each image shown. Those of a feature share
+    one grey or colour scale; what lies beyond the edge of the image is pale.
+    """
+    found = find(run, connection)
+    use = use_of(found.code)
+    numbers = [int(each) for each in (number or spread(use, 4))]
+    for each in numbers:
+        if not 0 <= each < len(use):
+            raise InputError(
+                f"{run.path}: there is no feature {each}\n    expected: features from 0 to {len(use) - 1}"
+            )
+    driven = strongest(run, found.code, found.image, count)
+    size = (9.0, 0.4 + 1.1 * len(numbers))
+    figure, axes = panels(figure, size, len(numbers), 2, width_ratios=[1, 6.5])
+    for (left, right), each in zip(axes, numbers, strict=True):
+        show(left, pictures(about_zero(found.dictionary.weights[each]), grey))
+        left.set_title(f"{each}: {100 * use[each]:.2g} % active", fontsize=9)
+        patches = [cut(found.image, found.dictionary, unit) for unit in driven[each]]
+        if not patches:
+            right.text(0, 0.5, "inactive in all codes", color=MUTED, va="center")
+            right.set_axis_off()
+            continue
+        values = np.stack(patches)
+        low, high = np.nanmin(values), np.nanmax(values)
+        scaled = np.nan_to_num((values - low) / ((high - low) or 1.0), nan=0.93)
+        blank = np.ones((count - len(scaled), *scaled.shape[1:]))
+        laid = mosaic(pictures(np.concatenate([scaled, blank]), grey), count, 7.4, 6)
+        show(right, laid.image)
+        label(right, laid, [f"{unit.activity:.2f}" for unit in driven[each]] + [""] * len(blank))
+    step = when(run, found.dictionary.step)
+    figure.suptitle(
+        title or f"{found.dictionary.connection}, {step}: features and what drives them", fontsize=11
+    )
+    return figure

@@ -1,0 +1,213 @@
+"""Films of a run: activity, reconstructions or the dictionary over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from petabatch.errors import InputError, PetabatchError, ResourceError
+from petabatch.plotting.dictionary import find as find_dictionary
+from petabatch.plotting.figures import panels, styled
+from petabatch.plotting.options import Grey, Option, Slice, Title
+from petabatch.plotting.patches import find_weights, read_dictionary
+from petabatch.plotting.reconstructions import find as find_reconstructions
+from petabatch.plotting.select import check_slice, code_layer, use_of, when
+from petabatch.plotting.tiles import about_zero, columns_of, mosaic, pictures
+from petabatch.results import Results
+
+What = Literal["reconstruction", "activity", "dictionary"]
+
+
+@dataclass(frozen=True)
+class Movie:
+    """A figure that changes from frame to frame, with a writer: `movie(run).save("movie.gif")`."""
+
+    figure: Any
+    frames: int
+    update: Callable[[int], None]
+    """Draw this frame into the figure."""
+    rate: float
+    """Frames per second."""
+
+    def save(self, output: Path) -> None:
+        """Write a .gif by Pillow or a .mp4 by PyAV; raises ResourceError if that is not installed."""
+        {".gif": _gif, ".mp4": _mp4}[Path(output).suffix.lower()](self, Path(output))
+
+    def images(self) -> Iterator[np.ndarray]:
+        """Yield the frames, uint8 `[y, x, 3]` of even lengths."""
+        for frame in range(self.frames):
+            self.update(frame)
+            self.figure.canvas.draw()
+            self.figure.set_layout_engine("none")  # so that nothing moves, nor takes time
+            pixels = np.asarray(self.figure.canvas.buffer_rgba())
+            yield np.ascontiguousarray(pixels[: pixels.shape[0] // 2 * 2, : pixels.shape[1] // 2 * 2, :3])
+
+
+def find(run: Results) -> What:
+    """Return what a film can show: reconstructions, else activity, else the dictionary."""
+    checks: dict[What, Callable[[], Any]] = {
+        "reconstruction": lambda: find_reconstructions(run),
+        "activity": lambda: code_layer(run),
+        "dictionary": lambda: find_weights(run),
+    }
+    for what, check in checks.items():
+        try:
+            check()
+        except PetabatchError:
+            continue
+        return what
+    raise InputError(
+        f"{run.path}: neither reconstructions nor codes nor weights were recorded\n"
+        "    hint:     record them in [output]"
+    )
+
+
+@styled
+def movie(
+    run: Results,
+    *,
+    what: Annotated[
+        What | None, Option("what to show (default: the first of these that was recorded)")
+    ] = None,
+    slice: Slice = 0,
+    frames: Annotated[int, Option("number of frames at most", least=1)] = 200,
+    rate: Annotated[int, Option("frames per second", least=1)] = 8,
+    grey: Grey = False,
+    title: Title = "",
+    figure: Any = None,
+) -> Movie:
+    """Return a film of the reconstruction, the activity or the dictionary over time, as GIF or MP4.
+
+    One frame is one recorded time. Activity has the same scale in all frames; each feature of a
+    dictionary is scaled by its largest absolute weight.
+    """
+    draw = {"reconstruction": _reconstruction, "activity": _activity, "dictionary": _dictionary}[
+        what or find(run)
+    ]
+    number = check_slice(run, slice)
+    shown, steps, names, size = draw(run, number, grey, frames)
+    figure, (axes,) = panels(figure, (size[0], size[1] + 0.75), 1, len(names))
+    drawn = []
+    for axis, name, (image, limits) in zip(axes, names, shown(0), strict=True):
+        scale = {"vmin": limits[0], "vmax": limits[1]}
+        colours = "magma_r" if name == "activity" else "gray"
+        drawn.append(axis.imshow(image, cmap=colours, interpolation="nearest", **scale))
+        axis.set_axis_off()
+        if len(names) > 1:
+            axis.set_title(name, fontsize=10)
+    heading = figure.suptitle(" ", fontsize=10)
+
+    def update(frame: int) -> None:
+        for artist, (image, _) in zip(drawn, shown(frame), strict=True):
+            artist.set_data(image)
+        heading.set_text(f"{title or f'slice {number}'}: {when(run, int(steps[frame]))}")
+
+    return Movie(figure, len(steps), update, float(rate))
+
+
+Shown = Callable[[int], list[tuple[np.ndarray, tuple[float, float]]]]
+"""The images of a frame, with the values that are black and white."""
+Scenes = tuple[Shown, np.ndarray, list[str], tuple[float, float]]
+"""What is shown, at which steps, under which names, on how many inches."""
+
+
+def _reconstruction(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
+    image, recon = find_reconstructions(run)
+    steps = _even(np.intersect1d(image.steps, recon.steps), frames)
+    first = image.at(step=int(steps[0]), slice=slice_)
+    aspect = pictures(first * 0.0, grey).shape
+
+    def shown(frame: int) -> list[tuple[np.ndarray, tuple[float, float]]]:
+        step = int(steps[frame])
+        one, other = (s.at(step=step, slice=slice_).astype(float) for s in (image, recon))
+        low, span = one.min(), (one.max() - one.min()) or 1.0
+        both = (one - low) / span, (other - low) / span, 0.5 + (one - other) / span
+        return [(_plain(pictures(values, grey)), (0.0, 1.0)) for values in both]
+
+    wide = 3 * 2.2
+    return shown, steps, ["input", "reconstruction", "error"], (wide, wide / 3 * aspect[0] / aspect[1])
+
+
+def _activity(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
+    code = code_layer(run)
+    chosen = _even(np.arange(len(code)), frames)
+    use = use_of(code)
+    numbers = np.argsort(-use, kind="stable")[:64]
+    largest = max(float(np.abs(code[int(time), slice_]).max()) for time in chosen) or 1.0
+    columns = columns_of(len(numbers), code.shape[2] / code.shape[3], 1.0)
+
+    def shown(frame: int) -> list[tuple[np.ndarray, tuple[float, float]]]:
+        values = np.abs(code[int(chosen[frame]), slice_][:, :, numbers].astype(float))
+        laid = mosaic(np.moveaxis(values, -1, 0)[..., None], columns, 5.5, gap=np.nan)
+        return [(laid.image[..., 0], (0.0, largest))]
+
+    rows = -(-len(numbers) // columns)
+    tall = 5.5 * rows * code.shape[2] / (columns * code.shape[3])
+    return shown, code.steps[chosen], ["activity"], (5.5, tall)
+
+
+def _dictionary(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
+    weights = find_weights(run)
+    name = weights.name.split("/")[1]
+    chosen = _even(np.arange(len(weights)), frames)
+    code = find_dictionary(run, name).code
+    last = read_dictionary(run, name, -1, slice_).weights
+    use = np.zeros(len(last)) if code is None else use_of(code)
+    order = np.argsort(-use, kind="stable") if len(use) == len(last) else np.arange(len(last))
+    tile = pictures(about_zero(last[:1]), grey)
+    columns = columns_of(len(last), tile.shape[1] / tile.shape[2])
+
+    def shown(frame: int) -> list[tuple[np.ndarray, tuple[float, float]]]:
+        patches = read_dictionary(run, name, int(chosen[frame]), slice_).weights[order]
+        return [(_plain(mosaic(pictures(about_zero(patches), grey), columns, 6.4).image), (0.0, 1.0))]
+
+    laid = mosaic(pictures(about_zero(last), grey), columns, 6.4)
+    return shown, weights.steps[chosen], ["dictionary"], (6.4, 6.4 * laid.aspect)
+
+
+def _even(values: np.ndarray, most: int) -> np.ndarray:
+    """Return at most `most` of the values, evenly spaced, with the first and the last."""
+    chosen: np.ndarray = values[
+        np.unique(np.linspace(0, len(values) - 1, min(most, len(values))).round().astype(int))
+    ]
+    return chosen
+
+
+def _plain(image: np.ndarray) -> np.ndarray:
+    return image[..., 0] if image.shape[-1] == 1 else image
+
+
+def _gif(film: Movie, output: Path) -> None:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ResourceError(
+            f'{output}: a .gif file needs Pillow\n    hint:     pip install "petabatch[images]"'
+        ) from error
+    frames = (Image.fromarray(image) for image in film.images())
+    first = next(frames)
+    first.save(output, save_all=True, append_images=frames, duration=1000 / film.rate, loop=0)
+
+
+def _mp4(film: Movie, output: Path) -> None:
+    try:
+        import av
+    except ImportError as error:
+        raise ResourceError(
+            f'{output}: a .mp4 file needs PyAV\n    hint:     pip install "petabatch[video]"'
+        ) from error
+    with av.open(str(output), "w") as container:
+        stream = container.add_stream("libx264", rate=round(film.rate))
+        stream.pix_fmt = "yuv420p"
+        stream.options = {"crf": "18"}
+        for number, image in enumerate(film.images()):
+            if not number:
+                stream.height, stream.width = image.shape[:2]
+            for packet in stream.encode(av.VideoFrame.from_ndarray(image, format="rgb24")):
+                container.mux(packet)
+        for packet in stream.encode():
+            container.mux(packet)

@@ -1,0 +1,151 @@
+"""Choice of what to draw from what a run has recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.results import Results
+from petabatch.series import Series
+
+LIMIT = 1 << 28
+"""Bytes of codes that are read for statistics, before compression: a figure must not take long."""
+
+
+def recorded(run: Results, folder: str) -> list[str]:
+    """Return the names recorded under `layers`, `connections` or `probes`."""
+    return list(dict.fromkeys(place.split("/")[1] for place in run if place.startswith(f"{folder}/")))
+
+
+def choose(run: Results, folder: str, wanted: Callable[[str], object], what: str, hint: str = "") -> str:
+    """Return the first recorded name that is `wanted`; raises InputError when none is."""
+    names = recorded(run, folder)
+    for name in names:
+        if wanted(name):
+            return name
+    raise InputError(
+        f"{run.path}: no {what} was recorded\n    found:    {', '.join(names) or 'no'} {folder}"
+        + (f"\n    hint:     {hint}" if hint else "")
+    )
+
+
+def with_records(run: Results, series: Series) -> Series:
+    """Return the series; raises InputError if it has no records."""
+    if not len(series):
+        raise InputError(
+            f"{run.path}: {series.name} has no records\n    found:    step {run.steps_reached} reached\n"
+            "    hint:     the run may be too short for its schedule in [output]"
+        )
+    return series
+
+
+def code_layer(run: Results, name: str | None = None) -> Series:
+    """Return the activity of a code layer, by default of the first one recorded."""
+    hint = 'record it in [output.layers], such as V1 = { every = "10 displays" }'
+    name = name or choose(
+        run,
+        "layers",
+        lambda layer: f"layers/{layer}/A" in run and run[f"layers/{layer}/A"].sparse,
+        "code",
+        hint,
+    )
+    return with_records(run, run.layer(name))
+
+
+def image_layer(run: Results, name: str | None = None, shape: tuple[int, ...] | None = None) -> Series:
+    """Return the images of an input layer, by default of the first one recorded with this shape."""
+    layers = run.params.get("layers", {})
+
+    def wanted(layer: str) -> bool:
+        table = layers.get(layer, {})
+        fits = shape is None or tuple(table.get("shape", ())) == shape
+        return f"layers/{layer}/A" in run and table.get("type") == "input" and fits
+
+    hint = 'record it in [output.layers], such as image = { every = "10 displays" }'
+    name = name or choose(run, "layers", wanted, "input layer", hint)
+    return with_records(run, run.layer(name))
+
+
+def check_slice(run: Results, number: int) -> int:
+    """Return a slice number counted from 0; raises InputError if there is no such slice."""
+    if not -run.batch <= number < run.batch:
+        raise InputError(
+            f"{run.path}: there is no slice {number}\n    expected: slices from 0 to {run.batch - 1}"
+        )
+    return number % run.batch
+
+
+def common_step(run: Results, first: Series, second: Series, step: int | None) -> int:
+    """Return `step`, or the last step at which both were recorded; raises InputError if they were not."""
+    both = np.intersect1d(first.steps, second.steps)
+    if not both.size:
+        raise InputError(
+            f"{run.path}: {first.name} and {second.name} have no step that is recorded of both\n"
+            f"    found:    {first.steps.size} and {second.steps.size} records\n"
+            "    hint:     the run may be too short for their schedules in [output]"
+        )
+    if step is None:
+        return int(both[-1])
+    if step not in both:
+        raise InputError(
+            f"{run.path}: {first.name} and {second.name} were not both recorded at this step\n"
+            f"    found:    {step}\n    expected: one of {', '.join(map(str, both[-8:]))}"
+        )
+    return step
+
+
+def latest_codes(code: Series, last: int | None = None, limit: int = LIMIT) -> Iterator[tuple[int, int]]:
+    """Yield (time, slice) of recorded codes, from the last time on, as many as are within `limit` bytes."""
+    size = int(np.prod(code.shape[2:])) * code.dtype.itemsize
+    most = max(1, limit // size)
+    times = range(len(code) - 1, max(-1, len(code) - 1 - (last or len(code))), -1)
+    pairs = ((time, slice_) for time in times for slice_ in range(code.shape[1]))
+    yield from (pair for _, pair in zip(range(most), pairs, strict=False))
+
+
+def use_of(code: Series, last: int | None = 10) -> np.ndarray:
+    """Return the fraction of active units of each feature over the last recorded codes, `[feature]`."""
+    active, units = np.zeros(code.shape[-1]), 0
+    for time, slice_ in latest_codes(code, last):
+        values = code[time, slice_]
+        active += np.count_nonzero(values, axis=(0, 1))
+        units += values.shape[0] * values.shape[1]
+    return active / max(1, units)
+
+
+def spread(use: np.ndarray, count: int) -> np.ndarray:
+    """Return `count` features, evenly spread from the most to the least used; dead ones only if all are."""
+    order = np.argsort(-use, kind="stable")
+    order = order[: np.count_nonzero(use) or len(order)]
+    chosen: np.ndarray = order[np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(int)]
+    return chosen
+
+
+def when(run: Results, step: int) -> str:
+    """Return a step in words, as the end of a display where it is one."""
+    display = run.params.get("run", {}).get("display")
+    if display and step and step % display == 0:
+        return f"display {step // display} (step {step})"
+    return f"step {step}"
+
+
+def display_period(run: Results) -> int | None:
+    """Return the steps for which an image is shown, None where the run does not tell."""
+    period = run.params.get("run", {}).get("display")
+    return None if period is None else int(period)
+
+
+def psnr(image: np.ndarray, reconstruction: np.ndarray) -> float:
+    """Return the peak signal-to-noise ratio in dB; the peak is the image's largest minus smallest value."""
+    rms = float(np.sqrt(np.square(np.subtract(image, reconstruction, dtype=float)).mean()))
+    span = float(np.max(image) - np.min(image))
+    return 20 * float(np.log10(span / rms)) if rms > 0 and span > 0 else float("inf" if rms == 0 else "-inf")
+
+
+def learned(run: Results) -> dict[str, Any]:
+    """Return the params of the dictionary: the first connection that learns, else the first with weights."""
+    weighted = [c for c in run.params.get("connections", {}).values() if "patch" in c]
+    return next((c for c in weighted if c.get("learn")), weighted[0] if weighted else {})

@@ -1,0 +1,75 @@
+"""Plot of the sparsity of a code: over time, and of each feature."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from petabatch.plotting.curves import draw_curves, over_the_run, thinned
+from petabatch.plotting.figures import COLOURS, grid, note, panels, styled
+from petabatch.plotting.options import Code, Title
+from petabatch.plotting.select import code_layer, latest_codes, recorded, use_of, with_records
+from petabatch.results import Results
+from petabatch.series import Series
+
+
+class Found(NamedTuple):
+    """What there is to draw."""
+
+    code: Series
+    fraction: Series | None
+    """Active fraction that a probe measured."""
+
+
+def find(run: Results, code: str | None = None) -> Found:
+    """Return a code layer, and the probe that measures its active fraction, if there is one."""
+    series = code_layer(run, code)
+    layer = series.name.split("/")[1]
+    for name in recorded(run, "probes"):
+        table = run.params.get("probes", {}).get(name, {})
+        whole = table.get("layer") == layer and table.get("above") == 0 and table.get("mask") is None
+        if whole and f"probes/{name}/fraction" in run:
+            return Found(series, with_records(run, run[f"probes/{name}/fraction"]))
+    return Found(series, None)
+
+
+@styled
+def sparsity(run: Results, *, code: Code = None, title: Title = "", figure: Any = None) -> Any:
+    """Return the active fraction over the run, and how often each feature is active.
+
+    The probability of a feature is the fraction of its units that were active in the latest recorded codes.
+    """
+    found = find(run, code)
+    layer = found.code.name.split("/")[1]
+    figure, ((left, right),) = panels(figure, (9.6, 3.5), 1, 2)
+    steps, fraction = thinned(found.fraction) if found.fraction is not None else _measured(found.code)
+    draw_curves(left, {"active": (steps, 100 * fraction)})
+    over_the_run(run, left)
+    left.set_ylabel(f"active units of {layer} (%)")
+    use = use_of(found.code, None)
+    percent = 100 * np.sort(use)[::-1]
+    right.bar(np.arange(len(use)), percent, width=1.0, color=COLOURS[0], linewidth=0)
+    even = 100 * float(use.mean())
+    right.axhline(even, color=COLOURS[1], lw=1)
+    right.text(
+        len(use) - 1, even, f"mean {even:.2g} %", color=COLOURS[1], ha="right", va="bottom", fontsize=9
+    )
+    right.set(
+        xlim=(-0.5, len(use) - 0.5), xlabel="feature, most used first", ylabel="probability of activity (%)"
+    )
+    grid(right)
+    dead = int(np.count_nonzero(use == 0))
+    note(right, f"{dead} of {len(use)} features never active in the recorded codes")
+    figure.suptitle(title or f"Sparsity of {layer}", fontsize=11)
+    return figure
+
+
+def _measured(code: Series) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps and the active fraction of recorded codes, `[time, slice]`; the latest that fit."""
+    found: dict[int, list[float]] = {}
+    for time, slice_ in latest_codes(code):
+        values = code[time, slice_]
+        found.setdefault(time, []).append(np.count_nonzero(values) / values.size)
+    times = sorted(time for time in found if len(found[time]) == code.shape[1]) or sorted(found)[-1:]
+    return code.steps[times], np.array([found[time] for time in times])

@@ -1,0 +1,95 @@
+"""Plot of a dictionary as it forms."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.plotting.dictionary import find as find_dictionary
+from petabatch.plotting.figures import COLOURS, grid, panels, styled
+from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
+from petabatch.plotting.patches import find_weights, read_dictionary
+from petabatch.plotting.select import display_period, spread, use_of
+from petabatch.plotting.tiles import about_zero, mosaic, pictures, show
+from petabatch.results import Results
+from petabatch.series import Series
+
+
+def find(run: Results, connection: str | None = None) -> Series:
+    """Return weights that were recorded more than once."""
+    weights = find_weights(run, connection)
+    if len(weights) < 2:
+        raise InputError(
+            f"{run.path}: {weights.name} was recorded only once\n"
+            "    hint:     record it more often in [output.connections]"
+        )
+    return weights
+
+
+@styled
+def weights_over_time(
+    run: Results,
+    *,
+    connection: Connection = None,
+    count: Annotated[int, Option("number of features, from the most to the least used", least=1)] = 16,
+    times: Annotated[int, Option("number of times, as even as the records allow", least=2)] = 8,
+    slice: Slice = 0,
+    grey: Grey = False,
+    title: Title = "",
+    figure: Any = None,
+) -> Any:
+    """Return features as they form, from top to bottom, and how fast the dictionary changes.
+
+    The change between two records is |dW| / |W|, divided by the displays between them.
+    """
+    weights = find(run, connection)
+    name = weights.name.split("/")[1]
+    code = find_dictionary(run, name).code
+    chosen = np.unique(np.linspace(0, len(weights) - 1, times).round().astype(int))
+    patches = [read_dictionary(run, name, int(time), slice).weights for time in chosen]
+    use = np.zeros(len(patches[0])) if code is None else use_of(code)
+    numbers = spread(use, count) if len(use) == len(patches[0]) else np.arange(count)
+    tiles = np.concatenate([about_zero(each[numbers]) for each in patches])
+    inches = float(np.clip(0.5 * len(numbers), 6.4, 12.0))
+    laid = mosaic(pictures(tiles, grey), len(numbers), inches - 0.9, 0)
+    tall = (inches - 0.9) * laid.aspect
+    figure, ((top,), (below,)) = panels(figure, (inches, tall + 2.4), 2, 1, height_ratios=[tall, 1.9])
+    show(top, laid.image)
+    top.set_axis_on()
+    for side in top.spines.values():
+        side.set_visible(False)
+    period = display_period(run)
+    steps = weights.steps
+    middle = laid.tile[0] / 2 - 0.5, laid.tile[1] / 2 - 0.5
+    top.set_yticks(
+        laid.corners[:: len(numbers), 0] + middle[0], [f"{steps[t] / (period or 1):g}" for t in chosen]
+    )
+    top.set_xticks(laid.corners[: len(numbers), 1] + middle[1], [str(each) for each in numbers])
+    top.tick_params(length=0, labelsize=8)
+    top.set(ylabel="display" if period else "step", xlabel="feature")
+    top.set_title(title or f"{name}: features forming", loc="left")
+    at, change = _changes(weights, slice, period or 1)
+    below.plot(at / (period or 1), change, marker="o", ms=3, color=COLOURS[0], lw=1.8)
+    below.set(
+        xlabel="display" if period else "step",
+        ylabel=f"change per {'display' if period else 'step'}",
+        yscale="log",
+    )
+    grid(below)
+    return figure
+
+
+def _changes(weights: Series, slice_: int, period: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return steps, and |dW| / |W| per `period` steps since the record before."""
+    times = np.unique(np.linspace(0, len(weights) - 1, 100).round().astype(int))
+    per_slice = weights.dims[1] == "batch"
+    change, before = [], None
+    for time in times:
+        now = (weights[int(time), slice_] if per_slice else weights[int(time)]).astype(float)
+        if before is not None:
+            change.append(np.linalg.norm(now - before) / (np.linalg.norm(now) or 1.0))
+        before = now
+    steps = weights.steps[times]
+    return steps[1:], np.array(change) / np.diff(steps) * period
