@@ -105,13 +105,16 @@ def _on_layer(
                 f"{run.path}: the weights of {name} are patches of {table['pre']}, one for each unit\n"
                 "    expected: weights from a code to its reconstruction, or shared ones"
             )
-        (ky, iy), (kx, ix) = pre_perspective(link.patches.y), pre_perspective(link.patches.x)
-        gathered = values[
-            ky[:, None], kx[None, :], :, iy[:, None], ix[None, :], :
-        ]  # [py, px, channel, feature]
-        values = np.moveaxis(gathered, -1, 0)
+        values = many_to_one(values, link)
     step = int(series.steps[time])
     return Dictionary(name, values.astype(float), coarse, fine, step, link.patches.y, link.patches.x)
+
+
+def many_to_one(weights: np.ndarray, link: Link) -> np.ndarray:
+    """Return shared weights of a many-to-one connection as patches, `[feature, py, px, channel]`."""
+    (ky, iy), (kx, ix) = pre_perspective(link.patches.y), pre_perspective(link.patches.x)
+    gathered = weights[ky[:, None], kx[None], :, iy[:, None], ix[None], :]  # [py, px, channel, feature]
+    return np.moveaxis(gathered, -1, 0)
 
 
 def _position(run: Results, kernels: tuple[int, ...], position: tuple[int, int] | None) -> tuple[int, int]:

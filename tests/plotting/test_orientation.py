@@ -223,3 +223,14 @@ def test_features_of_a_second_layer_are_what_its_units_synthesise_through_the_fi
             )
             assert np.square(image).sum() == pytest.approx(np.square(found.weights[feature]).sum())
         plotting.dictionary(run, connection="dictionary2")
+
+
+def test_weights_of_a_many_to_one_connection_are_the_patches_that_the_kernels_use() -> None:
+    from petabatch.geometry import make_link, weight_shape
+    from petabatch.kernels.array import ArrayKernels
+    from petabatch.plotting.patches import many_to_one
+
+    link = make_link((8, 12, 3), (4, 4, 5), (2, 1), shared=True)
+    weights = np.random.default_rng(0).normal(size=weight_shape(link))
+    expected = ArrayKernels(np).to_patches(weights[None], link)
+    np.testing.assert_array_equal(many_to_one(weights, link).reshape(5, -1), expected.reshape(5, -1))
