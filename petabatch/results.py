@@ -117,6 +117,25 @@ class Results:
         """Number of slices in the batch."""
         return len(self._open_file()["batch"])
 
+    @cached_property
+    def coordinates(self) -> dict[str, np.ndarray]:
+        """What slices differ in, by name such as `threshold`: a value for each slice, `[batch]`.
+
+        Of a sweep also the number of the `point`, and of the `slice` in it. They are coordinates in xarray.
+        """
+        return {name: np.asarray(item[()]) for name, item in self._open_file().items() if "key" in item.attrs}
+
+    def label(self, slice: int) -> str:
+        """Return what tells a slice from others: `threshold 0.3, slice 1`, or `slice 5` in a plain batch."""
+        values = {name: column for name, column in self.coordinates.items() if name not in ("point", "slice")}
+        told = [f"{name} {column[slice]:.6g}" for name, column in values.items()]
+        alike = sum(
+            all(column[other] == column[slice] for column in values.values()) for other in range(self.batch)
+        )
+        if alike > 1:
+            told.append(f"slice {self.coordinates['slice'][slice] if 'slice' in self.coordinates else slice}")
+        return ", ".join(told)
+
     def names(self) -> list[str]:
         """Return the paths of all recorded arrays, such as `layers/V1/A`."""
         return list(self._names)

@@ -13,6 +13,7 @@ from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import StoppedEarly
 from petabatch.logs import log
 from petabatch.network.advice import advice
+from petabatch.network.slices import coordinates
 from petabatch.network.until import NAME
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import watched
@@ -46,6 +47,7 @@ class RunSession:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
         self.claim = claim
         self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
+        self.coordinates = coordinates(loaded.network, self.streams)
         self.files = {
             name: reader.stream.files for name, reader in engine.readers.items() if reader.layer.source.traced
         }
@@ -133,7 +135,10 @@ class RunSession:
         with self._writing():
             began = time.monotonic()
             about = {**self.provenance, **self._spent()}
-            write_index(self.directory, self.streams, about, batch, status, until, files=self.files)
+            write_index(
+                self.directory, self.streams, about, batch, status, until,
+                files=self.files, coordinates=self.coordinates,
+            )  # fmt: skip
             ended = time.monotonic()
             self._index_due = ended + _INDEX_PAUSE * (ended - began)
 

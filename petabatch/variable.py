@@ -85,6 +85,23 @@ class Stream:
     """Mostly zeros: stored in compressed chunks of one slice at one time step."""
 
     @property
+    def leaf(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
     def nbytes(self) -> int:
         """Bytes of one record."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """What slices differ in: a value for each slice of the batch."""
+
+    name: str
+    """In the run file, such as `threshold`."""
+    values: tuple[float, ...]
+    key: str = ""
+    """Key path of the value, such as `layers.V1.threshold`; empty for numbers of slices and points."""
+    description: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -15,6 +15,7 @@ from petabatch.spec.model import Model
 from petabatch.spec.network import Network
 from petabatch.spec.parts import WeightOwner
 from petabatch.spec.problems import problems as problems_of
+from petabatch.variable import Coordinate, Stream
 
 KINDS = ("layers", "connections", "probes")
 """Tables whose numbers may differ, besides `RUN`."""
@@ -76,6 +77,39 @@ def first_of_seeds(network: Network) -> list[int]:
     for number in range(network.batch) if "run.seed" in own_values(network, 0) else (0,):
         found.setdefault(seed_of(network, number), number)
     return list(found.values())
+
+
+def coordinates(network: Network, streams: Iterable[Stream]) -> tuple[Coordinate, ...]:
+    """Return what the slices of a batch differ in, under names that can stand beside the streams."""
+    taken = {"batch", "step", "time", "file"} | {n for s in streams for n in (s.leaf, *s.dims)}
+    found = []
+    own = [own_values(network, number) for number in range(network.batch)]
+    for path, name in _short_names(list(own[0]), taken).items():
+        kind = int if path == "run.seed" else float
+        values = tuple(kind(one[path]) for one in own)
+        found.append(Coordinate(name, values, path, f"{path} of the slice"))
+    if network.sweep is not None:
+        batch = network.run.batch
+        numbers = {
+            "point": (tuple(n // batch for n in range(network.batch)), "point of the sweep"),
+            "slice": (tuple(n % batch for n in range(network.batch)), "slice of the point"),
+        }
+        found += [Coordinate(name, values, "", text) for name, (values, text) in numbers.items()]
+    return tuple(found)
+
+
+def _short_names(paths: Sequence[str], taken: Collection[str]) -> dict[str, str]:
+    """Return the shortest end of each key path that tells it from the others, joined by underscores."""
+    found = {}
+    for path in paths:
+        parts = path.split(".")
+        ends = ["_".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+        others = {
+            "_".join(p.split(".")[-n:]) for p in paths if p != path for n in range(1, 1 + p.count(".") + 1)
+        }
+        free = [end for end in ends if end not in others and end not in (*taken, "point", "slice")]
+        found[path] = free[0] if free else ends[-1]
+    return found
 
 
 def _sweep_problems(network: Network) -> Iterator[Problem]:
@@ -158,10 +192,11 @@ def _wrong_values(
             found=f"{len(values)} values",
             expected=f"{count}, the batch size",
         )
-    for number, value in enumerate(values):
-        wrong = _wrong(table, keys, value)
-        if wrong is not None:
-            return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
+    with warnings.catch_warnings(action="ignore"):  # the table itself has warned
+        for number, value in enumerate(values):
+            wrong = _wrong(table, keys, value)
+            if wrong is not None:
+                return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
     return None
 
 
@@ -205,8 +240,7 @@ def _wrong(table: Any, keys: Sequence[str], value: float) -> Problem | None:
     fields = {name: getattr(holder, name) for name in type(holder).model_fields}
     fields[keys[-1]] = _as_number(holder, keys[-1], value)
     try:
-        with warnings.catch_warnings(action="ignore"):  # the table itself has warned
-            type(holder).model_validate(fields)
+        type(holder).model_validate(fields)
     except ValidationError as error:
         return problems_of(error, type(holder), fields)[0]
     return None

@@ -19,4 +19,5 @@ from petabatch.plotting.receptive_fields import receptive_fields as receptive_fi
 from petabatch.plotting.reconstructions import reconstructions as reconstructions
 from petabatch.plotting.select import psnr as psnr
 from petabatch.plotting.sparsity import sparsity as sparsity
+from petabatch.plotting.sweep import sweep as sweep
 from petabatch.plotting.weights_over_time import weights_over_time as weights_over_time

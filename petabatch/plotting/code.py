@@ -77,7 +77,7 @@ def code(
         right.add_patch(frame)
     figure.colorbar(drawn, ax=right, shrink=0.8, label=f"activity of {series.name.split('/')[1]}")
     active = np.count_nonzero(values)
-    said = f"slice {number}, {when(run, step)}: {active} of {values.size} units active"
+    said = f"{run.label(number)}, {when(run, step)}: {active} of {values.size} units active"
     right.set_title(title or f"{said}, the {len(order)} strongest features", loc="left", fontsize=10)
     return figure
 

@@ -18,6 +18,7 @@ KINDS = (
     "sparsity",
     "weights-over-time",
     "convergence",
+    "sweep",
     "receptive-fields",
     "raster",
     "compare",

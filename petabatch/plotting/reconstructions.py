@@ -69,7 +69,7 @@ def reconstructions(
     rows = len(cells)
     for number, (each, one, other) in enumerate(zip(numbers, inputs, recons, strict=True)):
         place = cells[number % rows, 4 * (number // rows) :][:3]
-        _triple(place, one, other, f"slice {each}", grey)
+        _triple(place, one, other, run.label(each), grey)
         if number % rows == 0:
             for axes, name in zip(place, ("input", "reconstruction", "error"), strict=True):
                 axes.set_title(name, fontsize=10, pad=4)

@@ -18,6 +18,8 @@ from petabatch.storage.rows import all_segments
 from petabatch.storage.verify import file_states
 
 _LABEL, _WIDTH = 19, 80
+_MOST_POINTS = 40
+"""Rows of the table of points."""
 _READ_AT_MOST = 1 << 28
 """Bytes that are read to find damaged files, which takes a tenth of a second."""
 _ACTIVITIES = {
@@ -96,12 +98,11 @@ def _directory(path: Path) -> RunDirectory | None:
 def _run(run: results.Results, running: bool | None, now: datetime | None = None) -> Iterator[str]:
     """Yield what the index tells; `running` is None where that cannot be known."""
     about, params = run.attributes, run.params
-    settings = params["run"]
     yield from _field("title", params["title"] or "-")
     yield from _field("status", _status(run, running))
     yield from _times(run, running, now)
     ranks = about["ranks"]
-    yield from _field("batch", f"{run.batch} slice{'s' * (run.batch > 1)}, seed {settings['seed']}")
+    yield from _field("batch", f"{run.batch} slice{'s' * (run.batch > 1)}, {_seed(run)}")
     hosts = ", ".join(dict.fromkeys(about["hosts"]))
     yield from _field("ranks", f"{ranks} on {hosts}")
     devices = ", ".join(dict.fromkeys(about["devices"]))
@@ -110,9 +111,16 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
     libraries = [" ".join(library) for library in about["libraries"].items()]
     yield from _field("libraries", ", ".join([*libraries, *about["blas"]]))
     yield from _field("command", about["command"])
+    yield from _points(run)
     yield from _probes(run)
     for dead in dead_features(run):
         yield from _field("dead features", dead)
+
+
+def _seed(run: results.Results) -> str:
+    if "seed" in run.coordinates:
+        return f"{len(set(run.coordinates['seed'].tolist()))} seeds"
+    return f"seed {run.params['run']['seed']}"
 
 
 def _status(run: results.Results, running: bool | None) -> str:
@@ -167,6 +175,38 @@ def _probes(run: results.Results) -> Iterator[str]:
             found.setdefault((probe, int(series.steps[-1])), []).append(f"{quantity} {value:.6g}")
     for (probe, step), values in found.items():
         yield from _field(f"  {probe}", f"{', '.join(values)} at step {step}")
+
+
+def _points(run: results.Results) -> Iterator[str]:
+    """Yield the table of what slices differ in, with the last energy and active fraction of each point."""
+    columns = {name: values for name, values in run.coordinates.items() if name not in ("point", "slice")}
+    if not columns:
+        return
+    rows: dict[tuple[float, ...], list[int]] = {}
+    for number, values in enumerate(zip(*columns.values(), strict=True)):
+        rows.setdefault(values, []).append(number)
+    measured = {}
+    for quantity, title in (("total", "energy"), ("fraction", "active")):
+        for name in run:
+            series = run[name]
+            if (
+                name.startswith("probes/")
+                and name.endswith(f"/{quantity}")
+                and len(series)
+                and not series.missing
+            ):
+                measured[title] = series[-1]
+                break
+    lines = [(*columns, "slices", *measured)]
+    for values, numbers in list(rows.items())[:_MOST_POINTS]:
+        found = (f"{one[numbers].mean():.6g}" for one in measured.values())
+        lines.append((*(f"{value:.6g}" for value in values), f"{len(numbers)}", *found))
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    yield f"points             {len(rows)}" + (
+        f", of which the first {_MOST_POINTS}" if len(rows) > _MOST_POINTS else ""
+    )
+    for line in lines:
+        yield "  " + "  ".join(f"{text:>{width}}" for text, width in zip(line, widths, strict=True))
 
 
 def _recorded(run: results.Results) -> Iterator[str]:

@@ -111,13 +111,31 @@ def refuse_shortage(plan: Plan, comm: Comm, slices: int, threads: int) -> None:
     there = [nbytes for host, nbytes in everyone if host == comm.hosts[comm.rank]]
     if (problem := _beyond(plan, sum(there), slices, threads)) is not None:
         found, expected = problem
+        network = plan.graph.network
+        hint = (
+            "lower run.batch, record less, use smaller layers, or distribute the slices over more machines "
+        )
+        if network.sweep is not None:
+            fit = _fitting(plan, len(there), threads) * comm.size // (len(there) * network.run.batch)
+            hint = f"{fit:,} points of {network.sweep.points:,} fit: sweep fewer values at a time, or {hint}"
         ranks = f" on {len(there)} ranks of {comm.hosts[comm.rank]}" if len(there) > 1 else ""
         raise ResourceError(
             f"this run needs more memory than there is; nothing was started\n"
             f"    found:    about {found}{ranks}\n    expected: at most {expected}\n"
-            "    hint:     lower run.batch, record less, use smaller layers, or distribute the slices over "
-            "more machines with MPI"
+            f"    hint:     {hint}with MPI"
         )
+
+
+def _fitting(plan: Plan, ranks: int, threads: int) -> int:
+    """Return how many slices fit a host with so many ranks."""
+    fit, beyond = 0, plan.graph.network.batch
+    while beyond - fit > 1:
+        slices = (fit + beyond) // 2
+        lacking = _beyond(
+            plan, ranks * estimate(plan, -(-slices // ranks), threads), -(-slices // ranks), threads
+        )
+        fit, beyond = (slices, beyond) if lacking is None else (fit, slices)
+    return fit
 
 
 def shortage(plan: Plan, slices: int, threads: int) -> str | None:

@@ -16,7 +16,7 @@ from petabatch.errors import DamagedError, FormatError, StorageError
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_references
 from petabatch.storage.directory import DESCRIPTION, RUN_FILE, RunDirectory
-from petabatch.variable import Stream
+from petabatch.variable import Coordinate, Stream
 
 Status = Literal["running", "stopped", "done"]
 Files = Mapping[str, Sequence[tuple[str, int]]]
@@ -36,6 +36,7 @@ class Description:
     batch: int
     status: Status
     files: Files = field(default_factory=dict)
+    coordinates: tuple[Coordinate, ...] = ()
 
     def save(self, directory: RunDirectory) -> None:
         """Write it, unless this process has just done so; called on rank 0 only."""
@@ -49,6 +50,7 @@ class Description:
             "batch": self.batch,
             "status": self.status,
             "files": self.files,
+            "coordinates": [asdict(coordinate) for coordinate in self.coordinates],
         }
         path, temporary = directory.path / DESCRIPTION, directory.path / f".{DESCRIPTION}.tmp"
         try:
@@ -133,7 +135,10 @@ def _read(directory: RunDirectory) -> Description | None:
             name: [(str(file), int(items)) for file, items in files]
             for name, files in told.get("files", {}).items()
         }
-        return Description(streams, told["provenance"], told["batch"], told["status"], files)
+        coordinates = tuple(
+            Coordinate(**{**one, "values": tuple(one["values"])}) for one in told.get("coordinates", ())
+        )
+        return Description(streams, told["provenance"], told["batch"], told["status"], files, coordinates)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DamagedError(f"{path}: this file is damaged: {error}") from error
 

@@ -20,7 +20,7 @@ from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
 from petabatch.storage.layout import Place, lay_out
 from petabatch.storage.rows import Row, all_segments, find_rows
 from petabatch.storage.segment import Segment
-from petabatch.variable import Stream
+from petabatch.variable import Coordinate, Stream
 
 Piece = tuple[Segment, tuple[int, ...], tuple[int, ...]]
 """A segment, and the position of its values in the whole: start and count along each axis."""
@@ -35,17 +35,18 @@ def write_index(
     until: int | None = None,
     limit: float = LIMIT,
     files: Files | None = None,
+    coordinates: Sequence[Coordinate] = (),
 ) -> None:
     """Rewrite `run.h5` over all complete segments (up to step `until`); called on rank 0 only.
 
     All ranks must have written their segments before. If there are more than `limit` segments, some are
     merged first; the old ones are removed last, so that after a kill at any point no segment of `run.h5` is
-    missing. `files` are those of the items that input layers show.
+    missing. `files` are those of the items that input layers show, `coordinates` what slices differ in.
     Raises StorageError when the segments do not fit together or the file cannot be written.
     """
     if until is None:
         compact(directory, streams, batch, limit)
-    described = Description(tuple(streams), provenance, batch, status, files or {})
+    described = Description(tuple(streams), provenance, batch, status, files or {}, tuple(coordinates))
     described.save(directory)
     rows, superseded = find_rows(directory, batch, until)
     with new_hdf5(directory.run_file, partial(_announce, directory)) as (file, _):

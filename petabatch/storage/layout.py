@@ -14,7 +14,7 @@ import numpy as np
 
 from petabatch.storage.description import Description
 from petabatch.storage.rows import Row
-from petabatch.variable import Stream
+from petabatch.variable import Coordinate, Stream
 
 Place = Callable[[Any, str, Stream, int], Any]
 """`place(group, name, stream, times)` creates the dataset of a stream's values or steps."""
@@ -25,17 +25,24 @@ def lay_out(file: Any, rows: Sequence[Row], described: Description, values: Plac
 
     `values` and `steps` create the datasets that grow with time. Every dimension has an HDF5 dimension scale:
     `batch` in the root group, the others in the group of the dataset. Streams of one group that were recorded
-    at the same steps share one time coordinate.
+    at the same steps share one time coordinate. What slices differ in are coordinates on `batch`, in the root
+    group and, as the same objects, in each group that has that dimension.
     """
     scale = file.create_dataset("batch", data=np.arange(described.batch))
     scale.make_scale("batch")
     scale.attrs["description"] = "slice of the batch"
+    differing = {one.name: _coordinate_on(file, one, scale) for one in described.coordinates}
     for folder, members in groupby(sorted(described.streams, key=_folder), key=_folder):
         group = file.require_group(folder)
         together = list(members)
+        if any(stream.batched for stream in together):
+            for name, dataset in differing.items():
+                group[name] = dataset
         scales: dict[str, tuple[object, Any]] = {"batch": (described.batch, scale)}
         for stream in together:
-            _stream(group, rows, stream, [_leaf(s) for s in together], scales, values, steps)
+            dataset = _stream(group, rows, stream, [s.leaf for s in together], scales, values, steps)
+            if stream.batched and differing:
+                dataset.attrs["coordinates"] = " ".join(differing)
     for layer, names in described.files.items():
         if names and f"inputs/{layer}" in file:
             _files(file[f"inputs/{layer}"], names)
@@ -56,10 +63,10 @@ def _stream(
     scales: dict[str, tuple[object, Any]],
     values: Place,
     steps: Place,
-) -> None:
+) -> Any:
     times = tuple(row.times(stream) for row in rows)
     length = sum(n for n, _ in times)
-    dataset = values(group, _leaf(stream), stream, length)
+    dataset = values(group, stream.leaf, stream, length)
     dataset.attrs["units"] = stream.units
     dataset.attrs["sparse"] = int(stream.sparse)
     if stream.description:
@@ -69,11 +76,22 @@ def _stream(
     for axis, (dim, extent) in enumerate(dims):
         name = dim
         if name in leaves or scales.get(name, (extent, None))[0] != extent:
-            name = f"{dim}_{_leaf(stream)}"
+            name = f"{dim}_{stream.leaf}"
         if name not in scales:
             scales[name] = extent, _coordinate(group, name, stream, axis, length, steps)
         dataset.dims[axis].label = name
         dataset.dims[axis].attach_scale(scales[name][1])
+    return dataset
+
+
+def _coordinate_on(file: Any, coordinate: Coordinate, batch: Any) -> Any:
+    """Create a dataset with a value for each slice."""
+    dataset = file.create_dataset(coordinate.name, data=np.array(coordinate.values))
+    dataset.attrs["description"] = coordinate.description
+    dataset.attrs["key"] = coordinate.key
+    dataset.dims[0].label = "batch"
+    dataset.dims[0].attach_scale(batch)
+    return dataset
 
 
 def _files(group: Any, files: Sequence[tuple[str, int]]) -> None:
@@ -114,7 +132,3 @@ def _write_attributes(file: Any, attributes: Mapping[str, object]) -> None:
 
 def _folder(stream: Stream) -> str:
     return stream.path.rpartition("/")[0]
-
-
-def _leaf(stream: Stream) -> str:
-    return stream.path.rpartition("/")[2]

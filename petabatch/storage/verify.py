@@ -132,7 +132,10 @@ def repair(directory: RunDirectory) -> list[str]:
         verify_segments(directory, expected_segments(directory))
         rows, _ = find_rows(directory, d.batch)
         if RUN_FILE in damaged or (rows and rows[-1].last > indexed_steps(directory)):
-            write_index(directory, d.streams, d.provenance, d.batch, d.status, limit=math.inf, files=d.files)
+            write_index(
+                directory, d.streams, d.provenance, d.batch, d.status,
+                limit=math.inf, files=d.files, coordinates=d.coordinates,
+            )  # fmt: skip
             rebuilt.append(RUN_FILE)
     if any(state.state == "unnamed" or state.name == MANIFEST for state in states):
         name_files(directory)

@@ -58,7 +58,7 @@ normalize = { type = "l2" }
 learn = { type = "hebbian", error = "error", rate = 1.0 }
 
 [probes]
-energy = { type = "energy", error = "error", code = "V1", coefficient = 0.1, every = 1 }
+energy = { type = "energy", error = "error", code = "V1", coefficient = { slices = [0.1, 0.1, 0.2] } }
 quality = { type = "psnr", image = "image", reconstruction = "recon" }
 
 [output]
@@ -144,7 +144,7 @@ def test_reconstructions_share_the_scale_of_their_input_and_the_error_is_grey_at
         np.testing.assert_allclose(pixels(place), np.clip(expected / span, 0, 1), atol=1e-6)
     quality = run.probe("quality")["psnr"].at(step=8, slice=2)
     assert [texts(place) for place in axes] == [
-        ["slice 2"],
+        ["coefficient 0.2"],
         [f"PSNR {quality:.1f} dB"],
         [f"± {span / 2:.2g}"],
     ]

@@ -89,7 +89,10 @@ def use_merge(folder: Path, runs: Path) -> bool:
 def use_compaction(folder: Path, runs: Path) -> bool:
     directory = RunDirectory.open(folder)
     told = describe(directory)
-    write_index(directory, told.streams, told.provenance, told.batch, told.status, limit=1, files=told.files)
+    write_index(
+        directory, told.streams, told.provenance, told.batch, told.status,
+        limit=1, files=told.files, coordinates=told.coordinates,
+    )  # fmt: skip
     return use_merge(folder, runs)
 
 

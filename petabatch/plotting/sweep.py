@@ -1,0 +1,113 @@
+"""Plot of what probes measured against the values in which slices differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.plotting.figures import COLOURS, grid, panels, styled
+from petabatch.plotting.options import Option, Title
+from petabatch.plotting.select import with_records
+from petabatch.results import Results
+from petabatch.series import Series
+
+_WIDE = 8.0
+"""Ratio of the largest to the smallest value, from which an axis of uneven values is logarithmic."""
+
+
+class Found(NamedTuple):
+    """What there is to draw."""
+
+    along: str
+    """Name of the value on the axis."""
+    columns: dict[str, np.ndarray]
+    """Each value in which slices differ, `[batch]`."""
+    measured: dict[str, Series]
+
+
+def find(run: Results, quantities: Sequence[str] = (), against: str | None = None) -> Found:
+    """Return the values, and the quantities, by default total energies and active fractions."""
+    columns = {name: values for name, values in run.coordinates.items() if name not in ("point", "slice")}
+    if not columns:
+        raise InputError(
+            f"{run.path}: all slices of this run have the same values\n"
+            "    expected: a run with [sweep], or with values per slice"
+        )
+    if against is not None and against not in columns:
+        raise InputError(
+            f"{run.path}: slices do not differ in this\n    found:    {against}\n"
+            f"    expected: {', '.join(columns)}"
+        )
+    names = [name.removeprefix("probes/") for name in run if name.startswith("probes/")]
+    usual = [name for end in ("/total", "/fraction") for name in names if name.endswith(end)]
+    wanted = list(quantities) or usual or names[:1]
+    if not wanted:
+        raise InputError(f"{run.path}: nothing was measured\n    expected: a probe, such as the energy")
+    along = against or max(columns, key=lambda name: len(np.unique(columns[name])))
+    return Found(along, columns, {name: with_records(run, run[f"probes/{name}"]) for name in wanted})
+
+
+@styled
+def sweep(
+    run: Results,
+    *,
+    quantities: Annotated[
+        Sequence[str],
+        Option("what to draw, as energy/total (default: total energies and active fractions)"),
+    ] = (),
+    against: Annotated[
+        str | None, Option("value on the axis (default: the one of which there are most)")
+    ] = None,
+    last: Annotated[int, Option("number of records to average over", least=1)] = 1,
+    title: Title = "",
+    figure: Any = None,
+) -> Any:
+    """Return what probes measured against the values in which slices differ, one panel for each quantity.
+
+    Small dots are slices, large ones the means of those that are alike. Where slices differ in several
+    values, there is a curve for each combination of the others.
+    """
+    found = find(run, quantities, against)
+    columns = dict(found.columns)
+    along = columns.pop(found.along)
+    curves: dict[tuple[float, ...], list[int]] = {}
+    for number in range(run.batch):
+        curves.setdefault(tuple(column[number] for column in columns.values()), []).append(number)
+    figure, (row,) = panels(figure, (1.2 + 3.6 * len(found.measured), 3.4), 1, len(found.measured))
+    for axes, (name, series) in zip(row, found.measured.items(), strict=True):
+        values = series[-last:].mean(axis=0)
+        for (others, numbers), colour in zip(curves.items(), cycle(COLOURS), strict=False):
+            label = ", ".join(f"{key} {value:.6g}" for key, value in zip(columns, others, strict=True))
+            _curve(axes, along[numbers], values[numbers], colour, label)
+        if _is_wide(along):
+            axes.set_xscale("log")
+        grid(axes)
+        axes.set(xlabel=found.along, ylabel=name.replace("/", " "))
+        if values.min() >= 0:
+            axes.set_ylim(bottom=0)
+    if columns:
+        row[-1].legend(fontsize=8)
+    if title:
+        figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def _curve(axes: Any, along: np.ndarray, values: np.ndarray, colour: str, label: str) -> None:
+    places = np.unique(along)
+    means = [values[along == place].mean() for place in places]
+    if len(places) < len(values):
+        axes.plot(along, values, "o", color=colour, ms=2.5, alpha=0.45, mew=0)
+    axes.plot(places, means, "o-", color=colour, lw=1.6, ms=4.5, label=label, zorder=3)
+
+
+def _is_wide(along: np.ndarray) -> bool:
+    """Return whether values are spread over scales rather than evenly."""
+    places = np.unique(along)
+    if len(places) < 3 or places[0] <= 0:
+        return False
+    steps = np.diff(places)
+    return bool(places[-1] / places[0] >= _WIDE and steps.max() / steps.min() >= 2)

@@ -1,0 +1,111 @@
+"""What slices differ in, in the files of a run: coordinates on the batch, labels, the table of points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch import plotting, results
+from petabatch.errors import InputError, ResourceError
+from petabatch.report.information import describe
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.merge import merge
+from petabatch.storage.verify import repair
+from support.commands import alone, contents
+
+SHARED = 'connections.dictionary.mode="shared"'
+SWEEP = ("sweep.layers.V1.threshold=[0.2, 0.5]", "sweep.run.seed=[3, 4]")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two thresholds and two seeds with three slices each."""
+    from support.commands import SMALL
+
+    folder = tmp_path_factory.mktemp("coordinates")
+    np.save(folder / "images.npy", np.random.default_rng(3).normal(size=(7, 12, 12, 3)).astype("f4"))
+    (folder / "small.toml").write_text(SMALL)
+    return alone(folder / "small.toml", "out", SHARED, *SWEEP, "run.displays=2")
+
+
+def test_xarray_selects_by_value_unaided(run: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    with xarray.open_dataset(run / "run.h5", group="probes/energy", engine="h5netcdf") as energy:
+        assert list(energy.threshold.values) == [0.2] * 6 + [0.5] * 6
+        assert list(energy.seed.values) == ([3] * 3 + [4] * 3) * 2
+        assert list(energy.point.values) == np.repeat(range(4), 3).tolist()
+        assert list(energy.slice.values) == [0, 1, 2] * 4
+        assert energy.set_xindex("threshold").sel(threshold=0.5).total.shape == (4, 6)
+        points = energy.set_index(batch=["threshold", "seed", "slice"])
+        one = points.sel(threshold=0.5, seed=4, slice=1).total
+        assert np.array_equal(one, energy.total[:, 10])
+        assert energy.threshold.attrs["key"] == "layers.V1.threshold"
+    with xarray.open_datatree(run / "run.h5", engine="h5netcdf") as tree:
+        assert set(tree["layers/V1"].coords) >= {"threshold", "seed", "point", "slice", "batch"}
+        assert "threshold" in tree["connections/dictionary"].coords
+
+
+def test_results_know_what_slices_differ_in(run: Path) -> None:
+    with results.open(run) as opened:
+        assert set(opened.coordinates) == {"threshold", "seed", "point", "slice"}
+        assert opened.label(10) == "seed 4, threshold 0.5, slice 1"
+        assert "threshold" not in opened.names()
+
+
+def test_merged_and_repaired_files_keep_them(run: Path, tmp_path: Path) -> None:
+    merged = merge(run, tmp_path / "merged.h5")
+    with results.open(merged) as whole, results.open(run) as parts:
+        for name, values in parts.coordinates.items():
+            assert np.array_equal(whole.coordinates[name], values)
+    before = contents(run / "run.h5")
+    (run / "run.h5").unlink()
+    repair(RunDirectory.open(run))
+    assert contents(run / "run.h5") == before
+
+
+def test_info_prints_the_table_of_points(run: Path) -> None:
+    lines = describe(run).splitlines()
+    (start,) = (number for number, line in enumerate(lines) if line.startswith("points "))
+    assert lines[start].split() == ["points", "4"]
+    assert lines[start + 1].split() == ["seed", "threshold", "slices", "energy"]
+    with results.open(run) as opened:
+        energy = opened["probes/energy/total"][-1]
+    assert lines[start + 5].split() == ["4", "0.5", "3", f"{energy[9:].mean():.6g}"]
+
+
+def test_probes_are_drawn_against_the_values(run: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with results.open(run) as opened:
+        figure = plotting.sweep(opened, quantities=["energy/total", "energy/sparsity"], against="threshold")
+        left, right = figure.axes
+        assert [text.get_text() for text in right.get_legend().get_texts()] == ["seed 3", "seed 4"]
+        means = [line.get_ydata() for line in left.get_lines() if line.get_label() == "seed 4"]
+        energy = opened["probes/energy/total"][-1]
+        np.testing.assert_allclose(means[0], [energy[3:6].mean(), energy[9:].mean()])
+        with pytest.raises(InputError, match="threshold"):
+            plotting.sweep(opened, against="tau")
+
+
+def test_runs_whose_slices_are_alike_have_none(small: Path) -> None:
+    with results.open(alone(small, "plain", "run.displays=1")) as opened:
+        assert opened.coordinates == {}
+        assert opened.label(2) == "slice 2"
+        with pytest.raises(InputError, match="the same values"):
+            plotting.sweep(opened)
+    assert "\npoints " not in describe(small.parent / "plain")
+
+
+def test_more_points_than_fit_are_an_error_that_says_how_many_do(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from petabatch.parallel.host_memory import Limit
+
+    monkeypatch.setattr("petabatch.report.memory.host_limit", lambda: Limit(1 << 30, "the test's"))
+    many = "sweep.layers.V1.threshold={ start = 0.1, stop = 1.0, count = 100000 }"
+    with pytest.raises(ResourceError) as raised:
+        alone(small, "many", SHARED, many)
+    fit = int(str(raised.value).split("hint:")[1].split()[0].replace(",", ""))
+    assert 1000 < fit < 100_000
+    assert not (small.parent / "many").exists()
