@@ -12,16 +12,12 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import Gallery, joined, stacked
+from petabatch.sources.headers import raise_together
+from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.view import View
 
 _PIXELS = 3 * 32 * 32
-_ALLOWED = {
-    (module, name)
-    for package in ("numpy.core", "numpy._core")
-    for module, name in ((f"{package}.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype"))
-} | {("_codecs", "encode")}
-"""What the pickled arrays of the Python version name; nothing else is looked up."""
 
 
 class Cifar10(View):
@@ -43,9 +39,14 @@ class Cifar10(View):
     def gallery(self) -> Gallery:
         """Open the batches; raises InputError if one is not a batch or incomplete."""
         paths = self.paths()
-        batches = [_binary(path, self.labels) if path.endswith(".bin") else _pickled(path) for path in paths]
+        found = over_files(errors_of(self._batch), paths, f"opening {len(paths):,} batches")
+        raise_together([error for error in found if isinstance(error, InputError)])
+        batches = [batch for batch in found if not isinstance(batch, InputError)]
         images = [batch.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1) for batch in batches]
         return joined([stacked(each, path) for each, path in zip(images, paths, strict=True)])
+
+    def _batch(self, path: str) -> np.ndarray:
+        return _binary(path, self.labels) if path.endswith(".bin") else _pickled(path)
 
 
 class Cifar100(Cifar10):
@@ -58,14 +59,51 @@ class Cifar100(Cifar10):
     type: Literal["cifar100"] = "cifar100"  # type: ignore[assignment]
 
 
+class _Array:
+    """What a pickle says of an array or of its dtype. Nothing of numpy's is called: with a crafted dtype, its
+    own unpickling would follow arbitrary pointers."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def uint8(self) -> np.ndarray | None:
+        """Return the array `[n, pixels]`; None if this is not one of 8-bit numbers."""
+        try:
+            _, (rows, columns), dtype, fortran, content = self.state
+            if dtype.arguments[0] not in ("u1", b"u1") or fortran or not isinstance(content, bytes):
+                return None
+            return np.frombuffer(content, np.uint8).reshape(rows, columns)
+        except (ValueError, TypeError, AttributeError, LookupError):
+            return None
+
+
+def _encode(text: Any, encoding: Any) -> bytes:
+    if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
+        raise pickle.UnpicklingError("it encodes a text that is not part of an array")
+    return text.encode("latin1")
+
+
+_NAMED: dict[tuple[str, str], Any] = {
+    **{(f"numpy.{core}.multiarray", "_reconstruct"): _Array for core in ("core", "_core")},
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Array,
+    ("_codecs", "encode"): _encode,
+}
+"""What the pickled arrays of the Python version name; nothing is looked up."""
+
+
 class _Unpickler(pickle.Unpickler):
-    """Builds numpy arrays and plain containers, and nothing else."""
+    """Builds plain containers and descriptions of arrays, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what a pickle names; raises UnpicklingError unless it belongs to an array."""
-        if (module, name) not in _ALLOWED:
+        """Return what stands for a name; raises UnpicklingError unless it belongs to an array."""
+        if (module, name) not in _NAMED:
             raise pickle.UnpicklingError(f"it names {module}.{name}, which is not part of an array")
-        return super().find_class(module.replace("numpy.core", "numpy._core"), name)
+        return _NAMED[module, name]
 
 
 def _binary(path: str, labels: int) -> np.ndarray:
@@ -88,15 +126,11 @@ def _pickled(path: str) -> np.ndarray:
         with open(path, "rb") as file:
             stored = _Unpickler(file, encoding="bytes").load()
     except (OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError,
-            AttributeError, ImportError, OverflowError, MemoryError) as error:  # fmt: skip
+            AttributeError, ImportError, OverflowError, MemoryError, RecursionError) as error:  # fmt: skip
         raise unreadable(path, error, expected) from error
-    data = stored.get(b"data") if isinstance(stored, dict) else None
-    if (
-        not isinstance(data, np.ndarray)
-        or data.ndim != 2
-        or data.shape[1] != _PIXELS
-        or data.dtype != np.uint8
-    ):
+    found = stored.get(b"data") if isinstance(stored, dict) else None
+    data = found.uint8() if isinstance(found, _Array) else None
+    if data is None or not len(data) or data.shape[1] != _PIXELS:
         raise InputError(
             f"{path}: there are no images in this file\n"
             f"    expected: {expected}, with `data` uint8 [n, {_PIXELS}]"

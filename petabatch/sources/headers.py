@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, BinaryIO
 
 from petabatch.errors import InputError, ResourceError
-from petabatch.progress import with_progress
 from petabatch.sources.files import open_npy, unreadable
-from petabatch.sources.pixels import largest
+from petabatch.sources.over_files import errors_of, over_files
+from petabatch.sources.pixels import largest, too_large
 
 EXPECTED = "a complete PNG, JPEG or other image file, or a .npy file of one image"
 GREY_MODES = {"1", "L", "LA", "I;16", "I;16L", "I;16B", "F"}
@@ -21,8 +21,6 @@ _END_MARKERS = {"PNG": b"IEND", "JPEG": b"\xff\xd9"}
 _END = 4096
 """Bytes at the end of a file that are searched for the marker; if it is missing there, the image is
 decoded."""
-_THREADS = 8
-"""Files opened concurrently: on a network file system, opening a file is mostly latency."""
 _LISTED = 5
 """Number of errors reported in full; the others are only counted and named."""
 
@@ -33,9 +31,7 @@ def headers(paths: Sequence[str]) -> list[tuple[int, int, int] | InputError]:
     In place of a shape stands the error of a file that is missing, truncated or not an image, as far as this
     can be determined without decoding it. Raises ResourceError if pillow is not installed.
     """
-    with ThreadPoolExecutor(_THREADS, "headers") as pool:
-        message = f"reading the headers of {len(paths):,} image files"
-        return list(with_progress(pool.map(_shape, paths), len(paths), message))
+    return over_files(errors_of(_shape), paths, f"reading the headers of {len(paths):,} image files")
 
 
 def raise_together(errors: Sequence[InputError]) -> None:
@@ -65,7 +61,9 @@ def pillow() -> Any:
 
 def pillow_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions that pillow raises for files it cannot read."""
-    return (OSError, SyntaxError, ValueError, pillow().DecompressionBombError)
+    image = pillow()
+    bombs = image.DecompressionBombError, image.DecompressionBombWarning
+    return (OSError, SyntaxError, ValueError, TypeError, LookupError, OverflowError, struct.error, *bombs)
 
 
 def npy_image(path: str) -> Any:
@@ -81,31 +79,35 @@ def npy_image(path: str) -> Any:
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _shape(path: str) -> Any:
-    """Return the shape of an image file, or the error."""
-    try:
-        return npy_image(path).shape if path.endswith(".npy") else _pillow_shape(path)
-    except InputError as error:
-        return error
+def _shape(path: str) -> tuple[int, int, int]:
+    """Return the shape of an image file."""
+    if not path.endswith(".npy"):
+        return _pillow_shape(path)
+    ny, nx, nf = npy_image(path).shape
+    return ny, nx, nf
 
 
 def _pillow_shape(path: str) -> tuple[int, int, int]:
     try:
-        with pillow().open(path) as picture:
+        with open(path, "rb") as file, pillow().open(file) as picture:
+            if (problem := too_large(path, picture.height, picture.width)) is not None:
+                raise problem
             if picture.mode == "I":
                 raise InputError(
                     f"{path}: these numbers are not pixels\n    found:    32-bit integers\n"
                     f"    expected: 8 or 16 bits per channel, or floating point"
                 )
             marker = _END_MARKERS.get(picture.format or "")
-            if marker is not None and not _ends_with(path, marker):
+            if marker is not None and not _ends_with(file, marker):
                 picture.load()  # some cameras append data after the marker
             return picture.height, picture.width, 1 if picture.mode in GREY_MODES else 3
+    except pillow().UnidentifiedImageError as error:
+        raise unreadable(path, ValueError("it is not an image of a known format"), EXPECTED) from error
     except pillow_errors() as error:
         raise unreadable(path, error, EXPECTED) from error
 
 
-def _ends_with(path: str, marker: bytes) -> bool:
-    with open(path, "rb") as file:
-        file.seek(max(0, os.path.getsize(path) - _END))
-        return marker in file.read()
+def _ends_with(file: BinaryIO, marker: bytes) -> bool:
+    """Return whether a file has the marker near its end; its position stays the same."""
+    number = file.fileno()
+    return marker in os.pread(number, _END, max(0, os.fstat(number).st_size - _END))

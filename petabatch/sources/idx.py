@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import struct
 import zlib
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.sources.files import unreadable
+from petabatch.sources.files import MOST_BYTES, decompressed_too_large, unreadable
 from petabatch.sources.gallery import Gallery, stacked
 from petabatch.sources.view import View
 from petabatch.spec.paths import FilePath
@@ -36,16 +37,7 @@ class Idx(View):
 
     def gallery(self) -> Gallery:
         """Open the file; raises InputError if it is not an idx file of images, or incomplete."""
-        header, pixels = _opened(self.file)
-        if len(header) < _HEADER.size:
-            raise InputError(f"{self.file}: this file is too short\n    expected: {_EXPECTED}")
-        *magic, count, ny, nx = _HEADER.unpack(header)
-        if magic != [0, 0, 8, 3]:
-            found = bytes(magic).hex(" ")
-            raise InputError(
-                f"{self.file}: this is not an idx file of images\n    found:    {found}\n"
-                f"    expected: 00 00 08 03 (8 bits per pixel, 3 dimensions)"
-            )
+        (count, ny, nx), pixels = _opened(self.file)
         if len(pixels) != count * ny * nx or not count * ny * nx:
             raise InputError(
                 f"{self.file}: the length of this file is wrong\n    found:    {len(pixels):,} pixels\n"
@@ -54,13 +46,31 @@ class Idx(View):
         return stacked(pixels.reshape(count, ny, nx, 1), self.file)
 
 
-def _opened(path: str) -> tuple[bytes, np.ndarray]:
-    """Return the header and the pixels of a file; raises InputError if it cannot be read."""
+def _opened(path: str) -> tuple[tuple[int, int, int], np.ndarray]:
+    """Return the shape and the pixels of a file; raises InputError if it cannot be read."""
     try:
         if Path(path).suffix != ".gz":
             stored = np.memmap(path, np.uint8, "r")
-            return stored[: _HEADER.size].tobytes(), stored[_HEADER.size :]
+            return _shape(path, stored[: _HEADER.size].tobytes()), stored[_HEADER.size :]
         with gzip.open(path) as file:
-            return file.read(_HEADER.size), np.frombuffer(file.read(), np.uint8)
+            shape = _shape(path, file.read(_HEADER.size))
+            if (size := math.prod(shape)) > MOST_BYTES:
+                raise decompressed_too_large(path, size, f"gunzip {path}")
+            return shape, np.frombuffer(file.read(size + 1), np.uint8)
+    except InputError:
+        raise
     except (OSError, EOFError, ValueError, zlib.error) as error:  # ValueError: an empty file
         raise unreadable(path, error, _EXPECTED) from error
+
+
+def _shape(path: str, header: bytes) -> tuple[int, int, int]:
+    """Return the shape that a header tells; raises InputError if it is not one of images."""
+    if len(header) < _HEADER.size:
+        raise InputError(f"{path}: this file is too short\n    expected: {_EXPECTED}")
+    *magic, count, ny, nx = _HEADER.unpack(header)
+    if magic != [0, 0, 8, 3]:
+        raise InputError(
+            f"{path}: this is not an idx file of images\n    found:    {bytes(magic).hex(' ')}\n"
+            f"    expected: 00 00 08 03 (8 bits per pixel, 3 dimensions)"
+        )
+    return count, ny, nx

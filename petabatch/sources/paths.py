@@ -6,7 +6,7 @@ import glob
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,8 @@ from petabatch.spec.paths import FilePath, resolve_path
 
 Files = FilePath | Annotated[tuple[FilePath, ...], Field(min_length=1)]
 """One or more paths, folders, patterns or lists: see `find_files`."""
+_Where = Literal["alone", "array", "list"]
+"""Where an entry stands."""
 
 
 def find_files(files: Files, suffixes: Sequence[str], kind: str) -> list[str]:
@@ -24,16 +26,23 @@ def find_files(files: Files, suffixes: Sequence[str], kind: str) -> list[str]:
     Raises InputError if one of the entries names no file.
     """
     entries = (files,) if isinstance(files, str) else files
-    return [path for entry in entries for path in _find(entry, suffixes, kind)]
+    where: _Where = "array" if len(entries) > 1 else "alone"
+    return [path for entry in entries for path in _find(entry, suffixes, kind, where)]
 
 
-def _find(entry: str, suffixes: Sequence[str], kind: str) -> list[str]:
+def _find(entry: str, suffixes: Sequence[str], kind: str, where: _Where) -> list[str]:
+    """Return the files that an entry names; of several, a missing file is left to its reader."""
     if os.path.isdir(entry):
-        found = [str(p) for p in sorted(Path(entry).iterdir()) if p.suffix.lower() in suffixes]
+        names = sorted(name for name in os.listdir(entry) if _suffix(name) in suffixes)
+        found = [os.path.join(entry, name) for name in names if not name.startswith(".")]
     elif os.path.exists(entry):
-        found = _lines(Path(entry), suffixes, kind) if entry.endswith(".txt") else [entry]
+        found = (
+            [entry] if where == "list" or not entry.endswith(".txt") else _lines(Path(entry), suffixes, kind)
+        )
     else:
         found = sorted(glob.glob(entry, recursive=True))
+        if not found and where != "alone" and _suffix(entry) in suffixes and not glob.has_magic(entry):
+            return [entry]
     if not found:
         raise InputError(
             f"{entry}: there are no {kind} here\n"
@@ -47,8 +56,13 @@ def _find(entry: str, suffixes: Sequence[str], kind: str) -> list[str]:
 def _lines(file: Path, suffixes: Sequence[str], kind: str) -> list[str]:
     """Return the files of a list: one entry per line, relative to the list; `#` starts a comment line."""
     try:
-        lines = [line.strip() for line in file.read_text().splitlines()]
+        lines = [line.strip() for line in file.read_text("utf-8-sig").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: this list of {kind} cannot be read: {error}") from error
-    entries = [line for line in lines if line and not line.startswith("#")]
-    return [path for entry in entries for path in _find(resolve_path(entry, file.parent), suffixes, kind)]
+    named = (resolve_path(line, file.parent) for line in lines if line and not line.startswith("#"))
+    entries = [os.path.join(file.parent, path) for path in named]
+    return [path for entry in entries for path in _find(entry, suffixes, kind, "list")]
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()

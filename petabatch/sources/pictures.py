@@ -48,6 +48,7 @@ def _decode(path: str) -> np.ndarray:
     try:
         with pillow().open(path) as picture:
             mode = picture.mode
+            picture.info.pop("transparency", None)  # else pillow warns
             stored = picture if mode in _AS_STORED else picture.convert("L" if mode in GREY_MODES else "RGB")
             pixels = np.asarray(stored)
     except pillow_errors() as error:

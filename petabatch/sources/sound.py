@@ -11,6 +11,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import Gallery
+from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.view import View
 
@@ -33,13 +34,16 @@ class Sound(View):
         return find_files(self.files, (".wav",), "WAV files")
 
     def gallery(self) -> Gallery:
-        """Return the recordings, with the headers read; raises InputError if one cannot be read."""
+        """Return the recordings, with the headers read."""
         paths = self.paths()
 
         def read(number: int, rows: slice, columns: slice) -> np.ndarray:
             return _samples(paths[number], columns.start, columns.stop)[None]
 
-        return Gallery([_shape(path) for path in paths], read, paths.__getitem__)
+        found = over_files(errors_of(_shape), paths, f"reading the headers of {len(paths):,} WAV files")
+        bad = {number: error for number, error in enumerate(found) if isinstance(error, InputError)}
+        shapes = [(0, 0, 0) if isinstance(shape, InputError) else shape for shape in found]
+        return Gallery(shapes, read, paths.__getitem__, bad=bad)
 
 
 def _shape(path: str) -> tuple[int, int, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Literal
 
@@ -10,17 +9,15 @@ import numpy as np
 from pydantic import Field
 
 from petabatch.errors import InputError
-from petabatch.progress import with_progress
 from petabatch.sources.decoders import Decoders, Film
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.orders import AnOrder, Movie
+from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.pictures import CACHE_BYTES
 from petabatch.sources.view import View
 
 _SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".gif")
-_THREADS = 4
-"""Files whose frames are counted concurrently."""
 
 
 class Video(View):
@@ -43,9 +40,7 @@ class Video(View):
         In place of a file that cannot be used stands one bad frame.
         """
         paths = self.paths()
-        with ThreadPoolExecutor(_THREADS, "headers") as pool:
-            message = f"counting the frames of {len(paths):,} videos"
-            opened = list(with_progress(pool.map(_open, paths), len(paths), message))
+        opened = over_files(errors_of(Film), paths, f"counting the frames of {len(paths):,} videos")
         frames = [(film, number) for film in opened for number in range(_length(film))]
         shapes = [(0, 0, 0) if isinstance(film, InputError) else film.shape for film, _ in frames]
         bad = {number: film for number, (film, _) in enumerate(frames) if isinstance(film, InputError)}
@@ -67,14 +62,6 @@ class Video(View):
             bad=bad,
             holders=[(path, 1) for path in paths],
         )
-
-
-def _open(path: str) -> Film | InputError:
-    """Return a film, or the error."""
-    try:
-        return Film(path)
-    except InputError as error:
-        return error
 
 
 def _length(film: Film | InputError) -> int:

@@ -12,12 +12,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 from petabatch.errors import InputError, StorageError
 from petabatch.logs import log
-from petabatch.progress import with_progress
+from petabatch.sources.over_files import over_files
 from petabatch.spec.network import Network
 from petabatch.storage.directory import RunDirectory
 
@@ -27,8 +26,6 @@ _SPACING = 1 << 20
 """Bytes between blocks, up to `_MOST` blocks."""
 _MOST = 64
 """Largest number of blocks hashed per file."""
-_THREADS = 8
-"""Files read at a time: on a network file system most of the time is latency."""
 _SHORT = 16
 """Digits of the hash of blocks."""
 _LISTED = 5
@@ -59,14 +56,12 @@ def fingerprints(network: Network) -> list[Fingerprint]:
         sources.append(network.evaluate.source)
     paths = [path for source in sources for path in source.paths()]
     paths += _programs(network.plugins)
-    with ThreadPoolExecutor(_THREADS, "inputs") as pool:
-        found = pool.map(_fingerprint, paths)
-        return list(with_progress(found, len(paths), f"fingerprinting {len(paths):,} input files"))
+    return over_files(_fingerprint, paths, f"fingerprinting {len(paths):,} input files")
 
 
 def serialise(files: Iterable[Fingerprint]) -> str:
     """Return fingerprints as text, one JSON list per line."""
-    return "\n".join(json.dumps(astuple(file)) for file in files)
+    return "\n".join(json.dumps([file.path, file.size, file.modified, file.digest]) for file in files)
 
 
 def recorded(directory: RunDirectory) -> list[Fingerprint]:

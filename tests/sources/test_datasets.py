@@ -65,6 +65,39 @@ def test_a_pickle_that_names_anything_but_an_array_is_refused_and_not_executed(t
     assert not (tmp_path / "executed").exists()
 
 
+def test_arrays_of_a_pickle_are_not_made_by_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "batch").write_bytes(pickle.dumps({b"data": planes(COLOUR)}, protocol=2))
+
+    def refuse(*arguments: Any) -> Any:
+        raise AssertionError("called")
+
+    for core in (np._core.multiarray, np._core._multiarray_umath):
+        monkeypatch.setattr(core, "_reconstruct", refuse)
+    assert np.array_equal(shown(Cifar10(files=str(tmp_path / "batch")), (32, 32, 3), 5), COLOUR)
+    for wrong in (planes(COLOUR).astype(np.int8), planes(COLOUR)[:0], np.asfortranarray(planes(COLOUR)), [1]):
+        monkeypatch.undo()
+        (tmp_path / "batch").write_bytes(pickle.dumps({b"data": wrong}, protocol=2))
+        with pytest.raises(InputError, match=r"batch: th.*(no images|cannot be read)"):
+            Cifar10(files=str(tmp_path / "batch")).gallery()
+
+
+def test_every_bad_batch_is_told_at_once(tmp_path: Path) -> None:
+    for name in ("a.bin", "b.bin", "c"):
+        (tmp_path / name).touch()
+    with pytest.raises(InputError) as raised:
+        Cifar10(files=tuple(str(tmp_path / name) for name in ("a.bin", "b.bin", "c"))).gallery()
+    assert [str(raised.value).count(f"/{name}: ") for name in ("a.bin", "b.bin", "c")] == [1, 1, 1]
+
+
+def test_a_compressed_file_that_promises_too_much_is_refused_before_it_is_decompressed(
+    tmp_path: Path,
+) -> None:
+    header = bytes([0, 0, 8, 3]) + np.array([1 << 20, 1 << 10, 1 << 10], ">u4").tobytes()
+    (tmp_path / "images.gz").write_bytes(gzip.compress(header))
+    with pytest.raises(InputError, match=r"(?s)images.gz: this file is too large.*gunzip"):
+        Idx(file=str(tmp_path / "images.gz")).gallery()
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 def test_idx_files_are_read(tmp_path: Path, zipped: bool) -> None:
     def write(content: bytes) -> Idx:
@@ -105,4 +138,4 @@ def test_sound_is_shown_as_images_of_one_row(tmp_path: Path, width: int) -> None
     for damaged in (whole[: len(whole) // 2], whole[:20], b"", b"RIFF" + bytes(100)):
         (tmp_path / "a.wav").write_bytes(damaged)
         with pytest.raises(InputError, match=r"a.wav: this file"):
-            source.gallery()
+            source.open((1, 5, 2), 1, 1)
