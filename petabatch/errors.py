@@ -72,6 +72,9 @@ class TableError(ParamsError, ValueError):
 class InputError(PetabatchError):
     """Unusable input data: missing, truncated, of the wrong shape, or not finite."""
 
+    key: str = ""
+    """Key of the source that is at fault, where it is not the one that names the files."""
+
 
 class ArgumentError(InputError, ValueError):
     """An argument of a Python function that it cannot use."""

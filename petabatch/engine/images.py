@@ -46,7 +46,9 @@ class ImageReader:
             with calling(layer.source, f"layers.{name}.source"):
                 self._streams = dict(self._open())
         except InputError as error:
-            raise InputError(f"{error}{self._note}") from None if self._note else error
+            noted = InputError(f"{error}{self._note}")
+            noted.key = error.key
+            raise noted from None if self._note else error
         self.read_ahead, self.forward = layer.source.read_ahead, self.stream.forward
         self.last_item = layer.shown(run.length, run.display)
         """The item that is shown at the end of the run."""

@@ -11,6 +11,7 @@ from petabatch.errors import InputError, ParamsError, Problem
 from petabatch.openpv.parameters import one_of
 from petabatch.sources.memory import Data
 from petabatch.sources.pixels import channels, convertible, largest
+from petabatch.sources.transforms.normalize import petavision
 from petabatch.spec.parts import Source
 
 
@@ -88,7 +89,7 @@ def prepared(p: Mapping[str, Any], image: np.ndarray, shape: tuple[int, int, int
     v = channels(cut.astype(np.float32) / np.float32(largest(image.dtype, "images")), shape[2])
     v = v.astype(np.float32)
     if p["normLum"]:
-        v = _standard(v) if p["normStd"] else _ranged(v)
+        v = petavision(v) if p["normStd"] else _ranged(v)
     if p["inverse"]:
         v = -v if p["normLum"] else np.asarray(v.max() + v.min() - v)
     out = np.full(shape, p["padValue"], np.float32)
@@ -104,15 +105,6 @@ def _corner(p: Mapping[str, Any], image: tuple[int, ...], shape: tuple[int, ...]
     anchors = {y + x: (tops[y], lefts[x]) for y in tops for x in lefts}
     top, left = one_of("offsetAnchor", p["offsetAnchor"], anchors)
     return top + int(p["offsetY"]), left + int(p["offsetX"])
-
-
-def _standard(v: np.ndarray) -> np.ndarray:
-    count = np.float32(v.size)
-    flat = v.ravel()
-    # cumsum adds sequentially; sum adds pairwise.
-    mean = np.cumsum(flat, dtype=np.float32)[-1] / count
-    variance = np.cumsum(flat * flat, dtype=np.float32)[-1] / count - mean * mean
-    return (v - mean) / np.sqrt(variance) if variance > 0 else np.zeros_like(v)
 
 
 def _ranged(v: np.ndarray) -> np.ndarray:

@@ -30,6 +30,7 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
     kept = state + _records(plan, slices) + slices * _bound(plan) + ahead
+    kept += sum(layer.source.nbytes(layer.shape) for layer in plan.inputs.values())
     return kept + _workers(plan, slices, threads) + _weights(plan)
 
 

@@ -45,7 +45,10 @@ def raise_together(errors: Sequence[InputError]) -> None:
             f"and {len(errors) - _LISTED:,} more: {', '.join(more)}"
             f"{', ...' if len(errors) > 4 * _LISTED else ''}"
         )
-    raise InputError("\n".join(lines))
+    together = InputError("\n".join(lines))
+    keys = {error.key for error in errors}
+    together.key = keys.pop() if len(keys) == 1 else ""
+    raise together
 
 
 def pillow() -> Any:

@@ -1,4 +1,4 @@
-"""Pixel conversion: scaling, colour channels, normalisation."""
+"""Pixel conversion: scaling and colour channels."""
 
 from __future__ import annotations
 
@@ -52,18 +52,3 @@ def channels(pixels: np.ndarray, wanted: int) -> np.ndarray:
     if found == 1:
         return np.repeat(pixels, wanted, axis=-1)
     return np.asarray(np.sum(pixels * GREY, axis=-1, keepdims=True))
-
-
-def normalized(pixels: np.ndarray, how: str) -> np.ndarray:
-    """Return float64 pixels normalised jointly over all positions and channels; constant images become 0.
-
-    `standard`: zero mean and unit population standard deviation; `range`: scaled to [0, 1]; `none`:
-    unchanged. Source: PetaVision's `InputActivityBuffer.cpp:757-870`.
-    """
-    if how == "none":
-        return pixels
-    low, high = pixels.min(), pixels.max()
-    if low == high:
-        return np.zeros_like(pixels)
-    origin, unit = (pixels.mean(), pixels.std()) if how == "standard" else (low, high - low)
-    return np.asarray((pixels - origin) / unit)

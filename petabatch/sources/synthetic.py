@@ -4,31 +4,29 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Literal
+from functools import cache, partial
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.random import stream
-from petabatch.sources.pixels import normalized
+from petabatch.sources.transformed import TransformedSource
+from petabatch.sources.transforms import Chain, Chance
+from petabatch.sources.transforms.picture import Picture, Shape
 from petabatch.spec.model import Count, Finite, Fraction, NonNegative, Positive
-from petabatch.spec.parts import Source
 
 _DISCS = 2048
 """Discs drawn at a time."""
 
 
-class Synthetic(Source):
+class Synthetic(TransformedSource):
     """The base of synthetic sources; a subclass draws one image.
 
-    An image depends on the seed of the run, the slice and the display alone.
+    An image depends on the seed of the run, the slice and the display alone. It has the size of the layer,
+    which transforms must not change.
     """
-
-    normalize: Literal["none", "standard", "range"] = "none"
-    """Normalisation of each image; see source `images`."""
-    slices: Literal["own", "same"] = "own"
-    """`same`: every slice shows what slice 0 does."""
 
     @abstractmethod
     def image(self, shape: tuple[int, int, int], rng: np.random.Generator, display: int) -> np.ndarray:
@@ -38,14 +36,54 @@ class Synthetic(Source):
         """Return the key of the random numbers of an image."""
         return slice_, display
 
-    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
-        """Return the reader."""
+    def open(self, shape: Shape, batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
+        """Return the reader; raises InputError if the transforms change the shape."""
+        source = self.fitted(shape, seed)
+        chain = source.chain(shape)
+        if (error := chain.check(source._drawn(chain))) is not None:
+            raise error
 
         def read(slice_: int, display: int) -> np.ndarray:
-            rng = stream(seed, self.type, *self.key(0 if self.slices == "same" else slice_, display))
-            return normalized(self.image(shape, rng, display), self.normalize).astype(np.float32)
+            own = 0 if source.slices == "same" else slice_
+            key = source.key(own, display)
+
+            def frame(age: int) -> Picture:
+                """Return the image shown `age` displays ago, but with the same random numbers."""
+                before = max(0, display - age)
+                while source.key(own, before) != key:
+                    before += 1
+                return source._picture(chain, stream(seed, source.type, *key), before)
+
+            chance = Chance(seed, key, (own, display), stream(seed, "crop", *key))
+            picture = chain.crop(frame(0), chance, frame)
+            return chain.finish(picture, chance, frame).pixels.astype(np.float32)
 
         return read
+
+    def fitted(self, shape: Shape, seed: int) -> Self:
+        """Return the source with its transforms fitted to images of their own."""
+        source = self
+        for index, step in enumerate(self.steps):
+            if step.unfitted:
+                example = partial(source._example, source.chain(shape), index, seed)
+                steps = list(source.steps)
+                source = source.with_steps([*steps[:index], step.fitted(example), *steps[index + 1 :]])
+        return source
+
+    def _example(self, chain: Chain, index: int, seed: int, k: int, n: int) -> np.ndarray:
+        """Return what transform `index` is given of image `k` of `n`."""
+        picture = self._picture(chain, stream(seed, "fit", k), k)
+        chance = Chance(seed, (k,), (k,), stream(seed, "fit crop", k))
+        return chain.until(index, picture, chance, lambda age: picture).pixels
+
+    def _drawn(self, chain: Chain) -> Shape:
+        """Return the shape of the images that are drawn: that of the layer, with the channels needed."""
+        return *chain.layer[:2], chain.wanted or chain.layer[2]
+
+    def _picture(self, chain: Chain, rng: np.random.Generator, display: int) -> Picture:
+        shape = self._drawn(chain)
+        drawn = cache(lambda: self.image(shape, rng, display))
+        return chain.begin(Picture(shape, lambda rows, columns: drawn()[rows, columns]))
 
 
 class Bars(Synthetic):

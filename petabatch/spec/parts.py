@@ -308,6 +308,19 @@ class Source(Part):
         """Whether `stream` knows which item it shows, so that the run records it."""
         return False
 
+    @property
+    def unfitted(self) -> bool:
+        """Whether something is to be fitted to its images before the run."""
+        return False
+
+    def fitted(self, shape: tuple[int, int, int], seed: int) -> Source:
+        """Return the source with what is fitted to its images; raises InputError as `open` does."""
+        return self
+
+    def nbytes(self, shape: tuple[int, int, int]) -> int:
+        """Return the bytes that reading images for a layer of this shape keeps in memory, at most."""
+        return 0
+
     def stream(self, shape: tuple[int, int, int], batch: int, seed: int) -> ImageStream:
         """Return what `open` returns, as a stream; see `petabatch.spec.images`."""
         return ImageStream(self.open(shape, batch, seed))

@@ -34,6 +34,8 @@ first."""
 
 def file_problem(key: str, table: BaseModel, error: InputError) -> Problem:
     """Return what is wrong with the files that the table at `key` names, with the key that names them."""
+    if error.key:
+        return Problem(f"{key}.{error.key}", str(error))
     fields = type(table).model_fields.items()
     keys = (name for name, f in fields if _names_files((f.annotation, f.metadata)))
     named = (name for name in keys if getattr(table, name) is not None)

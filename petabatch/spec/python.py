@@ -57,4 +57,5 @@ def defines_parts(value: Any) -> bool:
     if isinstance(value, BaseModel):
         inside = [getattr(value, name) for name in type(value).model_fields]
         return type(value).__module__ == _MODULE or any(map(defines_parts, inside))
-    return isinstance(value, dict) and any(map(defines_parts, value.values()))
+    inside = list(value.values()) if isinstance(value, dict) else value
+    return isinstance(inside, list | tuple) and any(map(defines_parts, inside))

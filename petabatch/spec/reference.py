@@ -137,6 +137,8 @@ def _value(schema: dict[str, Any]) -> str:
         return "table"
     if schema.get("type") == "array":
         items = schema.get("prefixItems")
+        if "part" in schema.get("items", {}):
+            return f"array of {schema['items']['part']}s"
         return f"array of {len(items)}" if items else "array"
     limits = {
         "minimum": "at least",

@@ -1,0 +1,77 @@
+"""The base of sources whose images are transformed before they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
+
+from petabatch.sources.transforms import Chain, Normalize, Transform
+from petabatch.sources.transforms.picture import Shape
+from petabatch.spec.model import OneOf
+from petabatch.spec.parts import Source
+
+KEPT_BYTES = 128 << 20
+"""Bytes of the results of costly transforms that one source keeps."""
+
+
+class TransformedSource(Source):
+    """The base of sources with transforms."""
+
+    in_short: ClassVar[tuple[str, ...]] = ("normalize",)
+    """Keys that are short for transforms."""
+
+    transforms: tuple[Annotated[Transform, OneOf(Transform)], ...] = ()
+    """What is done to an image, in this order; see the types of transform."""
+    normalize: Literal["none", "mean", "standard", "norm", "range", "petavision"] = "none"
+    """Short for a transform `normalize` with this method at the end; `none`: as stored, in [0, 1] for
+    integers. Not together with `transforms`."""
+    slices: Literal["own", "same"] = "own"
+    """`same`: every slice shows what the slice of a run with `batch = 1` would: the same items and random
+    choices."""
+
+    @model_validator(mode="after")
+    def _short_or_in_full(self) -> TransformedSource:
+        fields = type(self).model_fields
+        given = [key for key in self.in_short if getattr(self, key) != fields[key].default]
+        if self.transforms and given:
+            raise PydanticCustomError(
+                "transforms",
+                "the transforms are given in full and in short",
+                {
+                    "got": f"transforms and {', '.join(given)}",
+                    "expected": "one of the two",
+                    "hint": "the reference says which transforms the other keys are short for",
+                },
+            )
+        return self
+
+    @property
+    def steps(self) -> tuple[Transform, ...]:
+        """The transforms, also where they are given in short."""
+        return self.transforms or self.short
+
+    @property
+    def short(self) -> tuple[Transform, ...]:
+        """The transforms that are given in short."""
+        return () if self.normalize == "none" else (Normalize(method=self.normalize),)
+
+    def chain(self, shape: Shape) -> Chain:
+        """Return the transforms for a layer of this shape; raises InputError if they do not suit it."""
+        return Chain(self.steps, shape, "transforms" if self.transforms else "")
+
+    @property
+    def unfitted(self) -> bool:
+        """Whether a transform is to be fitted to its images before the run."""
+        return any(step.unfitted for step in self.steps)
+
+    def nbytes(self, shape: Shape) -> int:
+        """Return the bytes that transforms may keep in memory, at most."""
+        return sum(step.nbytes(shape) for step in self.steps) + KEPT_BYTES * any(s.costly for s in self.steps)
+
+    def with_steps(self, steps: Sequence[Transform]) -> Self:
+        """Return the source with other transforms in place of all its own."""
+        defaults = {key: type(self).model_fields[key].default for key in self.in_short}
+        return self.model_copy(update={**defaults, "transforms": tuple(steps)})

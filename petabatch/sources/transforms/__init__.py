@@ -1,0 +1,32 @@
+"""Transforms of images, from their file to the layer."""
+
+from petabatch.sources.transforms.base import Draws, Transform
+from petabatch.sources.transforms.chain import Chain, Chance
+from petabatch.sources.transforms.channels import Colour, Grey
+from petabatch.sources.transforms.crop import Crop
+from petabatch.sources.transforms.flip import Flip
+from petabatch.sources.transforms.frames import Frames
+from petabatch.sources.transforms.noise import AddNoise
+from petabatch.sources.transforms.normalize import Normalize
+from petabatch.sources.transforms.pad import Pad
+from petabatch.sources.transforms.resize import Resize
+from petabatch.sources.transforms.whiten import Whiten
+from petabatch.sources.transforms.zca import ZCA
+
+__all__ = [
+    "ZCA",
+    "AddNoise",
+    "Chain",
+    "Chance",
+    "Colour",
+    "Crop",
+    "Draws",
+    "Flip",
+    "Frames",
+    "Grey",
+    "Normalize",
+    "Pad",
+    "Resize",
+    "Transform",
+    "Whiten",
+]

@@ -1,0 +1,78 @@
+"""Images between file and layer: pixels that are computed when they are needed, and where they come from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+import numpy as np
+
+Shape = tuple[int, int, int]
+"""Rows, columns, channels."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where the rows or columns of an image lie in the stored one: number i from `origin` + i `step` on."""
+
+    origin: float = 0.0
+    step: float = 1.0
+
+    def shifted(self, by: int) -> Axis:
+        """Return the axis that begins at number `by` of this one."""
+        return Axis(self.origin + by * self.step, self.step)
+
+    def reversed(self, size: int) -> Axis:
+        """Return the axis of `size` numbers in reverse."""
+        return Axis(self.origin + size * self.step, -self.step)
+
+    def scaled(self, size: int, to: int) -> Axis:
+        """Return the axis of `size` numbers divided into `to`."""
+        return Axis(self.origin, self.step * size / to)
+
+    def first(self, size: int) -> int:
+        """Return the smallest row or column of the stored image among `size` numbers."""
+        return math.floor(min(self.origin, self.origin + size * self.step) + 1e-9)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image on its way from a file to the layer."""
+
+    shape: Shape
+    read: Callable[[slice, slice], np.ndarray]
+    """`read(rows, columns)` returns a part, float64; arrays may be shared and are not to be changed."""
+    axes: tuple[Axis, Axis] = (Axis(), Axis())
+    """Where its rows and columns lie in the stored image."""
+
+    @cached_property
+    def pixels(self) -> np.ndarray:
+        """The pixels, float64 `[ny, nx, nf]`."""
+        return self.read(slice(0, self.shape[0]), slice(0, self.shape[1]))
+
+    @property
+    def corner(self) -> tuple[int, int]:
+        """The first row and column of the stored image that it shows."""
+        y, x = (axis.first(size) for axis, size in zip(self.axes, self.shape[:2], strict=True))
+        return y, x
+
+    def part(self, y: int, x: int, ny: int, nx: int) -> Picture:
+        """Return a part of it, of which alone pixels are read."""
+
+        def read(rows: slice, columns: slice) -> np.ndarray:
+            return self.read(slice(y + rows.start, y + rows.stop), slice(x + columns.start, x + columns.stop))
+
+        axes = self.axes[0].shifted(y), self.axes[1].shifted(x)
+        return Picture((ny, nx, self.shape[2]), read, axes)
+
+    def then(
+        self,
+        change: Callable[[np.ndarray], np.ndarray],
+        shape: Shape | None = None,
+        axes: tuple[Axis, Axis] | None = None,
+    ) -> Picture:
+        """Return what `change` makes of all pixels, once they are needed."""
+        changed = cache(lambda: change(self.pixels))
+        return Picture(shape or self.shape, lambda rows, columns: changed()[rows, columns], axes or self.axes)
