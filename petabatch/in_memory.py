@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.arguments import whole_number
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu.choose import choose
+from petabatch.engine.images import fitted_sources, with_sources
 from petabatch.errors import ArgumentError
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -52,6 +53,8 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
         raise ArgumentError("network", "this is not a network", network, "a petabatch.Network", hint)
     wanted = tuple(whole_number("at", step) for step in at)
     graph, comm = build(network), Serial()
+    if sources := fitted_sources(graph):
+        graph = build(with_sources(network, sources))
     device = choose(network.run, comm)
     limits = device.limits if device is not None else None
     plan = replace(schedule(graph, limits), stops=tuple(sorted(set(wanted))))

@@ -13,6 +13,7 @@ from typing import Literal
 from petabatch.engine.engine import Engine
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
+from petabatch.engine.images import fitted_sources, with_sources
 from petabatch.engine.split import Split
 from petabatch.errors import ArgumentError, InputFileError, ParamsError, RunDirectoryError, StorageError
 from petabatch.logs import log, shown, silence, to_file
@@ -120,6 +121,7 @@ def _run(
 ) -> RunDirectory:
     comm = _connect(mpi)
     _check_environment(comm, loaded)
+    loaded = _fitted(loaded, comm)
     engine = _engine(loaded, comm, threads)
     _initialise(engine, loaded)
     with Claim(comm.rank) as claim:
@@ -198,6 +200,22 @@ def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
         return Engine(whole, place.batch, threads, device, features)
     except ParamsError as error:
         raise loaded.placed(error) from None
+
+
+def _fitted(loaded: Loaded, comm: Comm) -> Loaded:
+    """Return the network with what is fitted to its images, on rank 0, so that all ranks have the same bits.
+
+    Collective. The run keeps it with its params, for resuming and encoding.
+    """
+    network = loaded.network
+    if not any(one.images is not None and one.images.source.unfitted for one in network.layers.values()):
+        return loaded
+    graph = plan(loaded).graph
+    try:
+        sources = comm.broadcast(fitted_sources(graph) if comm.rank == 0 else None)
+    except ParamsError as error:
+        raise loaded.placed(error) from None
+    return replace(loaded, network=with_sources(network, sources))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from petabatch.network.sparse_coding import sparse_coding
 from petabatch.probes import Optimality
 from petabatch.progress import with_progress
 from petabatch.sources import ImageArray
+from petabatch.sources.transforms import Transform
 from petabatch.spec.network import LayerOutput, Network, Output, Run, Until
 from petabatch.spec.parts import DISPLAY, NEVER
 from petabatch.weights import Unchanged, WeightArray
@@ -85,16 +87,17 @@ class _Problem:
             "threshold": self.threshold,
             "stride": self.stride,
             "signed": int(self.signed),
-            "normalize": self.images.view.normalize,
+            "transforms": json.dumps([_short(step) for step in self.images.view.steps]),
             "factor": self.dictionary.factor,
             "gap_wanted": self.gap,
             "most_steps": self.steps,
         }
 
     def __str__(self) -> str:
+        steps = ", ".join(step.type for step in self.images.view.steps)
         return (
-            f"{len(self.images):,} images of {list(self.images.shape)}, normalised: "
-            f"{self.images.view.normalize}; dictionary: {self.dictionary.name}, threshold {self.threshold}, "
+            f"{len(self.images):,} images of {list(self.images.shape)}, transforms: {steps}; "
+            f"dictionary: {self.dictionary.name}, threshold {self.threshold}, "
             f"stride {self.stride}{', signed' if self.signed else ''}"
         )
 
@@ -149,15 +152,16 @@ def encode(
     `images` is an array `[n, ny, nx, channels]`, or `[n, ny, nx]` if they are grey; the path of a `.npy`
     file, of image files, a folder or a pattern of them, or of a film; or a source as in a params file, as a
     table or as TOML. Each image of a source is coded once, in order. Integers are scaled to the range from 0
-    to 1, floats used as given, then normalised as `normalize` says, which a source does itself. `size` is
-    the number of rows and columns of the part in the middle that is coded, by default all.
+    to 1, floats used as given, then normalised as `normalize` says, which a source does itself. By default
+    they are transformed as in the run of the dictionary, without its random choices. `size` is the number of
+    rows and columns of the part in the middle that is coded, by default all.
 
     `dictionary` is an array `[features, rows, columns, channels]`, of other order with `axes` ("oihw" for
     PyTorch: o is the feature, i the channel of the image, which may be missing); a `.npy`, `.mat` or HDF5
     file, with `dataset`; or a run, by its path or opened, whose `connection` has the dictionary if there are
     several. Its last recorded weights are used as they are, at every `stride` pixels. A run says what
-    `threshold`, `stride`, `signed` and `normalize` are where they are not given; other dictionaries need the
-    first two. No code of the run is executed.
+    `threshold`, `stride` and `signed` are where they are not given; other dictionaries need the first two. No
+    code of the run is executed.
 
     Codes are non-negative unless `signed`. Each image stops on its own when its relative duality gap is at
     most `gap`, or after `steps` steps, so its code does not depend on the other images. With `out`, the
@@ -168,7 +172,7 @@ def encode(
     """
     path = None if out is None else file.available(out)
     weights = read_dictionary(dictionary, axes, dataset, connection)
-    shown = stack(images, normalize, weights.normalize, size, weights.weights.shape)
+    shown = stack(images, normalize, weights, size)
     problem = _Problem(
         shown,
         weights,
@@ -189,6 +193,10 @@ def encode(
     shape = (len(shown), *problem.units)
     file.write(path, parts, shown.names(), shape, weights.weights, problem.attributes)
     return Codes(*file.read(path))
+
+
+def _short(step: Transform) -> dict[str, Any]:
+    return {"type": step.type, **step.model_dump(mode="json", exclude_defaults=True)}
 
 
 def _needed(name: str, given: Any, known: Any) -> Any:

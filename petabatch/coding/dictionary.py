@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from petabatch import results
 from petabatch.errors import InputError, did_you_mean
 from petabatch.results import Results
+from petabatch.sources.transformed import transforms_of
+from petabatch.sources.transforms import Transform
+from petabatch.storage.directory import DATA
 from petabatch.weights import WeightArray, WeightFile
 from petabatch.weights.axes import OURS, arranged
 
@@ -28,8 +32,10 @@ class Dictionary:
     threshold: float | None = None
     stride: int | None = None
     signed: bool | None = None
-    normalize: str | None = None
-    """Normalisation of the images."""
+    transforms: tuple[Transform, ...] | None = None
+    """Transforms of the images."""
+    layer: tuple[int, int, int] = (1, 1, 1)
+    """Shape of the layer that showed them."""
     factor: float = 1.0
     """Factor on the images."""
 
@@ -118,9 +124,21 @@ def _learned(run: Results, connection: str | None) -> Dictionary:
         threshold=code["threshold"],
         stride=rows // units,
         signed=code.get("signed", False),
-        normalize=layers[image["pre"]]["source"].get("normalize"),
+        layer=tuple(layers[image["pre"]]["shape"]),
+        transforms=_transforms(run, layers[image["pre"]]["source"]),
         factor=image["strength"],
     )
+
+
+def _transforms(run: Results, source: Any) -> tuple[Transform, ...]:
+    try:
+        return transforms_of(source, run.path.parent / DATA)
+    except ValidationError as error:
+        raise InputError(
+            f"{run.path}: the transforms of the images of this run cannot be used: "
+            f"{error.errors()[0]['msg']}\n    hint:     pass the dictionary as an array, and the images "
+            "with transforms of their own"
+        ) from None
 
 
 def _chosen(run: Results, layers: Any, connections: Any, wanted: str | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from petabatch.arguments import whole_number
+from petabatch.coding.dictionary import Dictionary
 from petabatch.errors import ArgumentError, InputError
 from petabatch.layers import Input
 from petabatch.sources import ImageArray, Images, Video
@@ -17,6 +18,7 @@ from petabatch.sources.gallery import Gallery
 from petabatch.sources.headers import raise_together
 from petabatch.sources.orders import Sequential
 from petabatch.sources.pixels import convertible
+from petabatch.sources.transforms import Normalize, Transform
 from petabatch.sources.view import View
 from petabatch.spec.parts import NEVER, Source
 
@@ -43,20 +45,23 @@ class Stack:
         return np.stack([self._read(number, 0) for number in range(first, last)])
 
 
-def stack(given: Any, normalize: str | None, usual: str | None, size: Any, patches: tuple[int, ...]) -> Stack:
-    """Return the images, each once, in order, for a dictionary of shape `patches`.
+def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any) -> Stack:
+    """Return the images, each once, in order, for a dictionary.
 
-    They are normalised as `normalize` says, or the source, or else as `usual`. `size` is that of the part of
-    each image that is coded, by default all of it. Raises InputError if the images cannot be read or differ
-    in size, TableError if the source is invalid, ArgumentError if the arguments are.
+    They are transformed as the source says or `normalize`, or else as in the run of the dictionary. `size` is
+    that of the part of each image that is coded, by default all of it. Raises InputError if the images cannot
+    be read or differ in size, TableError if the source is invalid, ArgumentError if the arguments are.
     """
     view = _view(given)
-    own = "normalize" in view.model_fields_set
-    if own and normalize is not None:
-        hint = "leave out one of the two"
-        raise ArgumentError("normalize", "the source has a normalisation of its own", normalize, hint=hint)
-    chosen = view.normalize if own else normalize or usual or "none"
-    view = type(view)(**{**dict(view), "order": Sequential(), "slices": "own", "normalize": chosen})
+    if {"normalize", "transforms"} & view.model_fields_set:
+        if normalize is not None:
+            hint = "leave out one of the two"
+            raise ArgumentError("normalize", "the source has transforms of its own", normalize, hint=hint)
+        steps = view.steps
+    else:
+        steps = _steps(view.short[0], normalize, dictionary)
+    view = type(view)(**{**dict(view), "order": Sequential(), "slices": "own"}).with_steps(steps)
+    patches = dictionary.weights.shape
     gallery, channels = view.gallery(), patches[3]
     raise_together(list(gallery.bad.values()))
     if _is_single(gallery, channels):
@@ -67,10 +72,11 @@ def stack(given: Any, normalize: str | None, usual: str | None, size: Any, patch
             "    hint:     is this a single image? images[None] is a stack of one"
         )
     exact = gallery.stack is not None  # files may be converted from colours to grey, and back
+    wanted = view.chain((1, 1, channels)).wanted
     for shape in set(gallery.shapes):
-        if shape[2] != channels and (exact or not convertible(shape[2], channels)):
+        if wanted is not None and shape[2] != wanted and (exact or not convertible(shape[2], wanted)):
             raise _other_channels(gallery, shape, patches)
-    sizes = sorted({shape[:2] for shape in gallery.shapes})
+    sizes = sorted({view.chain((*one[:2], channels)).result(one)[:2] for one in set(gallery.shapes)})
     if size is None and len(sizes) > 1:
         raise InputError(
             f"{gallery.name(0)} and {len(gallery.shapes) - 1} others: the images differ in size\n"
@@ -82,6 +88,17 @@ def stack(given: Any, normalize: str | None, usual: str | None, size: Any, patch
         expected = f"at most {small[0]} rows and {small[1]} columns"
         raise ArgumentError("size", "an image is smaller than this", (rows, columns), expected)
     return Stack(view, gallery, (rows, columns, channels))
+
+
+def _steps(crop: Transform, normalize: str | None, dictionary: Dictionary) -> tuple[Transform, ...]:
+    """Return a crop and a normalisation, or what has been done in the run to images that it showed."""
+    if normalize is not None:
+        method = Normalize.model_validate({"method": normalize}) if normalize != "none" else None
+        return (crop,) if method is None else (crop, method)
+    usual = dictionary.transforms or ()
+    settled = [step.settled(crop, dictionary.layer) for step in usual]
+    first = [] if any(step.type == crop.type for step in usual) else [crop]
+    return tuple(step for step in (*first, *settled) if step is not None)
 
 
 def _is_single(gallery: Gallery, channels: int) -> bool:

@@ -11,13 +11,15 @@ import numpy as np
 from petabatch.engine.history import History
 from petabatch.engine.prefetch import depth
 from petabatch.errors import InputError, InputFileError
+from petabatch.network.evaluation import shown_by
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.network.slices import own_values, sliced
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.images import ImageStream, Shown
+from petabatch.spec.network import Network
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import ImageLayer, StepContext
+from petabatch.spec.parts import ImageLayer, Source, StepContext
 from petabatch.spec.paths import file_problem
 from petabatch.variable import Array
 
@@ -150,6 +152,41 @@ def queues(plan: Plan, slices: int) -> dict[str, tuple[int, int]]:
         name: (depth(slices, nbytes), depth(slices, nbytes) * slices * nbytes)
         for name, nbytes in ahead.items()
     }
+
+
+def fitted_sources(graph: Graph) -> dict[str, Source]:
+    """Return the sources with what is fitted to their images, by layer, of those where something is.
+
+    Raises InputFileError if their images cannot be used.
+    """
+    found, problems = {}, []
+    for name, layer in graph.network.layers.items():
+        if layer.images is None or not layer.images.source.unfitted:
+            continue
+        source = layer.images.source
+        try:
+            with calling(source, f"layers.{name}.source"):
+                found[name] = source.fitted(_shape(graph, layer.images, name), graph.network.run.seed)
+        except InputError as error:
+            problems.append(file_problem(f"layers.{name}.source", source, error))
+    if problems:
+        raise InputFileError(problems)
+    return found
+
+
+def with_sources(network: Network, sources: Mapping[str, Source]) -> Network:
+    """Return the network with fitted sources; held-out images are transformed as those of the run."""
+    if not sources:
+        return network
+    layers = {
+        name: layer.model_copy(update={"source": sources[name]}) if name in sources else layer
+        for name, layer in network.layers.items()
+    }
+    evaluate = network.evaluate
+    if evaluate is not None and (shown := shown_by(network)) in sources:
+        source = evaluate.source.fitted_as(sources[shown])
+        evaluate = evaluate.model_copy(update={"source": source})
+    return network.model_copy(update={"layers": layers, "evaluate": evaluate})
 
 
 def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:

@@ -37,11 +37,18 @@ def check_evaluate(network: Network, problems: list[Problem]) -> None:
     check_whole_slices(network, "evaluate", "evaluation is", problems)
 
 
+def shown_by(network: Network) -> str:
+    """Return the name of the input layer that shows the held-out images."""
+    assert network.evaluate is not None
+    images = (name for name, layer in network.layers.items() if layer.images is not None)
+    return network.evaluate.layer or next(images)
+
+
 def held_out(network: Network) -> Network:
     """Return the network that codes the held-out images: the same without learning and recordings."""
     wanted = network.evaluate
     assert wanted is not None
-    shows = wanted.layer or next(n for n, layer in network.layers.items() if layer.images is not None)
+    shows = shown_by(network)
     layers = {
         name: layer.model_copy(update={"source": wanted.source, "every": DISPLAY} if name == shows else {})
         for name, layer in network.layers.items()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.sources.transforms import Chain, Normalize, Transform
+from petabatch.sources.transforms import Chain, Crop, Normalize, Transform
 from petabatch.sources.transforms.picture import Shape
 from petabatch.spec.model import OneOf
 from petabatch.spec.parts import Source
+
+_TRANSFORM = TypeAdapter(Annotated[Transform, OneOf(Transform)])
 
 KEPT_BYTES = 128 << 20
 """Bytes of the results of costly transforms that one source keeps."""
@@ -67,6 +70,16 @@ class TransformedSource(Source):
         """Whether a transform is to be fitted to its images before the run."""
         return any(step.unfitted for step in self.steps)
 
+    def fitted_as(self, other: Source) -> Source:
+        """Return the source with the fitted transforms of `other` for its own of the same types."""
+        if not (self.unfitted and isinstance(other, TransformedSource)):
+            return self
+        steps = list(self.steps)
+        for index, step in enumerate(steps):
+            if step.unfitted:
+                steps[index] = next((s for s in other.steps if s.type == step.type and not s.unfitted), step)
+        return self.with_steps(steps)
+
     def nbytes(self, shape: Shape) -> int:
         """Return the bytes that transforms may keep in memory, at most."""
         return sum(step.nbytes(shape) for step in self.steps) + KEPT_BYTES * any(s.costly for s in self.steps)
@@ -75,3 +88,15 @@ class TransformedSource(Source):
         """Return the source with other transforms in place of all its own."""
         defaults = {key: type(self).model_fields[key].default for key in self.in_short}
         return self.model_copy(update={**defaults, "transforms": tuple(steps)})
+
+
+def transforms_of(table: Mapping[str, Any], arrays: Path) -> tuple[Transform, ...]:
+    """Return the transforms of a source in the params of a run, whose arrays are in the folder `arrays`.
+
+    Raises ValidationError if one is of a plug-in that has not been imported.
+    """
+    if table.get("transforms"):
+        context = {"arrays": arrays}
+        return tuple(_TRANSFORM.validate_python(one, context=context) for one in table["transforms"])
+    method = table.get("normalize", "none")
+    return (Crop(),) if method == "none" else (Crop(), Normalize(method=method))

@@ -317,6 +317,10 @@ class Source(Part):
         """Return the source with what is fitted to its images; raises InputError as `open` does."""
         return self
 
+    def fitted_as(self, other: Source) -> Source:
+        """Return the source with what `other` has fitted to its images, where something is missing."""
+        return self
+
     def nbytes(self, shape: tuple[int, int, int]) -> int:
         """Return the bytes that reading images for a layer of this shape keeps in memory, at most."""
         return 0

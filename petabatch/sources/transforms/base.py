@@ -64,10 +64,10 @@ class Transform(Part):
         """Whether it draws random numbers."""
         return False
 
-    def settled(self) -> Transform | None:
-        """Return what takes its place where each image is shown once, without random choices; None: nothing.
+    def settled(self, crop: Transform, layer: Shape) -> Transform | None:
+        """Return what takes its place where each image is coded once, at any size; None: nothing.
 
-        As in `petabatch.encode`.
+        `crop` takes the place of crops, and sizes that are not given are those of `layer`.
         """
         return None if self.random else self
 

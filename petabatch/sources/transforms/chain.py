@@ -78,6 +78,16 @@ class Chain:
             self._sound[stored] = self._error(stored)
         return self._sound[stored]
 
+    def result(self, stored: Shape) -> Shape:
+        """Return the shape that an image of shape `stored` gets; raises InputError if it cannot."""
+        shape = stored
+        for index, step in self._steps:
+            try:
+                shape = step.result(shape, self.layer)
+            except InputError as error:
+                raise self._located(error, index) from None
+        return shape
+
     def begin(self, picture: Picture) -> Picture:
         """Return what the first transforms, whose results are kept, make of an image."""
         for _, step in self._steps[: self.kept]:
@@ -152,12 +162,10 @@ class Chain:
                 f"    expected: {self.wanted}, in a layer of {list(self.layer)}\n"
                 f"    hint:     {_channels_hint(stored, self.layer)}"
             )
-        shape = stored
-        for index, step in self._steps:
-            try:
-                shape = step.result(shape, self.layer)
-            except InputError as error:
-                return self._located(error, index)
+        try:
+            shape = self.result(stored)
+        except InputError as error:
+            return error
         if shape != self.layer:
             crop = shape[0] >= self.layer[0] and shape[1] >= self.layer[1] and shape[2] == self.layer[2]
             return self._located(

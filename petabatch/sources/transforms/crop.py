@@ -63,10 +63,9 @@ class Crop(Transform):
         """`contrast`."""
         return self.contrast
 
-    def settled(self) -> Transform:
-        """Return the crop without random displacement: a random one in the middle."""
-        position = "center" if self.position == "random" else self.position
-        return self.model_copy(update={"position": position, "jitter": (0, 0), "contrast": 0.0})
+    def settled(self, crop: Transform, layer: Shape) -> Transform:
+        """Return `crop`, of this size if it is given."""
+        return crop if self.size is None else crop.model_copy(update={"size": self.size})
 
     def result(self, shape: Shape, layer: Shape) -> Shape:
         """Return the shape of the part; raises InputError if it is not inside the image."""

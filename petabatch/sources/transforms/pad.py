@@ -29,6 +29,10 @@ class Pad(Transform):
     offset: tuple[int, int] = (0, 0)
     """Displacement of the image from its position, in rows down and columns right."""
 
+    def settled(self, crop: Transform, layer: Shape) -> Transform:
+        """Return it with its size."""
+        return self.model_copy(update={"size": self.size or layer[:2]})
+
     def result(self, shape: Shape, layer: Shape) -> Shape:
         """Return the shape with the pixels added; raises InputError if the offset moves the image out."""
         ny, nx = self.size or layer[:2]

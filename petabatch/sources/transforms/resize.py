@@ -24,6 +24,10 @@ class Resize(Transform):
     """`stretch`: exactly this size. `cover`: the smallest size with the proportions of the image that covers
     it, from which a crop may follow. `contain`: the largest one inside, which may be padded."""
 
+    def settled(self, crop: Transform, layer: Shape) -> Transform:
+        """Return it with its size."""
+        return self.model_copy(update={"size": self.size or layer[:2]})
+
     def result(self, shape: Shape, layer: Shape) -> Shape:
         """Return the new size."""
         ny, nx = self.size or layer[:2]
