@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
@@ -72,13 +72,10 @@ class TransformedSource(Source):
 
     def fitted_as(self, other: Source) -> Source:
         """Return the source with the fitted transforms of `other` for its own of the same types."""
-        if not (self.unfitted and isinstance(other, TransformedSource)):
+        theirs = {step.type: step for step in cast(tuple[Transform, ...], other.steps)}
+        if not self.unfitted:
             return self
-        steps = list(self.steps)
-        for index, step in enumerate(steps):
-            if step.unfitted:
-                steps[index] = next((s for s in other.steps if s.type == step.type and not s.unfitted), step)
-        return self.with_steps(steps)
+        return self.with_steps([theirs.get(s.type, s) if s.unfitted else s for s in self.steps])
 
     def nbytes(self, shape: Shape) -> int:
         """Return the bytes that transforms may keep in memory, at most."""

@@ -309,6 +309,11 @@ class Source(Part):
         return False
 
     @property
+    def steps(self) -> Sequence[Part]:
+        """The transforms of its images, in order."""
+        return ()
+
+    @property
     def unfitted(self) -> bool:
         """Whether something is to be fitted to its images before the run."""
         return False

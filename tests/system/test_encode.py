@@ -174,7 +174,7 @@ def test_no_code_of_a_run_is_executed(small: Path) -> None:
 def test_the_verb_writes_the_codes_of_the_function(learned: Path, petabatch: Command) -> None:
     done = petabatch("encode", learned, "images.npy", "-o", "codes.h5", "--gap", "1e-3", "--threads", "1")
     assert done.returncode == 0, done.stderr
-    assert "7 images of [12, 12, 3], normalised: standard" in done.stderr
+    assert "7 images of [12, 12, 3], transforms: crop, normalize" in done.stderr
     assert "threshold 0.3, stride 2" in done.stderr
     assert done.stdout.startswith("codes.h5: codes of 7 images, [6, 6, 8] each: ")
     expected = coding.encode(learned.parent / "images.npy", learned, gap=1e-3, threads=1)
