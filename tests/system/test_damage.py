@@ -95,6 +95,21 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(runs: Path, stopp
     assert_same_results(stopped, runs)
 
 
+def test_a_run_killed_before_its_first_index_is_not_damaged(runs: Path, stopped: Path) -> None:
+    """Segments are written, and named, before the index is."""
+    manifest, index = stopped / "manifest.txt", stopped / "run.h5"
+    index.unlink()
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.write_text("".join(line for line in lines if not line.rstrip().endswith("run.h5")))
+    assert "damaged  " not in integrity.verify(stopped, repairing=False)[0]
+    so_far = contents(merge(stopped, stopped.with_suffix(".h5")))
+    assert so_far["layers/V1/A"] and contents(runs / "whole.h5")["layers/V1/A"].startswith(
+        so_far["layers/V1/A"]
+    )
+    resume(stopped)
+    assert_same_results(stopped, runs)
+
+
 @pytest.mark.parametrize("place", [954, 1200, -1], ids=["byte 954", "byte 1200", "the last byte"])
 def test_a_damaged_head_is_passed_over_with_a_warning_and_never_opened(
     runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture, place: int
