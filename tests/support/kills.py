@@ -1,11 +1,13 @@
 """A campaign of kills: the two-layer network is killed at random moments and resumed, with the same bits.
 
     python tests/support/kills.py --times 20
-    python tests/support/kills.py --times 20 --ranks 2
+    python tests/support/kills.py --times 10 --ranks 3 --networks 20
 
-Both codes are recorded, both dictionaries learn, checkpoints are written every 5 displays. With ranks, either
-all processes or one rank alone are killed, and the run is resumed on 1 to 3 ranks. When it has finished,
-every dataset of the run file and of the last checkpoint must be byte for byte that of an uninterrupted run.
+Both codes are recorded, both dictionaries learn, checkpoints are written every 5 displays. With ranks, runs
+are started and resumed on 1 to that many, and either all processes or one rank alone are killed. After each
+kill, the files are verified, and what the run has recorded is merged: it must be the beginning of an
+uninterrupted run. When it has finished, every dataset of the run file and of the last checkpoint must be byte
+for byte that of an uninterrupted run. `--networks` repeats this with random shapes, recordings and schedules.
 """
 
 from __future__ import annotations
@@ -18,13 +20,31 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import petabatch
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
+from petabatch.report.integrity import verify  # noqa: E402
+from petabatch.storage.merge import merge  # noqa: E402
 from support.commands import BIN, contents  # noqa: E402
+
+SETTINGS: dict[str, Callable[[random.Random], object]] = {
+    "run.batch": lambda r: r.randint(3, 5),
+    "run.display": lambda r: r.randint(4, 12),
+    "run.seed": lambda r: r.randint(1, 99),
+    "layers.{V1,V1error,V1recon}.shape": lambda r: [16, 16, r.choice((24, 40, 128))],
+    "layers.V2.shape": lambda r: [8, 8, r.choice((32, 50, 256))],
+    "layers.V1.threshold": lambda r: round(r.uniform(0.1, 0.6), 2),
+    "connections.dictionary.learn.momentum": lambda r: round(r.uniform(0, 0.9), 2),
+    "output.flush": lambda r: f"{r.randint(1, 4)} displays",
+    "output.layers.V2.every": lambda r: f"{r.randint(3, 30)} steps",
+    "checkpoint.every": lambda r: f"{r.randint(2, 7)} displays",
+    "checkpoint.keep": lambda r: r.randint(1, 3),
+}
+"""What `--networks` varies."""
 
 OUTPUT = """
 [output]
@@ -64,10 +84,14 @@ def write_params(folder: Path, displays: int) -> Path:
 class Campaign:
     """Runs of one params file that are killed and resumed."""
 
-    def __init__(self, folder: Path, seed: int, displays: int = 30) -> None:
+    def __init__(self, folder: Path, seed: int, displays: int = 30, varied: bool = False) -> None:
         self.folder, self.random, self.file = folder, random.Random(seed), write_params(folder, displays)
+        values = {key: draw(self.random) for key, draw in SETTINGS.items()} if varied else {}
+        self.settings = [
+            text for key, value in values.items() for one in _keys(key) for text in ("-s", f"{one}={value}")
+        ]
         begin = time.monotonic()
-        whole = self._start(1, "run", self.file.name, "--out", "whole")
+        whole = self._start(1, "run", self.file.name, "--out", "whole", *self.settings)
         assert whole.wait() == 0
         self.span = time.monotonic() - begin
         """Seconds that a run takes."""
@@ -86,6 +110,7 @@ class Campaign:
                 what = self._kill(process, ranks)
                 code = process.returncode
             state = self._state()
+            self._merge()
             if code == 0:  # it was done, maybe just before it was killed
                 self._compare()
                 if kills >= times:
@@ -95,15 +120,17 @@ class Campaign:
                 done.append(f"{what} after {wait:.2f} s, {state}")
                 kills += 1
             if code != 0 and (self.folder / "cut").exists() and not state.startswith("done"):
-                process = self._resume(self.random.choice((1, 2, 3)) if ranks > 1 else 1)
+                process = self._resume(ranks)
             else:
                 process = self._begin(ranks)
 
     def _begin(self, ranks: int) -> subprocess.Popen[bytes]:
-        return self._start(ranks, "run", self.file.name, "--out", "cut", "--force")
+        return self._start(
+            self.random.randint(1, ranks), "run", self.file.name, "--out", "cut", "--force", *self.settings
+        )
 
     def _resume(self, ranks: int) -> subprocess.Popen[bytes]:
-        return self._start(ranks, "resume", "cut")
+        return self._start(self.random.randint(1, ranks), "resume", "cut")
 
     def _start(self, ranks: int, *arguments: str) -> subprocess.Popen[bytes]:
         launcher = [BIN / "mpirun", "-n", str(ranks)] if ranks > 1 else []
@@ -135,6 +162,22 @@ class Campaign:
         checkpoints = sorted((self.folder / "cut" / "checkpoints").glob("step_?????????.h5"))
         return f"{status}, " + (f"checkpoint {checkpoints[-1].stem}" if checkpoints else "no checkpoint")
 
+    def _merge(self) -> None:
+        """Verify the files that a kill has left, and compare what has been recorded."""
+        if not (self.folder / "cut" / "run.json").exists():
+            return
+        text, whole = verify(self.folder / "cut", repairing=False)
+        assert whole, text
+        (self.folder / "merged.h5").unlink(missing_ok=True)
+        merged = contents(merge(self.folder / "cut", self.folder / "merged.h5"))
+        different = [
+            name
+            for name, data in merged.items()
+            # which recordings share a time depends on how many there are
+            if "/time" not in name and not self.expected[name].startswith(data)
+        ]
+        assert not different, different
+
     def _result(self, out: str) -> dict[str, bytes]:
         last = max((self.folder / out / "checkpoints").glob("step_?????????.h5"))
         state = {f"{last.name}/{name}": data for name, data in contents(last).items()}
@@ -163,6 +206,13 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def _keys(pattern: str) -> list[str]:
+    """Return the keys that braces, as a shell expands them, stand for."""
+    before, _, rest = pattern.partition("{")
+    names, _, after = rest.partition("}")
+    return [before + name + after for name in names.split(",")] if rest else [pattern]
+
+
 def _ended(pid: int) -> bool:
     """Say whether a process is only waited for."""
     try:
@@ -174,10 +224,15 @@ def _ended(pid: int) -> bool:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--times", type=int, default=20, help="kills")
-    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--ranks", type=int, default=1, help="at most")
+    parser.add_argument("--networks", type=int, default=1, help="random variations, each killed so often")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        for line in Campaign(Path(place), chosen.seed).run(chosen.times, chosen.ranks):
-            print(line)
-    print(f"{chosen.times} kills on {chosen.ranks} ranks: every dataset is that of an uninterrupted run")
+    for number in range(chosen.networks):
+        with tempfile.TemporaryDirectory() as place:
+            campaign = Campaign(Path(place), chosen.seed + number, varied=chosen.networks > 1)
+            print(*campaign.settings)
+            for line in campaign.run(chosen.times, chosen.ranks):
+                print(line, flush=True)
+    kills = chosen.times * chosen.networks
+    print(f"{kills} kills on 1 to {chosen.ranks} ranks: every dataset is that of an uninterrupted run")
