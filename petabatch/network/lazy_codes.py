@@ -1,8 +1,8 @@
 """Lazily evaluated codes of a program: which layers qualify, and by which of their connections.
 
 The method is explained in `kernels/cpu/program/lazy/__init__.py`. It is for leaky codes that are silent
-below a positive threshold; what does not come through shared patches (one-to-one inputs, pools,
-reconstructions) is computed as ever.
+below a positive threshold; what does not come through patches (one-to-one inputs, pools, reconstructions) is
+computed as ever.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
         "it is not silent below a positive threshold": rule.minimum != 0 or rule.threshold <= 0,
         "it does not update in every step": layer.every.steps(run.display) != 1,
         f"{', '.join(readers)} is reset to its potential": bool(readers),
-        "nothing drives it by patches with shared weights": not edges,
+        "nothing drives it by patches": not edges,
     }
     if run.kernel != "lazy":
         patches = [edge.wiring.link.patches for edge in edges if edge.wiring.link is not None]
@@ -75,4 +75,4 @@ def _is_drive(edge: Edge) -> bool:
     if link is None or link.scatter or edge.connection.operation not in ("forward", "transposed"):
         return False
     p = link.patches
-    return p.shared and not (p.y.margin or p.x.margin) and edge.buffer == 0
+    return not (p.y.margin or p.x.margin) and edge.buffer == 0

@@ -134,7 +134,7 @@ def check_kernel(graph: Graph) -> list[Problem]:
     if kernel in ("dense", "lazy"):
         needed = "layers with compiled rules, in float32"
     if kernel == "lazy":
-        needed += ", and a code of type lca with shared weights, "
+        needed += ", and a code of type lca, "
         needed += "dt <= tau, threshold > 0, minimum = 0, without vertices or time_scale"
     elif kernel != "dense":
         needed += " with shared weights"
@@ -167,6 +167,10 @@ def _on_cpu(graph: Graph, loop: Loop) -> Method:
     kernel = graph.network.run.kernel
     if kernel == "dense":
         return Method("dense", loop.layers, 'run.kernel is "dense"', found=loop)
+    if not loop.patches.shared and not lazy_codes(graph).get(loop.code, "interpreted"):
+        return _program(
+            graph, loop.layers, "each unit has weights of its own, and most sleep below their threshold"
+        )
     try:
         check_lazy(graph, loop)
         if kernel == "lazy":

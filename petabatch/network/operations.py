@@ -189,7 +189,7 @@ class Update(Operation):
 
 @dataclass(frozen=True)
 class Drive:
-    """What a connection with shared patches delivers to a code that is lazily evaluated."""
+    """What a connection with patches delivers to a code that is lazily evaluated."""
 
     key: str
     """The array of F, the filtered layer."""

@@ -71,7 +71,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
     named = {name for name in known.entries if not name.startswith(f"{PARTS}/")} - heads
     for name in sorted(named.union(directory.fixed_files())):
         yield from state(name, partial(_check_fixed, root, name, known))
-    # an index that a whole manifest does not name was never written: the run was killed during its first flush
+    # an index that a whole manifest does not name was never written: the run was killed in its first flush
     unknown = known.bad_lines or not (root / MANIFEST).exists()
     if unknown and not directory.run_file.exists() and RUN_FILE not in named and all_segments(directory):
         yield FileState(RUN_FILE, "damaged", f"{directory.run_file}: this file is missing")

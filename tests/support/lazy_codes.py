@@ -45,13 +45,15 @@ class _Parts:
             self.layers[f"masked_{name}"] = Mask(shape=shape, features=(0,), invert=True)
             self.join(error, f"masked_{name}")
         size = self.one_of(1, 2, 3) * stride
-        weights = self.rng.normal(size=(1, 1, features[2], size, size, shape[2]))
-        self.connections[dictionary] = Conv(
+        mode = self.one_of("extra_shared", "shared", "non_shared", "extra_non_shared")
+        conv = Conv(
             pre=code, post=recon, patch=(min(size, shape[0]), min(size, shape[1])),
-            mode=self.one_of("extra_shared", "shared"),
-            init=GivenWeights(data=weights[:, :, :, : min(size, shape[0]), : min(size, shape[1])]),
-            normalize=L2(), learn=Hebbian(error=error, rate=0.2) if learn else None,
+            mode=mode, init=GivenWeights(data=np.zeros(1)),
+            normalize=self.one_of(L2(), None), learn=Hebbian(error=error, rate=0.2) if learn else None,
         )  # fmt: skip
+        room = conv.weights(self.layers).shape
+        weights = GivenWeights(data=self.rng.normal(size=room) / np.sqrt(np.prod(room[3:])))
+        self.connections[dictionary] = conv.model_copy(update={"init": weights})
         self.connections[f"drive_{name}"] = Transpose(
             pre=f"masked_{name}" if masked else error, post=code, of=dictionary,
             delay=self.one_of(0, 0, 2), strength=self.one_of(1.0, 0.7),

@@ -19,6 +19,7 @@ from petabatch.engine.steppers.program_tables import NORMS, Tables
 from petabatch.engine.steppers.program_workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
+from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
 from petabatch.kernels.cpu.program.lazy.step import materialise
@@ -72,6 +73,8 @@ class ProgramStepper(Stepper):
         self._drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
         self._made = 0
         """Steps made so far."""
+        self._normed = False
+        """The norms of weights of each unit's own are those of the present weights."""
         self._behind = False
         """The potentials of lazily evaluated codes are those of a step before."""
         for key, number in tables.numbers_of.items():
@@ -155,8 +158,14 @@ class ProgramStepper(Stepper):
                 self.arrays[code.current][...] = 1
                 for key in self.tables.snapshots_of[code.layer]:
                     self.own[key][...] = 0
+                self._normed = False
                 self.own[f"own/{code.layer} kept"][WASTED:] = 0
             self._behind = True
+        if not self._normed:
+            for key, weights in self.tables.norms_of.items():
+                patches = self.arrays[weights.key].reshape(-1, weights.patches.length)
+                self.own[key][: len(patches)] = lazy_layout.norms(patches)
+            self._normed = True
 
     def _write_potentials(self) -> None:
         """Write V of lazily evaluated codes."""

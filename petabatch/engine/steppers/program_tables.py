@@ -16,6 +16,7 @@ from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
 from petabatch.kernels.cpu.program.lazy.layout import KEPT_NUMBERS, rooms
 from petabatch.kernels.cpu.rules import RULES, rule_number
+from petabatch.kernels.cpu.sizes import WORD
 from petabatch.kernels.rules import cell
 from petabatch.network.graph import Graph
 from petabatch.network.operations import (
@@ -123,6 +124,8 @@ class Tables:
         """The rows of codes that are lazily evaluated, in the order of `program.lazy`."""
         self.snapshots_of: dict[str, list[str]] = {}
         """By lazily evaluated code, the arrays of a slice that belong to the present weights."""
+        self.norms_of: dict[str, Weights] = {}
+        """Of these arrays, the norms of weights of each unit's own."""
         self.rows: list[list[int]] = []
         self.labels: list[str] = []
         """What each row is called in a profile."""
@@ -314,8 +317,14 @@ class Tables:
         p, name = drive.patches, drive.key.rpartition("/")[2]
         size, geometry = p.y.padded * p.x.padded * p.channels, self._geometry(drive.patches)
         weights = Weights(drive.weights, p)
-        self.weights[weights.names] = weights
-        self.read_by_rows.add(weights.names)
+        names = {t.ROWS: weights.rows[0], t.NORMS: weights.rows[1], t.PANELS: weights.names[0]}
+        if p.shared:
+            self.weights[weights.names] = weights
+            self.read_by_rows.add(weights.names)
+        else:
+            names = {t.OWN: drive.weights, t.NORMS: f"own/{name} norms"}
+            self.own[names[t.NORMS]] = (p.positions * p.features + WORD, "f4")
+            self.norms_of[names[t.NORMS]] = weights
         snapshots, lengths = f"own/{name} snapshots", f"own/{name} lengths"
         self.own |= {snapshots: (2 * size, "f4"), lengths: (2 * p.positions, "f4")}
         bounds, squares = f"scratch/{name} bounds", f"scratch/{name} squares"
@@ -324,11 +333,11 @@ class Tables:
         columns = {
             t.SOURCE: source, t.FILTERED: self._array(drive.key), t.SNAPSHOTS: self._array(snapshots),
             t.LENGTHS: self._array(lengths), t.GEOMETRY: geometry,
-            t.OFFSETS: self._array(f"scratch/offsets {geometry}"), t.ROWS: self._array(weights.rows[0]),
-            t.NORMS: self._array(weights.rows[1]), t.PANELS: self._array(weights.names[0]),
+            t.OFFSETS: self._array(f"scratch/offsets {geometry}"),
             t.BOUNDS: self._array(bounds), t.SQUARES: self._array(squares),
         }  # fmt: skip
-        return [columns[column] for column in range(t.DRIVES)]
+        columns |= {column: self._array(key) for column, key in names.items()}
+        return [columns.get(column, 0) for column in range(t.DRIVES)]
 
     def _accelerate(self, one: Update, row: dict[int, int]) -> None:
         drive, turned = self._gather(one, row, one.sources), f"{_INPUT}{one.layer}, turned"

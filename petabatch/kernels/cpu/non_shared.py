@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import CACHE_LINE, Scratch, Shape
 from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import prefetch
 
+_ONE = np.uint64(1)
 _AHEAD = 4096
 """How many numbers ahead weights are prefetched, so that memory is busy between positions too."""
+_UNITS_AHEAD = 6
+"""The same in units, where some are left out."""
 
 
 @njit(nogil=True, error_model="numpy")
@@ -49,6 +54,45 @@ def project_non_shared(start: int, places: Any, patches: Any, s: Shape, work: Sc
             for k in range(patch.size):
                 total += window[k] * patch[k]
             drive[m * s.wide + f] = total
+
+
+@njit(nogil=True, error_model="numpy")
+def order_by_position(places: Any, counts: Any, order: Any) -> None:
+    """Write the indices of units in the order of their places, which are below counts.size - 1.
+
+    Patches of a position lie side by side. In any other order most of the time goes into address translation.
+    """
+    counts[:] = 0
+    for place in places:
+        counts[place + _ONE] += _ONE
+    for k in range(1, counts.size):
+        counts[k] += counts[k - 1]
+    for n in range(places.size):
+        place = places[n]
+        order[counts[place]] = n
+        counts[place] += _ONE
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def products_of_units(
+    image: Any, offsets: Any, places: Any, units: Any, order: Any, patches: Any, s: Shape, window: Any,
+    found: Any,
+) -> None:  # fmt: skip
+    """Write the products of units at some places, with these offsets in the padded image, in that order."""
+    last, at = order.size - 1, -1
+    for k in range(order.size):
+        n = order[k]
+        start = offsets[places[n]]
+        if start != at:
+            cut_out(image, start, s, window)
+            at = start
+        ahead = units[order[min(k + _UNITS_AHEAD, last)]] * window.size
+        for i in range(0, window.size, CACHE_LINE):
+            prefetch(patches, ahead + i)
+        patch, total = patches[units[n]], ZERO
+        for i in range(window.size):
+            total += window[i] * patch[i]
+        found[n] = total
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")

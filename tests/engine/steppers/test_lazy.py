@@ -456,8 +456,6 @@ def test_what_cannot_sleep_is_refused_by_name_and_dense_by_itself() -> None:
             build(changed("lazy", **code))
         assert KEYS[0] not in schedule(build(changed("auto", **code))).variables
     with pytest.raises(ParamsError, match="this kernel cannot run this network"):
-        build(lca_network(data, mode="non_shared", kernel="lazy"))
-    with pytest.raises(ParamsError, match="this kernel cannot run this network"):
         build(lca_network(data, precision="float64", kernel="dense"))
 
 

@@ -24,7 +24,7 @@ from petabatch.parallel.comm import Serial
 from petabatch.spec.network import LayerOutput, Network, Output
 from petabatch.spec.schedule import Every
 from support.lazy_codes import random_loops, two_layers
-from support.networks import collect
+from support.networks import collect, images, lca_network
 from support.programs import Runs
 
 some = settings(
@@ -124,6 +124,18 @@ def test_sleeping_changes_no_bit(seed: int, learn: bool) -> None:
 @pytest.mark.parametrize("learn", [0.0, 50.0], ids=["fixed", "others at each display"])
 def test_sleeping_changes_no_bit_of_two_layers(learn: float) -> None:
     assert_sleeping_changes_no_bit(schedule(build(two_layers(displays=4, learn=learn))))
+
+
+@pytest.mark.parametrize("learn", [False, True])
+def test_units_with_weights_of_their_own_sleep_too(learn: bool) -> None:
+    network = lca_network(images(2), mode="non_shared", learn=learn, display=40, displays=2, kernel="lazy")
+    engine, found = last_state(network)
+    assert_sleeping_changes_no_bit(engine.plan)
+    _, expected = last_state(changed(network, kernel="array", precision="float64"))
+    for key in ("layers/V1/A", "layers/recon/A", "connections/dictionary/weights"):
+        np.testing.assert_allclose(found[key], expected[key], 0, 1e-5 * abs(expected[key]).max(), err_msg=key)
+    units = 2 * 80 * np.prod(network.layers["V1"].shape)
+    assert 0 < kept(engine, "V1")[ACTIVE] < kept(engine, "V1")[COMPUTED] < 0.8 * units
 
 
 @some

@@ -131,7 +131,12 @@ def fill(weights: Array, p: Patches, into: Features) -> None:
     """Put weights `[nf, K]` in order; to be called whenever they change, after `pack`."""
     rows = into.rows.reshape(p.features, p.y.size, -1)
     rows[:, :, : p.x.size * p.channels] = weights.reshape(p.features, p.y.size, -1)
-    into.norms[...] = np.sqrt(np.square(weights, dtype=np.float64).sum(1)) * (1 + 2.0**-20)
+    into.norms[...] = norms(weights)
+
+
+def norms(weights: Array) -> Array:
+    """Return the length of each row of weights `[n, K]`, not below the true one."""
+    return np.sqrt(np.einsum("nk,nk->n", weights, weights, dtype=np.float64)) * (1 + 2.0**-20)
 
 
 def lazy_state(p: Patches, history: Array) -> LazyState:

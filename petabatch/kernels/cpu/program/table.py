@@ -34,11 +34,12 @@ SHAPES = _OWN + 12
 """Columns of a geometry: the numbers of a `Shape`; tiles, floats in a strip, where in its row the first patch
 starts and how far the next one is, in floats; the scratch arrays of a `Scratch`."""
 (
-    SOURCE, FILTERED, SNAPSHOTS, LENGTHS, GEOMETRY, OFFSETS, ROWS, NORMS, PANELS, BOUNDS, SQUARES,
-) = range(11)  # fmt: skip
+    SOURCE, FILTERED, SNAPSHOTS, LENGTHS, GEOMETRY, OFFSETS, ROWS, NORMS, PANELS, BOUNDS, SQUARES, OWN,
+) = range(12)  # fmt: skip
 """Columns of a drive: its row in `sources`; F, its snapshots and their lengths, see `lazy/`; the geometry,
-where each patch starts; the weights as rows, |w|, and as panels; scratch for bounds and for squares."""
-DRIVES = 11
+where each patch starts; the weights as rows, |w|, and as panels; scratch for bounds and for squares; patches
+of each unit's own, in place of rows and panels."""
+DRIVES = 12
 ZERO, CONSTANT, MIRROR = range(3)
 """Borders."""
 

@@ -17,6 +17,7 @@ from petabatch.kernels.cpu.program.table import (
     KEPT,
     LEFT,
     LENGTHS,
+    OWN,
     PANELS,
     PRODUCTS,
     SNAPSHOTS,
@@ -151,12 +152,12 @@ def set_bounds(
 def project_all(row: Any, drives: Any, arrays: Any, shapes: Any) -> Any:
     """Return the products of F with all features, summed over the drives of a code, in scratch."""
     spare, units = floats(arrays, row[SPARE], 0), floats(arrays, row[HISTORY], 0).size
-    first, room, none = row[C], spare.size // 2, floats(arrays, 0, 0)
+    first, room = row[C], spare.size // 2
     found = spare[:units]
     for d in range(first, row[D]):
         filtered, panels = floats(arrays, drives[d, FILTERED], 0), floats(arrays, drives[d, PANELS], 0)
-        into = spare[:room] if d == first else spare[room:]
-        project_units(filtered, panels, none, arrays, shapes[drives[d, GEOMETRY]], into)
+        own, into = floats(arrays, drives[d, OWN], 0), spare[:room] if d == first else spare[room:]
+        project_units(filtered, panels, own, arrays, shapes[drives[d, GEOMETRY]], into)
         if d > first:
             for i in range(units):
                 found[i] += into[i]

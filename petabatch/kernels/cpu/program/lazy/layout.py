@@ -44,12 +44,16 @@ class Work(NamedTuple):
     """Positions of due units in the block."""
     units: Array
     """The units themselves."""
+    order: Array
+    """Due units in the order of their positions."""
+    counts: Array
+    """Where the units of each position begin in that order."""
 
 
 def rooms(nf: int) -> tuple[int, int]:
     """Return the lengths of the float32 and of the uint64 scratch for a code of `nf` features."""
     wide, room = -(-nf // WORD) * WORD, BLOCK * nf + LANES
-    return 2 * (wide + room + max(CHUNK, nf)), wide + BLOCK // WORD * nf + nf + 2 * room
+    return 2 * (wide + room + max(CHUNK, nf)), wide + BLOCK // WORD * nf + nf + 3 * room + BLOCK + 1
 
 
 @njit(nogil=True, error_model="numpy")
@@ -57,10 +61,11 @@ def work_of(row: Any, arrays: Any) -> Work:
     """Return the thread's scratch for a block of positions."""
     nf, numbers, lists = row[FEATURES], floats(arrays, row[FLOATS], 0), unsigned(arrays, row[LISTS])
     wide, room, block = -(-nf // WORD) * WORD, BLOCK * nf + LANES, BLOCK // WORD * nf
-    buffers, at = 2 * max(CHUNK, nf), 2 * wide + 2 * room
+    buffers, at, listed = 2 * max(CHUNK, nf), 2 * wide + 2 * room, wide + block + nf
     return Work(
         numbers[:wide], numbers[wide : 2 * wide], numbers[2 * wide : 2 * wide + room],
         numbers[2 * wide + room : at], numbers[at : at + buffers],
-        lists[:wide], lists[wide : wide + block], lists[wide + block : wide + block + nf].view(np.int64),
-        lists[wide + block + nf : wide + block + nf + room], lists[wide + block + nf + room :],
+        lists[:wide], lists[wide : wide + block], lists[wide + block : listed].view(np.int64),
+        lists[listed : listed + room], lists[listed + room : listed + 2 * room],
+        lists[listed + 2 * room : listed + 3 * room], lists[listed + 3 * room :],
     )  # fmt: skip

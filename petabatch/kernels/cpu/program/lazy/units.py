@@ -8,6 +8,7 @@ import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.lazy.bound import products
+from petabatch.kernels.cpu.non_shared import order_by_position, products_of_units
 from petabatch.kernels.cpu.program.lazy.layout import Work
 from petabatch.kernels.cpu.program.table import (
     BOUNDS,
@@ -17,11 +18,14 @@ from petabatch.kernels.cpu.program.table import (
     HISTORY,
     NORMS,
     OFFSETS,
+    OWN,
     ROWS,
     VECTORS,
+    WINDOW_OF,
     C,
     D,
 )
+from petabatch.kernels.cpu.program.transport import shape_of
 from petabatch.kernels.cpu.program.views import floats, longs
 from petabatch.kernels.cpu.rules import FAST, transfer
 from petabatch.kernels.cpu.simd import lowest_bit, pair_operations
@@ -77,15 +81,23 @@ def _add_bound(norms: Any, bound: Any, known: Any) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
+def _norms(row: Any, drives: Any, arrays: Any, d: int, position: int) -> tuple[Any, Any]:
+    """Return |w| of the features of a position, in whole words, and its bound on the length of R."""
+    own = floats(arrays, drives[d, OWN], 0).size > 0
+    norms = floats(arrays, drives[d, NORMS], 0)[position * row[FEATURES] if own else 0 :]
+    return norms, floats(arrays, drives[d, BOUNDS], 0)[position]
+
+
+@njit(nogil=True, error_model="numpy")
 def mark_due(
     known: Any, m: int, position: int, limits: Any, row: Any, drives: Any, arrays: Any, bits: Any
 ) -> None:
     """Write which units of one position are due: bits `m` of the words of `bits`, one word per position."""
     nf, first = row[FEATURES], row[C]
-    norms, bound = floats(arrays, drives[first, NORMS], 0), floats(arrays, drives[first, BOUNDS], 0)[position]
+    norms, bound = _norms(row, drives, arrays, first, position)
     for d in range(first + 1, row[D]):
-        other = floats(arrays, drives[d, BOUNDS], 0)[position]
-        _add_bound(floats(arrays, drives[d, NORMS], 0), other, known[:nf])
+        others, other = _norms(row, drives, arrays, d, position)
+        _add_bound(others, other, known[:nf])
     for f in range(0, nf, WORD):
         found = below_mask(bound, norms, limits, f, known, f)
         if f + WORD > nf:
@@ -110,22 +122,39 @@ def list_due(bits: Any, base: int, nf: int, units: Any, places: Any, ends: Any) 
 
 
 @njit(nogil=True, error_model="numpy")
+def _products(
+    n: int, base: int, nf: int, drive: Any, arrays: Any, shapes: Any, work: Work, found: Any
+) -> None:
+    """Write the products of the `n` units that are listed with their patches of one drive's F."""
+    geometry, filtered = shapes[drive[GEOMETRY]], floats(arrays, drive[FILTERED], 0)
+    offsets, own = longs(arrays, drive[OFFSETS])[base:], floats(arrays, drive[OWN], 0)
+    if own.size > 0:
+        s, window = shape_of(geometry), floats(arrays, geometry[WINDOW_OF], 0)
+        patches = own.reshape((own.size // window.size, window.size))
+        order_by_position(work.places[:n], work.counts, work.order)
+        products_of_units(
+            filtered, offsets, work.places, work.units, work.order[:n], patches, s, window, found
+        )  # fmt: skip
+        return
+    rows, vectors, begin = floats(arrays, drive[ROWS], 0), longs(arrays, geometry[VECTORS]), 0
+    weights = rows.reshape((nf, rows.size // nf))
+    for f in range(nf):
+        end = work.ends[f]
+        if end > begin:
+            due = (work.places[begin:], end - begin)
+            products(filtered, 0, offsets, *due, vectors, weights, f, found[begin:])
+        begin = end
+
+
+@njit(nogil=True, error_model="numpy")
 def potentials(
     n: int, base: int, row: Any, drives: Any, arrays: Any, shapes: Any, work: Work, found: Any
 ) -> None:
     """Write V of the `n` units that are listed."""
-    nf, other, history = row[FEATURES], work.values, floats(arrays, row[HISTORY], 0)
+    other, history = work.values, floats(arrays, row[HISTORY], 0)
     for d in range(row[C], row[D]):
-        drive, into = drives[d], found if d == row[C] else other
-        offsets, vectors = longs(arrays, drive[OFFSETS]), longs(arrays, shapes[drive[GEOMETRY], VECTORS])
-        rows, filtered = floats(arrays, drive[ROWS], 0), floats(arrays, drive[FILTERED], 0)
-        weights, begin = rows.reshape((nf, rows.size // nf)), 0
-        for f in range(nf):
-            end = work.ends[f]
-            if end > begin:
-                due = (work.places[begin:], end - begin)
-                products(filtered, 0, offsets[base:], *due, vectors, weights, f, into[begin:])
-            begin = end
+        into = found if d == row[C] else other
+        _products(n, base, row[FEATURES], drives[d], arrays, shapes, work, into)
         if d > row[C]:
             for i in range(n):
                 found[i] += other[i]
