@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory
+from petabatch.connections import Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
+from petabatch.layers import Linear
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.sources import ImageArray
-from petabatch.spec.network import Output
+from petabatch.spec.network import Network, Output
 from petabatch.spec.parts import NEVER
 from support.films import film_network
 from support.networks import assert_same, collect, simulate
@@ -81,12 +83,24 @@ def test_recording_what_is_shown_adds_no_event() -> None:
     ]
 
 
+def as_program(net: Network) -> Network:
+    """Return the network with a readout, for which it is no single loop any more."""
+    layers = {**net.layers, "readout": Linear(shape=net.layers["V1"].shape)}
+    connections = {**net.connections, "read": Identity(pre="V1", post="readout")}
+    return net.model_copy(update={"layers": layers, "connections": connections})
+
+
+def as_it_is(net: Network) -> Network:
+    return net
+
+
+@pytest.mark.parametrize("form", [as_it_is, as_program])
 @pytest.mark.parametrize("kernel", ["array", "dense", "lazy"])
-def test_a_slice_begins_its_film_with_layers_reset_whatever_the_kernel(kernel: Any) -> None:
+def test_a_slice_begins_its_film_with_layers_reset_whatever_the_kernel(kernel: Any, form: Any) -> None:
     # After step 60 slice 0 begins its second film; slice 1 is in the middle of its first until step 100.
     at = [60, 61, 100, 120]
-    plain = in_memory.run(film_network("movie", kernel=kernel, learn=False), at).states["layers/V1/V"]
-    found = in_memory.run(film_network(SHOWN, kernel=kernel, learn=False), at).states["layers/V1/V"]
+    nets = (form(film_network(order, kernel=kernel, learn=False)) for order in ("movie", SHOWN))
+    plain, found = (in_memory.run(net, at).states["layers/V1/V"] for net in nets)
     assert np.array_equal(plain[0], found[0])
     assert np.array_equal(plain[:3, 1], found[:3, 1])
     # One step after the reset V is small, where it had grown for 60 steps.
@@ -96,9 +110,10 @@ def test_a_slice_begins_its_film_with_layers_reset_whatever_the_kernel(kernel: A
     assert abs(found - wanted).max() < 1e-5 * abs(wanted).max()
 
 
+@pytest.mark.parametrize("form", [as_it_is, as_program])
 @pytest.mark.parametrize("kernel", ["array", "lazy"])
-def test_a_run_resumed_where_a_film_begins_has_the_same_bits(kernel: Any) -> None:
-    net = film_network(SHOWN, kernel=kernel)
+def test_a_run_resumed_where_a_film_begins_has_the_same_bits(kernel: Any, form: Any) -> None:
+    net = form(film_network(SHOWN, kernel=kernel))
     _, recorded = simulate(net)
     first = Engine(schedule(build(net)), Serial(), 1)
     first.start()

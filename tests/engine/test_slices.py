@@ -11,10 +11,13 @@ import pytest
 from petabatch import in_memory, results
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
+from petabatch.network.method import choose
 from petabatch.network.plan import schedule
 from petabatch.network.slices import sliced
-from petabatch.spec.network import Network
+from petabatch.spec.network import LayerOutput, Network, Output
+from petabatch.spec.schedule import Every
 from support.commands import Command, alone, contents
+from support.lazy_codes import random_loops
 from support.networks import images, lca_network
 from support.programs import random_network
 
@@ -46,8 +49,9 @@ def test_each_slice_has_the_bits_of_a_run_with_its_values(kernel: Any, mode: str
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_programs_of_slices_differ_in_their_numbers_alone(seed: int) -> None:
-    net = random_network(seed)
+@pytest.mark.parametrize(("make", "kernel"), [(random_network, "auto"), (random_loops, "lazy")])
+def test_programs_of_slices_differ_in_their_numbers_alone(seed: int, make: Any, kernel: str) -> None:
+    net = make(seed)
     batch = net.run.batch
     scales = 1.0 + 0.25 * np.arange(batch)
     values = {
@@ -55,8 +59,12 @@ def test_programs_of_slices_differ_in_their_numbers_alone(seed: int) -> None:
         for name, layer in net.layers.items()
         if "tau" in type(layer).model_fields
     }
-    net = net.model_copy(update={"slices": values})
+    output = Output(layers={name: LayerOutput(every=Every(1)) for name in net.layers})
+    run = net.run.model_copy(update={"kernel": kernel})
+    net = net.model_copy(update={"slices": values, "output": output, "run": run})
+    assert choose(build(net)).stepper in ("program", kernel)
     found = in_memory.run(net).recorded
+    assert {f"layers/{name}/A" for name in net.layers} <= found.keys()
     for number, own in enumerate(alone_each(net)):
         for path in found:
             if path.startswith("layers/"):

@@ -138,6 +138,12 @@ class ProgramStepper(Stepper):
             self.load_weights()
             self._write_potentials()
 
+    def state_changed(self) -> None:
+        """Go on from V as it is now; see `Stepper`."""
+        for code in self.tables.program.lazy:
+            self.arrays[code.current][...] = 0
+        self._behind = False
+
     def before_weight_change(self) -> None:
         """Bring V up to date and go on from it alone, for weights are about to change.
 

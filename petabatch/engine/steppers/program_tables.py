@@ -132,8 +132,6 @@ class Tables:
         self.numbers: list[list[float]] = []
         self.sources: list[tuple[int, int, int]] = []
         self.factors: list[float] = []
-        self.row_of: dict[str, int] = {}
-        """The row of each layer's update, for values of its numbers that differ from slice to slice."""
         self.controlled = frozenset(one.layer for one in program.operations if isinstance(one, Control))
         """The layers whose time scale the program adapts."""
         self.calls: list[tuple[int, Call]] = []
@@ -169,7 +167,6 @@ class Tables:
         return first, len(self.sources)
 
     def _geometry(self, p: Patches) -> int:
-        p = replace(p, shared=p.shared)
         if p not in self.geometries:
             self.geometries.append(p)
             for name in (*GEOMETRY, "strips", "offsets"):
@@ -230,7 +227,6 @@ class Tables:
             return
         if rule.scale is not None:
             row |= {t.G: self._array(f"{key}/time_scale")}
-        self.row_of[one.layer] = len(self.rows)
         self._row(t.Op.UPDATE, one, row, _numbers(rule, self.graph.network.run.dt))
         if rule.name in _RESCALE:
             n = rule.numbers
@@ -309,7 +305,6 @@ class Tables:
         row[t.D] = len(self.drives)
         if one.rule.scale is not None:
             row[t.G] = self._array(f"layers/{one.layer}/time_scale")
-        self.row_of[one.layer] = len(self.rows)
         self.lazy_rows.append(len(self.rows))
         self._row(t.Op.LAZY, one, row, _numbers(one.rule, self.graph.network.run.dt))
 

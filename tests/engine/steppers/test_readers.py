@@ -61,11 +61,14 @@ def made(network: Network, first: int, last: int) -> dict[str, int]:
     engine = Engine(schedule(build(network)), Serial(), 1)
     stepper: Any = engine.lanes[0].stepper
     assert isinstance(stepper, ProgramStepper)
-    found = dict.fromkeys(stepper.tables.row_of, 0)
+    updates = ("update ", "lazyupdate ")
+    labels = enumerate(stepper.tables.labels)
+    rows = {label.split()[1]: row for row, label in labels if label.startswith(updates)}
+    found = dict.fromkeys(rows, 0)
     step = first
     while step < last:
         stop = engine.plan.next_event(step, last, stepper.passed)
-        for name, row in stepper.tables.row_of.items():
+        for name, row in rows.items():
             found[name] += sum(bool(due(stepper._rows[row], n, stop)) for n in range(step + 1, stop + 1))
         step = stop
     return found
