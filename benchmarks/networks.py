@@ -87,15 +87,11 @@ def variants() -> dict[str, Network]:
         "drive delayed by 3": variant({}, {"drive": other(drive, delay=3)}),
         "V1 with mirror border": variant({"V1": other(V1, border="mirror")}, {}),
         "two eyes": variant(*second_eye),
-        "shared, dense": variant({}, {"dictionary": other(dictionary, mode="shared")}, kernel="dense"),
-        "shared, lazy": variant({}, {"dictionary": other(dictionary, mode="shared")}, kernel="lazy"),
-        "non_shared": variant({}, {"dictionary": other(dictionary, mode="non_shared")}),
-        "non_shared, dense": variant(
-            {}, {"dictionary": other(dictionary, mode="non_shared")}, kernel="dense"
-        ),
-        "non_shared, array": variant(
-            {}, {"dictionary": other(dictionary, mode="non_shared")}, kernel="array"
-        ),
+        "shared, dense": variant({}, shared, kernel="dense"),
+        "shared, lazy": variant({}, shared, kernel="lazy"),
+        "non_shared": variant({}, non_shared),
+        "non_shared, dense": variant({}, non_shared, kernel="dense"),
+        "non_shared, array": variant({}, non_shared, kernel="array"),
     }
 
 
