@@ -288,6 +288,18 @@ def plot(context: typer.Context) -> None:
 
 
 @app.command()
+def report(
+    folder: Folder,
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
+) -> None:
+    """Write a report of a run: one HTML file with curves, dictionary, reconstructions."""
+    from petabatch.report.page.build import report as write_report
+
+    write_report(folder, output)
+    _print(f"{output}: {output.stat().st_size:,} bytes")
+
+
+@app.command()
 def bench(
     file: Annotated[
         Path | None, typer.Argument(help="Params file (default: a built-in sparse-coding network).")

@@ -9,70 +9,19 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pytest
-from PIL import Image
 
 import petabatch
 from petabatch import plotting
 from petabatch.plotting.gabor import fit_gabors
 from petabatch.results import Results
+from support.pictures import CORNERS, corners, four_corners, weights
 
 mpl.use("agg")
-
-RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
-CORNERS = np.array([[RED, GREEN], [BLUE, WHITE]], float) / 255
-"""Colours of the image, top left to bottom right."""
-
-PARAMS = """
-[run]
-display = 10
-displays = 2
-kernel = "array"
-
-[layers]
-image = { type = "input", shape = [8, 12, 3], source = { type = "images", files = "four.png" } }
-error = { type = "linear", shape = [8, 12, 3] }
-V1 = { type = "lca", shape = [2, 3, 3], tau = 2.0, threshold = 0.01 }
-recon = { type = "linear", shape = [8, 12, 3] }
-
-[connections]
-image_to_error = { type = "identity", pre = "image", post = "error" }
-recon_to_error = { type = "identity", pre = "recon", post = "error", channel = "inh", feedback = true }
-error_to_V1 = { type = "transpose", of = "dictionary", pre = "error", post = "V1" }
-
-[connections.dictionary]
-type = "conv"
-pre = "V1"
-post = "recon"
-patch = [4, 4]
-init = { type = "file", path = "w.npy" }
-
-[output]
-layers = { image = {}, V1 = {}, recon = {} }
-connections = { dictionary = {} }
-"""
-
-
-def weights() -> np.ndarray:
-    """Return three features: red in the top left corner, green in the top right, blue in the lower left."""
-    patches = np.zeros((3, 4, 4, 3), np.float32)
-    for number, (row, column) in enumerate(((0, 0), (0, 3), (3, 0))):
-        patches[number, row, column, number] = 1.0
-    return patches
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from petabatch import simulation
-
-    folder = tmp_path_factory.mktemp("corners")
-    image = np.zeros((8, 12, 3), np.uint8)
-    # The blocks are unequal, so that no mirrored or transposed image looks the same.
-    image[:3, :4], image[:3, 4:], image[3:, :4], image[3:, 4:] = RED, GREEN, BLUE, WHITE
-    Image.fromarray(image).save(folder / "four.png")
-    np.save(folder / "w.npy", weights())
-    (folder / "net.toml").write_text(PARAMS)
-    simulation.run(simulation.read(folder / "net.toml"), folder / "out", threads=1, mpi=False, quiet=True)
-    return folder / "out"
+    return four_corners(tmp_path_factory.mktemp("corners"))
 
 
 @pytest.fixture
@@ -91,12 +40,6 @@ def rendered(figure: Any, axes: Any) -> np.ndarray:
     box = axes.images[0].get_window_extent()
     top, bottom = (round(whole.shape[0] - each) for each in (box.y1, box.y0))
     return whole[top:bottom, round(box.x0) : round(box.x1)]
-
-
-def corners(pixels: np.ndarray) -> np.ndarray:
-    """Return the colours of a picture at a twelfth from its corners, `[2, 2, 3]`."""
-    y, x = pixels.shape[0] // 12, pixels.shape[1] // 12
-    return pixels[np.ix_([y, -1 - y], [x, -1 - x])]
 
 
 def test_a_plotted_image_looks_like_its_file(run: Results) -> None:

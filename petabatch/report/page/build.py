@@ -1,0 +1,129 @@
+"""Assembly of the report: texts, tables, drawings and data in one HTML file."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from petabatch import results
+from petabatch.errors import InputError, printable
+from petabatch.plotting.figures import pyplot
+from petabatch.plotting.network import draw_network
+from petabatch.report.information import describe
+from petabatch.report.page import content
+from petabatch.results import Results
+
+_ACTIVITIES = {"input": "images", "files": "writing files", "kernels": "loading or compiling kernels"}
+_LABEL = 19
+"""Width of the labels of `petabatch info`."""
+
+
+def report(folder: Path, output: Path) -> None:
+    """Write the report of a run: an HTML file that contains everything it shows, and loads nothing.
+
+    Raises InputError if the file cannot be written, and what `petabatch.open` raises.
+    """
+    with results.open(folder) as run:
+        page = build(run, describe(folder))
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{output}: the report cannot be written: {error.strerror or error}") from error
+
+
+def build(run: Results, information: str) -> str:
+    """Return the page; `information` is the text of `petabatch info`."""
+    about, params = run.attributes, run.params
+    data = {
+        "curves": content.curves(run),
+        "dictionaries": content.dictionaries(run),
+        "reconstructions": content.reconstructions(run),
+    }
+    assets = files("petabatch.report.page")
+    title = params.get("title") or run.path.parent.name
+    return Template(assets.joinpath("page.html").read_text("utf-8")).substitute(
+        title=_text(title),
+        style=assets.joinpath("page.css").read_text("utf-8"),
+        script=assets.joinpath("page.js").read_text("utf-8"),
+        # In a script element, only "<" could end it.
+        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        summary=_table(rows(information)),
+        network=_network(params),
+        times=_times(about),
+        params=_text(about.get("params_given", "") or json.dumps(params, indent=2)),
+        citation=_text(citation(about)),
+        version=_text(about["petabatch_version"]),
+    )
+
+
+def rows(information: str) -> list[tuple[str, str]]:
+    """Return the lines of `petabatch info` as labels and values; a line without a label goes on."""
+    found: list[tuple[str, str]] = []
+    for line in information.splitlines():
+        label, value = line[:_LABEL].strip(), line[_LABEL:].strip()
+        if line.startswith("  ") and found and " x " in line and "(" in line:  # a recorded array
+            found.append(("", " ".join(line.split())))
+        elif label:
+            found.append((label, value))
+        elif found:
+            found[-1] = (found[-1][0], f"{found[-1][1]} {value}")
+    return found
+
+
+def citation(about: dict[str, Any]) -> str:
+    """Return how to cite the program and the algorithm, as BibTeX."""
+    version, commit = about["petabatch_version"], about.get("git", "unknown")
+    return (
+        "@software{petabatch,\n  title = {petabatch: batches of dynamical networks},\n"
+        f"  author = {{{{The petabatch developers}}}},\n  version = {{{version}}},\n"
+        f"  note = {{commit {commit}}}\n}}\n\n"
+        "@article{rozell2008,\n"
+        "  title = {Sparse Coding via Thresholding and Local Competition in Neural Circuits},\n"
+        "  author = {Rozell, Christopher J. and Johnson, Don H. and Baraniuk, Richard G. and "
+        "Olshausen, Bruno A.},\n"
+        "  journal = {Neural Computation}, volume = {20}, number = {10}, pages = {2526--2563},\n"
+        "  year = {2008}, doi = {10.1162/neco.2008.03-07-486}\n}\n"
+    )
+
+
+def _network(params: dict[str, Any]) -> str:
+    """Return the drawing of the network as SVG, with its texts as text."""
+    plt = pyplot()
+    figure = draw_network(params["layers"], params["connections"], params.get("title") or "")
+    drawn = io.StringIO()
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "petabatch"}):
+        figure.savefig(drawn, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    text = drawn.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _times(about: dict[str, Any]) -> str:
+    """Return bars of what the time went into."""
+    times = dict(about.get("times", {}))
+    if not times:
+        return "<p>not recorded</p>"
+    whole = max(float(about["seconds"]), sum(times.values()), 1e-9)
+    times["waiting"] = max(0.0, whole - sum(times.values()))
+    bars = (
+        f'<tr><th>{_text(_ACTIVITIES.get(name, name))}</th><td><span class="bar" '
+        f'style="width:{16 * seconds / whole:.2f}em"></span> {seconds:.1f} s, {seconds / whole:.1%}</td></tr>'
+        for name, seconds in sorted(times.items(), key=lambda pair: -pair[1])
+    )
+    return f"<table>{''.join(bars)}</table>"
+
+
+def _table(pairs: Iterable[tuple[str, str]]) -> str:
+    body = (f"<tr><th>{_text(label)}</th><td>{_text(value)}</td></tr>" for label, value in pairs)
+    return f"<table>{''.join(body)}</table>"
+
+
+def _text(value: object) -> str:
+    return escape(printable(str(value)))

@@ -1,0 +1,159 @@
+"""What the report shows of a run: curves, dictionaries and reconstructions, as values of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from petabatch.errors import PetabatchError
+from petabatch.plotting.curves import thinned
+from petabatch.plotting.patches import Dictionary, read_dictionary
+from petabatch.plotting.reconstructions import find as find_reconstructions
+from petabatch.plotting.select import (
+    code_layer,
+    image_layer,
+    psnr,
+    recorded,
+    use_of,
+    when,
+)
+from petabatch.plotting.strongest import cut, strongest
+from petabatch.plotting.tiles import about_zero, pictures
+from petabatch.report.page.png import atlas, data_url
+from petabatch.results import Results
+from petabatch.series import Series
+
+_POINTS = 600
+"""Points of a curve."""
+_PATCHES = 8
+"""Image patches of a feature."""
+_FEATURES = 512
+"""Features whose image patches are searched for."""
+_PIXELS = 6_000_000
+"""Values of images and reconstructions."""
+
+Json = dict[str, Any]
+
+
+def curves(run: Results) -> list[Json]:
+    """Return charts of the probes: the terms of an energy in one, other quantities each in its own."""
+    charts = []
+    for probe in recorded(run, "probes"):
+        measured = {quantity: series for quantity, series in run.probe(probe).items() if len(series)}
+        lines = {quantity: _line(quantity, series) for quantity, series in measured.items()}
+        if "total" in lines:
+            ordered = sorted(lines.values(), key=lambda line: line["name"] != "total")
+            charts.append({"title": probe, "lines": ordered})
+        else:
+            charts += [{"title": f"{probe}: {name}", "lines": [line]} for name, line in lines.items()]
+    return charts
+
+
+def _line(name: str, series: Series) -> Json:
+    """Return the mean over slices, and percentiles 10 and 90."""
+    steps, values = thinned(series, _POINTS)
+    low, high = np.percentile(values, (10, 90), axis=1)
+    ends = {"low": _short(low), "high": _short(high)}
+    return {"name": name, "steps": steps.tolist(), "mean": _short(values.mean(axis=1)), **ends}
+
+
+def dictionaries(run: Results) -> list[Json]:
+    """Return the last recorded dictionaries, the use of features, and the image patches that drive them."""
+    found = []
+    for name in recorded(run, "connections"):
+        try:
+            read = read_dictionary(run, name)
+        except PetabatchError:
+            continue  # the connection has no dictionary, such as an identity
+        tiles = pictures(about_zero(read.weights))
+        columns = max(1, int(np.ceil(np.sqrt(len(tiles)))))
+        shown: Json = {
+            "title": f"{read.title}, {when(run, read.step)}",
+            "count": len(tiles),
+            "columns": columns,
+            "aspect": tiles.shape[2] / tiles.shape[1],
+            "atlas": data_url(atlas(tiles, columns)),
+        }
+        found.append(shown | _use(run, read))
+    return found
+
+
+def _use(run: Results, read: Dictionary) -> Json:
+    """Return the use of features and their image patches, as far as codes and images were recorded."""
+    try:
+        code = code_layer(run, read.code)
+    except PetabatchError:
+        return {}
+    use = use_of(code)
+    shown: Json = {"use": _short(use)}
+    try:
+        image = image_layer(run, shape=tuple(run.params["layers"][read.onto]["shape"]))
+        driven = strongest(run, code, image, _PATCHES)
+    except PetabatchError:
+        return shown
+    tiles: list[np.ndarray] = []
+    patches, blank = {}, None
+    for number in np.argsort(-use, kind="stable")[:_FEATURES]:
+        if not driven[number]:
+            continue
+        values = np.stack([cut(image, read, unit) for unit in driven[number]])
+        low, high = np.nanmin(values), np.nanmax(values)
+        scaled = pictures(np.nan_to_num((values - low) / ((high - low) or 1.0), nan=0.93))
+        blank = np.ones_like(scaled[:1]) if blank is None else blank
+        patches[str(number)] = {
+            "row": len(tiles) // _PATCHES,
+            "activity": _short(np.array([unit.activity for unit in driven[number]])),
+            "where": [f"{when(run, unit.step)}, slice {unit.slice}" for unit in driven[number]],
+        }
+        tiles += [*scaled, *np.repeat(blank, _PATCHES - len(scaled), axis=0)]
+    if tiles:
+        rows = len(tiles) // _PATCHES
+        shown |= {"patches": patches, "patch_rows": rows, "patch_columns": _PATCHES}
+        shown["patch_atlas"] = data_url(atlas(np.stack(tiles), _PATCHES))
+    return shown
+
+
+def reconstructions(run: Results) -> list[Json]:
+    """Return images, reconstructions and errors of some displays and slices, as many as are not too much."""
+    try:
+        image, recon = find_reconstructions(run)
+    except PetabatchError:
+        return []
+    steps = np.intersect1d(image.steps, recon.steps)
+    each = 3 * int(np.prod(image.shape[2:]))
+    most = max(1, _PIXELS // each)
+    slices = min(run.batch, 16, most)
+    times = min(len(steps), 12, max(1, most // slices))
+    chosen = steps[np.unique(np.linspace(0, len(steps) - 1, times).round().astype(int))]
+    if times == 1:
+        chosen = steps[-1:]
+    return [_triple(run, image, recon, int(step), number) for step in chosen for number in range(slices)]
+
+
+def _triple(run: Results, image: Series, recon: Series, step: int, number: int) -> Json:
+    one, other = (series.at(step=step, slice=number).astype(float) for series in (image, recon))
+    low, span = one.min(), (one.max() - one.min()) or 1.0
+    values = (one - low) / span, (other - low) / span, 0.5 + (one - other) / span
+    return {
+        "when": when(run, step),
+        "slice": number,
+        "psnr": f"{psnr(one, other):.1f} dB",
+        "scale": f"± {span / 2:.2g}",
+        "shown": "; ".join(_item(run, image.name.split("/")[1], step, number)),
+        "images": [data_url(pictures(each)) for each in values],
+    }
+
+
+def _item(run: Results, layer: str, step: int, number: int) -> Iterator[str]:
+    for quantity in ("item", "frame", "crop"):
+        name = f"inputs/{layer}/{quantity}"
+        if name in run and step in run[name].steps:
+            value = run[name].at(step=step, slice=number)
+            yield f"{quantity} {', '.join(map(str, np.atleast_1d(value)))}"
+
+
+def _short(values: np.ndarray) -> list[float | None]:
+    """Return numbers with five digits; JSON has neither NaN nor infinity."""
+    return [float(f"{value:.5g}") if np.isfinite(value) else None for value in values]

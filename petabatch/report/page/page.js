@@ -1,0 +1,209 @@
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+
+// Names of others reach the page as text only, never as markup.
+function add(parent, tag, attributes = {}, text = "") {
+  const svg = parent.namespaceURI.endsWith("svg") || tag === "svg";
+  const node = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== "") node.textContent = text;
+  return parent.appendChild(node);
+}
+
+function body(section, things) {
+  const place = document.querySelector(`#${section} .body`);
+  if (!things.length) add(place, "p", { class: "empty" }, "nothing was recorded");
+  return place;
+}
+
+function number(value) {
+  const size = Math.abs(value);
+  return size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(1) : String(+value.toPrecision(4));
+}
+
+function ticks(low, high, count) {
+  const rough = (high - low) / count || 1, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= rough);
+  const found = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(value);
+  return found;
+}
+
+function chart(parent, { title, lines }) {
+  const W = 440, H = 240, left = 58, right = 24, top = 10, bottom = 34;
+  const box = add(parent, "div", { class: "chart" });
+  add(box, "h3", {}, title);
+  const key = add(box, "div", { class: "key" });
+  lines.forEach((line, i) => {
+    add(key, "i", { style: `background:${COLOURS[i % 7]}` });
+    add(key, "span", {}, line.name);
+  });
+  const label = add(key, "label", { style: "margin-left:1.2em" });
+  const log = add(label, "input", { type: "checkbox" });
+  label.append(" logarithmic");
+  const svg = add(box, "svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}` });
+  const all = [Math.min(...lines.map((l) => l.steps[0])), Math.max(...lines.map((l) => l.steps.at(-1)))];
+  let range = [...all];
+
+  function draw() {
+    svg.replaceChildren();
+    const usable = (value) => value !== null && (!log.checked || value > 0);
+    const inside = (line) => line.steps.map((s, i) => i).filter((i) => line.steps[i] >= range[0] && line.steps[i] <= range[1]);
+    const seen = lines.flatMap((line) => inside(line).flatMap((i) => [line.low[i], line.high[i]])).filter(usable);
+    let low = Math.min(...seen), high = Math.max(...seen);
+    if (!seen.length) [low, high] = [1, 10];
+    if (!log.checked && low >= 0 && low < 0.5 * high) low = 0;
+    if (low === high) [low, high] = [low - 1, high + 1];
+    const scale = log.checked ? Math.log10 : (value) => value;
+    const x = (step) => left + ((step - range[0]) / (range[1] - range[0] || 1)) * (W - left - right);
+    const y = (value) => H - bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low) || 1)) * (H - top - bottom);
+    const decades = [];
+    if (log.checked) for (let p = Math.ceil(Math.log10(low)); p <= Math.log10(high); p++) decades.push(10 ** p);
+    for (const value of log.checked ? (decades.length > 1 ? decades : [low, high]) : ticks(low, high, 5)) {
+      add(svg, "line", { x1: left, x2: W - right, y1: y(value), y2: y(value), stroke: "#e4e4e4" });
+      add(svg, "text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value));
+    }
+    for (const value of ticks(range[0], range[1], 5))
+      add(svg, "text", { x: x(value), y: H - bottom + 16, "text-anchor": "middle" }, number(value));
+    add(svg, "text", { x: (left + W - right) / 2, y: H - 3, "text-anchor": "middle" }, "step");
+    lines.forEach((line, i) => {
+      const at = inside(line).filter((j) => usable(line.mean[j]) && usable(line.low[j]));
+      const point = (j, value) => `${x(line.steps[j]).toFixed(1)},${y(value).toFixed(1)}`;
+      const edge = [...at.map((j) => point(j, line.high[j])), ...at.reverse().map((j) => point(j, line.low[j]))];
+      add(svg, "polygon", { points: edge.join(" "), fill: COLOURS[i % 7], opacity: 0.18 });
+      const path = at.reverse().map((j) => point(j, line.mean[j]));
+      add(svg, "polyline", { points: path.join(" "), fill: "none", stroke: COLOURS[i % 7], "stroke-width": 1.8 });
+      if (at.length === 1) add(svg, "circle", { cx: x(line.steps[at[0]]), cy: y(line.mean[at[0]]), r: 3, fill: COLOURS[i % 7] });
+    });
+  }
+
+  const place = (event) => {
+    const bounds = svg.getBoundingClientRect();
+    const share = (((event.clientX - bounds.left) / bounds.width) * W - left) / (W - left - right);
+    return range[0] + Math.min(1, Math.max(0, share)) * (range[1] - range[0]);
+  };
+  let start = null, shade = null;
+  svg.addEventListener("pointerdown", (event) => {
+    start = [event.offsetX, place(event)];
+    shade = add(svg, "rect", { y: top, height: H - top - bottom, width: 0, x: start[0], fill: "#0072B2", opacity: 0.15 });
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (start === null) return;
+    shade.setAttribute("x", Math.min(start[0], event.offsetX));
+    shade.setAttribute("width", Math.abs(event.offsetX - start[0]));
+  });
+  svg.addEventListener("pointerup", (event) => {
+    if (start === null) return;
+    const ends = [start[1], place(event)].sort((a, b) => a - b);
+    if (Math.abs(event.offsetX - start[0]) > 5) range = ends;
+    start = null;
+    draw();
+  });
+  svg.addEventListener("dblclick", () => { range = [...all]; draw(); });
+  log.addEventListener("change", draw);
+  draw();
+}
+
+// A tile of an atlas as the background of an element.
+function show(element, atlas, columns, rows, index, width, height) {
+  const share = (at, count) => (count > 1 ? (100 * at) / (count - 1) : 0);
+  Object.assign(element.style, {
+    width: `${width}px`, height: `${height}px`, backgroundImage: `url(${atlas})`,
+    backgroundSize: `${100 * columns}% ${100 * rows}%`,
+    backgroundPosition: `${share(index % columns, columns)}% ${share(Math.floor(index / columns), rows)}%`,
+  });
+}
+
+function dictionary(parent, one) {
+  const box = add(parent, "div", { class: "features" });
+  add(box, "h3", {}, one.title);
+  const rows = Math.ceil(one.count / one.columns), dead = one.use ? one.use.filter((u) => u === 0).length : 0;
+  const line = add(box, "p", { class: "hint" });
+  if (one.use) {
+    const label = add(line, "label", {}, "order: ");
+    const order = add(label, "select");
+    for (const name of ["use", "index"]) add(order, "option", { value: name }, name);
+    order.addEventListener("change", () => fill(order.value));
+    add(line, "span", {}, ` · ${dead} of ${one.count} features inactive${dead ? " (red)" : ""} · click a feature`);
+  }
+  const grid = add(box, "div", { class: "grid" });
+  const detail = add(box, "div", { class: "detail" });
+  const percent = (number) => `${+(100 * one.use[number]).toPrecision(3)} % active`;
+
+  function choose(number, tile) {
+    grid.querySelectorAll(".chosen").forEach((each) => each.classList.remove("chosen"));
+    tile.classList.add("chosen");
+    detail.replaceChildren();
+    const large = add(add(detail, "figure"), "div", { class: "large" });
+    show(large, one.atlas, one.columns, rows, number, 150 * one.aspect, 150);
+    add(large.parentNode, "figcaption", {}, `feature ${number}${one.use ? ": " + percent(number) : ""}`);
+    const mine = one.patches && one.patches[number];
+    const patches = add(detail, "div", { class: "patches" });
+    if (!mine) { add(patches, "p", { class: "empty" }, "no image patches"); return; }
+    mine.activity.forEach((activity, i) => {
+      const figure = add(patches, "figure", { title: mine.where[i] });
+      const tile = add(figure, "div", { class: "tile patch" });
+      show(tile, one.patch_atlas, one.patch_columns, one.patch_rows, mine.row * one.patch_columns + i, 72 * one.aspect, 72);
+      add(figure, "figcaption", {}, number_(activity));
+    });
+  }
+
+  const number_ = (value) => (value === null ? "" : value.toFixed(2));
+  function fill(order) {
+    const numbers = [...Array(one.count).keys()];
+    if (one.use && order === "use") numbers.sort((a, b) => one.use[b] - one.use[a]);
+    grid.replaceChildren();
+    for (const number of numbers) {
+      const title = `feature ${number}${one.use ? ": " + percent(number) : ""}`;
+      const tile = add(grid, "button", { class: "tile", title, "data-feature": number });
+      if (one.use && one.use[number] === 0) tile.classList.add("dead");
+      show(tile, one.atlas, one.columns, rows, number, Math.min(120, 40 * one.aspect), 40);
+      tile.addEventListener("click", () => choose(number, tile));
+    }
+    grid.firstChild.click();
+  }
+  fill("use");
+}
+
+function reconstructions(parent, all) {
+  if (!all.length) return;
+  const line = add(parent, "p");
+  const menu = (name, values) => {
+    const select = add(add(line, "label", { style: "margin-right:1.2em" }, `${name}: `), "select", { "data-menu": name });
+    for (const value of new Set(values)) add(select, "option", { value }, String(value));
+    return select;
+  };
+  const time = menu("time", all.map((one) => one.when)), slice = menu("slice", all.map((one) => one.slice));
+  time.selectedIndex = time.options.length - 1;
+  const back = add(line, "button", {}, "previous"), next = add(line, "button", {}, "next");
+  const place = add(parent, "div", { class: "triple" });
+  function draw() {
+    const one = all.find((each) => each.when === time.value && String(each.slice) === slice.value);
+    place.replaceChildren();
+    const said = [`input${one.shown ? " (" + one.shown + ")" : ""}`, `reconstruction, PSNR ${one.psnr}`, `error, ${one.scale}`];
+    one.images.forEach((image, i) => {
+      const figure = add(place, "figure");
+      add(figure, "img", { src: image, alt: said[i] });
+      add(figure, "figcaption", {}, said[i]);
+    });
+  }
+  const move = (by) => {
+    const count = slice.options.length, at = time.selectedIndex * count + slice.selectedIndex + by;
+    const all = count * time.options.length, to = (at + all) % all;
+    time.selectedIndex = Math.floor(to / count);
+    slice.selectedIndex = to % count;
+    draw();
+  };
+  back.addEventListener("click", () => move(-1));
+  next.addEventListener("click", () => move(1));
+  time.addEventListener("change", draw);
+  slice.addEventListener("change", draw);
+  draw();
+}
+
+const charts = add(body("curves", data.curves), "div", { class: "charts" });
+data.curves.forEach((one) => chart(charts, one));
+const tableaus = body("dictionary", data.dictionaries);
+data.dictionaries.forEach((one) => dictionary(tableaus, one));
+reconstructions(body("reconstructions", data.reconstructions), data.reconstructions);

@@ -1,0 +1,200 @@
+"""The report of a run as one HTML file."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import petabatch
+from petabatch.errors import InputError
+from petabatch.report.page.build import report, rows
+from petabatch.report.page.png import atlas, png
+from support.pictures import CORNERS, corners, four_corners, weights
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return four_corners(tmp_path_factory.mktemp("corners"))
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path) -> str:
+    report(folder, folder.parent / "new" / "report.html")
+    return (folder.parent / "new" / "report.html").read_text("utf-8")
+
+
+def data(page: str) -> dict[str, Any]:
+    text = page.split('<script type="application/json" id="data">')[1].split("</script>")[0]
+    return dict(json.loads(text))
+
+
+def decoded(url: str) -> np.ndarray:
+    head, body = url.split(",")
+    assert head == "data:image/png;base64"
+    with Image.open(io.BytesIO(base64.b64decode(body))) as picture:
+        return np.asarray(picture, float) / 255
+
+
+def test_arrays_become_png_files_with_the_first_row_at_the_top() -> None:
+    values = np.random.default_rng(0).integers(0, 256, (5, 7, 3))
+    with Image.open(io.BytesIO(png(values / 255))) as picture:
+        np.testing.assert_array_equal(np.asarray(picture), values)
+    with Image.open(io.BytesIO(png(values[..., :1] / 255))) as picture:
+        assert picture.mode == "L"
+        np.testing.assert_array_equal(np.asarray(picture), values[..., 0])
+    tiles = np.random.default_rng(1).random((5, 2, 4, 1))
+    np.testing.assert_array_equal(atlas(tiles, 3)[2:4, 4:8], tiles[4])
+    assert atlas(tiles, 3).shape == (4, 12, 1)
+
+
+def test_images_and_features_of_the_page_look_like_the_file_and_the_weights(page: str) -> None:
+    found = data(page)
+    shown = found["reconstructions"][-1]
+    np.testing.assert_allclose(
+        corners(np.repeat(np.repeat(decoded(shown["images"][0]), 3, 0), 3, 1)), CORNERS
+    )
+    assert decoded(shown["images"][0]).shape == (8, 12, 3)
+    (one,) = found["dictionaries"]
+    tiles = decoded(one["atlas"])
+    for number, patch in enumerate(weights()):
+        y, x = (4 * each for each in divmod(number, one["columns"]))
+        np.testing.assert_allclose(tiles[y : y + 4, x : x + 4], 0.5 + 0.5 * patch, atol=0.005)
+
+
+def test_names_are_escaped(page: str) -> None:
+    scripts, titles = [], []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag: str, attributes: Any) -> None:
+            if tag == "script":
+                scripts.append(dict(attributes))
+
+        def handle_data(self, text: str) -> None:
+            if self.lasttag in ("title", "h1"):
+                titles.append(text.strip())
+
+    Parser().feed(page)
+    assert scripts == [{"type": "application/json", "id": "data"}, {}]
+    assert titles.count("Four & <b>corners</b></script><script>stolen = 1</script>") == 2
+    assert "<b>" not in page
+
+
+def test_the_page_loads_nothing_and_is_small_beside_its_images(page: str) -> None:
+    assert "default-src 'none'" in page
+    for address in re.findall(r"(?:src|href|url)\s*[=(]\s*[\"']?([^\"')\s>]*)", page):
+        assert address.startswith(("data:", "#", "${")), address
+    assert len(re.sub(r"data:image/png;base64,[\w+/=]*", "", page)) < 300_000
+
+
+def test_it_holds_what_info_prints_params_network_times_and_how_to_cite(folder: Path, page: str) -> None:
+    for text in (
+        "run directory",
+        str(folder),
+        "dead features",
+        "recon_to_error: identity",
+        "@software{petabatch",
+    ):
+        assert text in page
+    assert "patch = [4, 4]" in page
+    assert re.search(r"steps</th><td><span class=\"bar\"", page)
+    assert rows("label              one two\n                   three\nother              four") == [
+        ("label", "one two three"),
+        ("other", "four"),
+    ]
+
+
+def test_curves_have_the_means_and_percentiles_of_the_slices(tmp_path: Path, small: Path) -> None:
+    from petabatch import simulation
+
+    simulation.run(simulation.read(small), tmp_path / "out", threads=1, mpi=False, quiet=True)
+    report(tmp_path / "out", tmp_path / "x.html")
+    found = data((tmp_path / "x.html").read_text("utf-8"))
+    (chart,) = found["curves"]
+    assert [line["name"] for line in chart["lines"]] == ["total", "residual", "sparsity"]
+    with petabatch.open(tmp_path / "out") as run:
+        total = run.probe("energy")["total"]
+        np.testing.assert_allclose(chart["lines"][0]["mean"], total[...].mean(axis=1), rtol=1e-4)
+        np.testing.assert_allclose(
+            chart["lines"][0]["high"], np.percentile(total[...], 90, axis=1), rtol=1e-4
+        )
+        assert chart["lines"][0]["steps"] == total.steps.tolist()
+    assert found["reconstructions"] == []  # the image is not recorded
+    assert "patches" not in found["dictionaries"][0]
+    assert len(found["dictionaries"][0]["use"]) == 8
+    with pytest.raises(InputError, match="the report cannot be written"):
+        report(tmp_path / "out", Path("/proc/x.html"))
+
+
+CLICKS = """
+<script>
+const seen = [];
+addEventListener("error", (event) => seen.push(event.message));
+addEventListener("load", () => {
+  const one = (selector) => document.querySelector(selector);
+  one('[data-feature="2"]').click();
+  seen.push(one(".detail figcaption").textContent, document.querySelectorAll(".patch").length);
+  const before = one(".triple img").src;
+  [...document.querySelectorAll("button")].find((each) => each.textContent === "next").click();
+  seen.push(one(".triple img").src === before, one('[data-menu="time"]').selectedIndex);
+  seen.push(typeof stolen, one("h1").textContent, one(".drawing svg").clientWidth > 300);
+  const chart = one(".chart svg"), box = chart.getBoundingClientRect();
+  const points = () => one(".chart polyline").getAttribute("points").split(" ").length;
+  const whole = points();
+  for (const [type, share] of [["pointerdown", 0.5], ["pointermove", 0.6], ["pointerup", 0.7]])
+    chart.dispatchEvent(
+      new PointerEvent(type, { clientX: box.left + share * box.width, clientY: box.top + 50 }));
+  const zoomed = points();
+  chart.dispatchEvent(new MouseEvent("dblclick"));
+  seen.push([whole, zoomed, points()]);
+  const image = new Image();
+  image.onload = () => {
+    const canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
+    pen.drawImage(image, 0, 0);
+    const at = (x, y) => [...pen.getImageData(x, y, 1, 1).data].slice(0, 3);
+    seen.push(at(0, 0), at(11, 0), at(0, 7), at(11, 7));
+    document.title = JSON.stringify(seen);
+  };
+  image.src = one(".triple img").src;
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_browser_shows_features_and_reconstructions_when_clicked(page: str, tmp_path: Path) -> None:
+    file = tmp_path / "clicked.html"
+    file.write_text(page.replace("</head>", f"{CLICKS}</head>"), encoding="utf-8")
+    done = subprocess.run(
+        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True, env={**os.environ, "HOME": str(tmp_path)},
+    )  # fmt: skip
+    title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
+    assert title
+    seen = json.loads(
+        title[1].replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    )
+    caption, patches, same, time, stolen, heading, wide, points, *colours = seen
+    assert re.fullmatch(r"feature 2: [\d.]+ % active", caption)
+    assert patches == 2  # one of each image shown
+    assert (same, time) == (True, 0)  # from the last display on to the first; both show the same image
+    assert stolen == "undefined"
+    assert heading == "Four & <b>corners</b></script><script>stolen = 1</script>"
+    assert wide
+    assert points[0] == points[2] == 20  # steps of two displays
+    assert 3 <= points[1] <= 6  # a fifth of the chart
+    assert colours == [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]
