@@ -173,8 +173,17 @@ def _check(run: Results, name: str, table: Any, code: Any, weighted: Any) -> Non
         raise _unlike(run, name, "`minimum` or `maximum` of the code", "neither")
     own = (f"layers.{table['pre']}.", f"connections.{name}.")
     swept = (run.params.get("sweep") or {}).get("values", {})
-    if differing := [path for path in (*run.params.get("slices", {}), *swept) if path.startswith(own)]:
-        raise _unlike(run, name, f"{', '.join(differing)}: values per slice", "one value for all slices")
+    if differing := [
+        path
+        for path in (*run.params.get("slices", {}), *swept, *run.params.get("over_time", {}))
+        if path.startswith(own)
+    ]:
+        raise _unlike(
+            run,
+            name,
+            f"{', '.join(differing)}: values per slice or over time",
+            "one value for all slices and times",
+        )
     if any(connection["strength"] != 1 for connection in weighted):
         raise _unlike(run, name, "a `strength` of the dictionary or its transpose", "strength = 1")
 

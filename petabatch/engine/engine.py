@@ -11,7 +11,7 @@ for each block up to the next sync event:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 
@@ -27,10 +27,11 @@ from petabatch.engine.images import open_images
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.state import State
-from petabatch.engine.steppers import Binding, Rows, Stepper, stepper_maker
+from petabatch.engine.steppers import Rows, StepperMaker
 from petabatch.engine.updates import Updates
 from petabatch.engine.warm_up import WarmUp
 from petabatch.kernels.cuda.device import Device
+from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
@@ -84,14 +85,12 @@ class Engine:
 
     def _lanes(self) -> Iterator[Lane]:
         """Yield the lanes, each with the plan of its slices; slices that are alike share one."""
-        makers: dict[int, Callable[[Binding], Stepper]] = {}
+        make = StepperMaker()
         for lanes in self.backend.lanes:
             plan = self.plan.of_slice(self.state.lo + lanes.start)
-            if id(plan) not in makers:
-                makers[id(plan)] = stepper_maker(plan)
-            yield Lane(
-                plan, self.backend, lanes, self.recorder, self.readers, self.features, makers[id(plan)]
-            )
+            for step in knots(plan.graph.network):
+                plan.at_step(step)  # values that need another kernel are told before the run
+            yield Lane(plan, self.backend, lanes, self.recorder, self.readers, self.features, make)
 
     def start(self) -> None:
         """Set the state of step 0."""
@@ -211,12 +210,12 @@ class Engine:
         each = self.threads // len(self.lanes)
         with ThreadPoolExecutor(self.threads, "rows") as pool:
             for lane in self.lanes:
-                lane.stepper.share(Rows(pool, each))
+                lane.share(Rows(pool, each))
             try:
                 yield
             finally:
                 for lane in self.lanes:
-                    lane.stepper.unshare()
+                    lane.share(None)
 
     def flushed(self) -> None:
         """Make room for what is recorded until the next flush; the caller has taken the records."""

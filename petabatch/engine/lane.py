@@ -18,8 +18,9 @@ from petabatch.engine.observer import Observer
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import owned
-from petabatch.engine.steppers import Binding, Stepper
+from petabatch.engine.steppers import Binding, Rows, Stepper
 from petabatch.errors import NonFiniteError
+from petabatch.network.over_time import values_at
 from petabatch.network.plan import Plan
 from petabatch.network.slices import within_point
 from petabatch.spec.parts import StepContext
@@ -37,24 +38,45 @@ class Lane:
         recorder: Recorder,
         readers: Mapping[str, ImageReader],
         features: Features,
-        make_stepper: Callable[[Binding], Stepper],
+        make_stepper: Callable[[Plan, Binding], Stepper],
     ) -> None:
+        """Bind the arrays of the slices, with the values of step 1."""
         run, method, lo = plan.graph.network.run, plan.method, backend.arrays.lo
-        self.plan, self.lanes, self.recorder = plan, lanes, recorder
+        self._base, self.lanes, self.recorder = plan, lanes, recorder
+        self._backend, self._readers, self._features = backend, readers, features
+        self._make_stepper = make_stepper
         self.kernels = backend.kernels(method.compiled_operators)
         self.arrays = arrays = backend.arrays.lane(lanes)
         self.slices = slices = range(lo + lanes.start, lo + lanes.stop)
         within = within_point(plan.graph.network, slices)
         self.ctx = ctx = StepContext(0, run.dt, within, run.seed, self.kernels.xp, run.display)
-        margins = image_margins(plan, readers, slices, ctx)
-        self.signals = Signals(plan.graph, self.kernels, arrays, margins, features)
-        self.stepper = make_stepper(Binding(plan, arrays, self.signals, ctx, backend))
-        self.observer = Observer(plan, self.signals, self.stepper, recorder, lanes, backend, readers, slices)
-        self.images = LaneImages(plan, readers, self.signals.histories, slices, backend)
-        self.control = TimeScaleControl(plan, self.observer, arrays, self.stepper.follows)
-        self.learning = LaneLearning(plan, self.signals, self.stepper, ctx)
+        self._margins = image_margins(plan, readers, slices, ctx)
         self.early_stop = early_stop(run, arrays)
         self.clock = Clock()
+        self._rows: Rows | None = None
+        self._bind(0)
+
+    def _bind(self, step: int) -> None:
+        """Take over the numbers of a step; the state is in the arrays."""
+        self._values, plan = self._values_at(step), self._base.at_step(step)
+        arrays, ctx, slices, backend = self.arrays, self.ctx, self.slices, self._backend
+        self.plan = plan
+        self.signals = Signals(plan.graph, self.kernels, arrays, self._margins, self._features)
+        self.stepper = self._make_stepper(plan, Binding(plan, arrays, self.signals, ctx, backend))
+        self.observer = Observer(
+            plan, self.signals, self.stepper, self.recorder, self.lanes, backend, self._readers, slices
+        )
+        self.images = LaneImages(plan, self._readers, self.signals.histories, slices, backend)
+        self.control = TimeScaleControl(plan, self.observer, arrays, self.stepper.follows)
+        self.learning = LaneLearning(plan, self.signals, self.stepper, ctx)
+
+    def share(self, rows: Rows | None) -> None:
+        """Let several threads work on a slice, or one again."""
+        self._rows = rows
+        if rows is None:
+            self.stepper.unshare()
+        else:
+            self.stepper.share(rows)
 
     @property
     def reached(self) -> int:
@@ -67,10 +89,13 @@ class Lane:
         Raises NonFiniteError when a layer holds a NaN or an infinity at the end.
         """
         step = first
+        if self._values != self._values_at(first):  # the run was resumed or restarted here
+            self._rebind(first)
         # What overflows is reported by name at the end, not as a warning of numpy's.
         with np.errstate(over="ignore", invalid="ignore"), self.clock.measure("lane"):
             self.stepper.load_weights()
             while step < last:
+                self._change(step + 1)
                 with self.clock.measure("input"):
                     self.images.show(step + 1)
                     self._restart(self.images.begin(step + 1))
@@ -85,6 +110,23 @@ class Lane:
             self._check(step)
             if step == self.plan.length:
                 self.stepper.materialise()
+
+    def _change(self, step: int) -> None:
+        """Take over the values of `step` where they change, as a run does that is resumed here with them."""
+        if self._values != self._values_at(step):
+            self.stepper.before_weight_change()
+            self._rebind(step)
+            self.stepper.load_weights()
+
+    def _values_at(self, step: int) -> dict[str, float]:
+        return values_at(self._base.graph.network, step)
+
+    def _rebind(self, step: int) -> None:
+        reached = self.stepper.reached
+        self._bind(step)
+        self.stepper.reached = reached
+        if self._rows is not None:
+            self.stepper.share(self._rows)
 
     def _restart(self, lanes: Sequence[int]) -> None:
         """Reset the layers of these slices, which begin a film."""

@@ -13,6 +13,7 @@ from petabatch.errors import InputError, InputFileError, ParamsError, Problem
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy
 from petabatch.network.graph import Graph
+from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced
 from petabatch.random import stream
 from petabatch.spec.part_errors import calling
@@ -114,11 +115,11 @@ class State:
         """Set the initial state of a layer, in each slice with its values."""
         network, state = self.graph.network, self.owned(f"layers/{layer}")
         if not own_values(network, 0):
-            network.layers[layer].prepare(state, activity)
+            at_step(network, 0).layers[layer].prepare(state, activity)
             return
         for index in range(self.hi - self.lo):
             one = slice(index, index + 1)
-            own = sliced(network, self.lo + index).layers[layer]
+            own = at_step(sliced(network, self.lo + index), 0).layers[layer]
             own.prepare({key: array[one] for key, array in state.items()}, activity[one])
 
     def clear(self) -> None:

@@ -83,7 +83,7 @@ class Updates:
         )
 
     def _change(self, schedule: UpdateSchedule, step: int, sums: Mapping[str, Array]) -> None:
-        graph, mine = self.plan.graph, owned(self.state.arrays, f"connections/{schedule.name}")
+        graph, mine = self.plan.at_step(step).graph, owned(self.state.arrays, f"connections/{schedule.name}")
         own = {kind: sums[called] for kind in SUMMED if (called := _called(schedule.name, kind)) in sums}
         change(graph, schedule.name, mine, own, schedule.update(step), graph.network.batch, (0,), np)
 

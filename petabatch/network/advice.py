@@ -10,7 +10,7 @@ from petabatch.spec.network import Network
 
 def advice(network: Network) -> Iterator[str]:
     """Yield the notes on a checked network; none where values differ among slices."""
-    if network.slices or network.sweep is not None:
+    if network.slices or network.sweep is not None or network.over_time:
         return
     for name, probe in network.probes.items():
         if probe.penalty is None:

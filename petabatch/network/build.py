@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from petabatch.errors import ParamsError, Problem
 from petabatch.network.checks import (
@@ -20,6 +21,7 @@ from petabatch.network.features import check_features
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
+from petabatch.network.over_time import check_over_time
 from petabatch.network.slices import check_slices
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
@@ -42,6 +44,7 @@ def build(network: Network) -> Graph:
     check_until(network, problems)
     check_evaluate(network, problems)
     check_slices(network, problems)
+    check_over_time(network, problems)
     check_features(network, problems)
     levels = find_levels(network, problems)
     if problems:
@@ -52,6 +55,12 @@ def build(network: Network) -> Graph:
     if problems:
         raise ParamsError(problems)
     return graph
+
+
+def with_numbers(graph: Graph, network: Network) -> Graph:
+    """Return the graph of a network that differs in numbers alone."""
+    edges = {name: _edges(network, name, graph.wirings, graph.levels) for name in network.layers}
+    return replace(graph, network=network, edges=edges)
 
 
 def _wire(network: Network, problems: list[Problem]) -> dict[str, Wiring]:

@@ -71,6 +71,7 @@ def held_out(network: Network) -> Network:
             "output": Output(),
             "evaluate": None,
             "slices": {path: v for path, v in network.slices.items() if not _learns(path)},
+            "over_time": {path: v for path, v in network.over_time.items() if not _learns(path)},
         }
     )
 

@@ -15,6 +15,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import LASTING, LEAST, NAME
 from petabatch.network.loop import Loop
 from petabatch.network.operations import Program
+from petabatch.network.over_time import changes_within_displays
 from petabatch.spec.compiled import NotSuitable
 from petabatch.variable import Array, Variable
 
@@ -42,6 +43,8 @@ def check_lazy(graph: Graph, loop: Loop) -> None:
 def check_pays(graph: Graph, loop: Loop) -> None:
     """Raise NotSuitable when lazy evaluation would save less than it costs."""
     run = graph.network.run
+    if changes_within_displays(graph.network, loop.code):
+        raise NotSuitable(f"numbers of {loop.code} change within displays")
     if run.display * run.dt < LASTING * loop.rule.tau:
         raise NotSuitable("images are shown too briefly for units to sleep")
     if loop.patches.multiply_adds < LEAST:

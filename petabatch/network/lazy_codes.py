@@ -8,6 +8,7 @@ computed as ever.
 from __future__ import annotations
 
 from petabatch.network.graph import Edge, Graph
+from petabatch.network.over_time import changes_within_displays
 from petabatch.spec.compiled import CompiledRule, NotSuitable
 
 NAME = "lazy"
@@ -63,6 +64,7 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
         refused |= {
             "images are shown too briefly for units to sleep": run.display * run.dt < LASTING * rule.tau,
             "there is little to save in layers this small": sum(p.multiply_adds for p in patches) < LEAST,
+            "its numbers change within displays": changes_within_displays(graph.network, name),
             "its patches are small": all(p.length < _SHORT for p in patches),
         }
     for reason, found in refused.items():

@@ -15,9 +15,10 @@ from functools import cached_property
 from petabatch.errors import ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import lazy
-from petabatch.network.build import build
+from petabatch.network.build import build, with_numbers
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose
+from petabatch.network.over_time import at_step, next_change, values_at
 from petabatch.network.recordings import Recording, recordings_of
 from petabatch.network.slices import own_values, sliced
 from petabatch.network.until import next_look
@@ -33,6 +34,8 @@ GPU_SPEED, LOOP_SPEED = 1000, 5
 LANE_OPERATIONS = 2e9
 """Minimum operations per slice between sync events (about 10 ms), so that starting a lane and loading its
 state into cache are negligible."""
+MOST_PLANS = 1024
+"""Plans with values of other steps that are kept."""
 FLUSH_BYTES = 128 * 2**20
 """What is recorded goes to disk before it takes more memory than this."""
 
@@ -101,22 +104,47 @@ class Plan:
         if not own:
             return self
         if own not in self._plans:
-            graph = build(sliced(network, number))
-            plan = replace(self, graph=graph, method=choose(graph, None))
-            if plan.method.stepper != self.method.stepper or plan.variables != self.variables:
-                problem = Problem(
-                    "slices" if network.slices else "sweep",
-                    f"slice {number} cannot be advanced as slice 0",
-                    found=f"{plan.method}; {self.method}",
-                    expected="values that take the same kernel, lazily evaluated layers included",
-                    hint='run.kernel = "dense" computes all units in all slices',
-                )
-                raise ParamsError([problem])
-            self._plans[own] = plan
+            graph, varied = build(sliced(network, number)), "slices" if network.slices else "sweep"
+            self._plans[own] = self._alike(graph, varied, f"slice {number}")
         return self._plans[own]
+
+    def at_step(self, step: int) -> Plan:
+        """Return the plan with the values of a step; the same object for steps with the same values.
+
+        Raises ParamsError when they need another stepper.
+        """
+        network = self.graph.network
+        values = tuple(values_at(network, step).values())
+        if not values:
+            return self
+        found = self._plans_at.get(values)
+        if found is None:
+            if len(self._plans_at) >= MOST_PLANS:
+                self._plans_at.clear()
+            graph = with_numbers(self.graph, at_step(network, step))
+            found = self._plans_at[values] = self._alike(graph, next(iter(network.over_time)), f"step {step}")
+        return found
+
+    def _alike(self, graph: Graph, key: str, what: str) -> Plan:
+        """Return the plan of a graph that differs in numbers; raises ParamsError if that is not all."""
+        plan = replace(self, graph=graph, method=choose(graph, None))
+        if plan.method.stepper == self.method.stepper and plan.variables == self.variables:
+            return plan
+        problem = Problem(
+            key,
+            f"the values of {what} need another kernel than those of the start of slice 0",
+            found=f"{plan.method}; {self.method}",
+            expected="values that take the same kernel, lazily evaluated layers included",
+            hint='run.kernel = "dense" computes all units, whatever the values',
+        )
+        raise ParamsError([problem])
 
     @cached_property
     def _plans(self) -> dict[tuple[float, ...], Plan]:
+        return {}
+
+    @cached_property
+    def _plans_at(self) -> dict[tuple[float, ...], Plan]:
         return {}
 
     def next_sync(self, step: int) -> int:
@@ -149,6 +177,9 @@ class Plan:
                 stops.append(due)
         if self.graph.network.run.until is not None:
             stops.append(next_look(self.graph.network.run.until, display, step))
+        change = next_change(self.graph.network, step + 1)
+        if change is not None:
+            stops.append(change - 1)
         return min(stops)
 
 

@@ -27,7 +27,7 @@ _SHARED = "its weights, and what they learn, belong to all slices"
 def check_slices(network: Network, problems: list[Problem]) -> None:
     """Check that each key is a number of the dynamics, with a valid value for each slice or point."""
     for path, values in network.slices.items():
-        found = _problem(network, path, path, values, network.run.batch)
+        found = problem_of_values(network, path, path, values, network.run.batch)
         if found is not None:
             problems.append(found)
     if network.sweep is not None:
@@ -46,15 +46,19 @@ def own_values(network: Network, number: int) -> dict[str, float]:
 def sliced(network: Network, number: int) -> Network:
     """Return the network of a slice, in which its values stand; its batch is that of one point."""
     for path, value in own_values(network, number).items():
-        kind, *keys = path.split(".")
-        if kind == "run":
-            network = network.model_copy(update={"run": _with(network.run, keys, value)})
-        else:
-            name, *keys = keys
-            tables = dict(getattr(network, kind))
-            tables[name] = _with(tables[name], keys, value)
-            network = network.model_copy(update={kind: tables})
+        network = with_value(network, path, value)
     return network.model_copy(update={"slices": {}, "sweep": None})
+
+
+def with_value(network: Network, path: str, value: float) -> Network:
+    """Return the network with another value of a key path."""
+    kind, *keys = path.split(".")
+    if kind == "run":
+        return network.model_copy(update={"run": _with(network.run, keys, value)})
+    name, *keys = keys
+    tables = dict(getattr(network, kind))
+    tables[name] = _with(tables[name], keys, value)
+    return network.model_copy(update={kind: tables})
 
 
 def within_point(network: Network, numbers: range) -> range:
@@ -120,7 +124,7 @@ def _sweep_problems(network: Network) -> Iterator[Problem]:
         if path in network.slices:
             yield Problem(key, "this key has values per slice as well", found=path, expected="one of the two")
             continue
-        found = _problem(network, key, path, values)
+        found = problem_of_values(network, key, path, values)
         if found is not None:
             yield found
     for name, connection in network.connections.items():
@@ -135,10 +139,19 @@ def _sweep_problems(network: Network) -> Iterator[Problem]:
             )
 
 
-def _problem(
-    network: Network, key: str, path: str, values: Sequence[float], count: int | None = None
+def problem_of_values(
+    network: Network,
+    key: str,
+    path: str,
+    values: Sequence[float],
+    count: int | None = None,
+    over_time: bool = False,
 ) -> Problem | None:
-    """Return what is wrong with the values of a key path, given under `key`; there must be `count`."""
+    """Return what is wrong with values of a key path, given under `key`; there must be `count`.
+
+    Over time, rules of weights that belong to all slices may change, too.
+    """
+    vary = "change over time" if over_time else "differ among slices"
     kind, _, rest = path.partition(".")
     name, *keys = rest.split(".")
     if kind == "run":
@@ -148,7 +161,7 @@ def _problem(
         known = [f"{kind}.{name}" for kind in KINDS for name in getattr(network, kind)]
         return Problem(
             key,
-            "values may differ among slices for layers, connections and probes",
+            f"values may {vary} for layers, connections and probes",
             found=path,
             expected="KIND.NAME.KEY",
             hint=did_you_mean(f"{kind}.{name}", known),
@@ -157,18 +170,14 @@ def _problem(
     if not _is_number(table, keys) or keys[0] == "source":
         numbers = ", ".join(key for key in type(table).model_fields if _is_number(table, [key]))
         return Problem(
-            key,
-            "this cannot differ among slices",
-            found=rest,
-            expected=f"a number of the dynamics: {numbers}",
+            key, f"this cannot {vary}", found=rest, expected=f"a number of the dynamics: {numbers}"
         )
     if kind == "connections" and keys[0] in ("learn", "decorrelate", "init", "normalize"):
-        common = table.owner is None or _in_common(table.owner)
+        common = (table.owner is None or _in_common(table.owner)) and not over_time
         if common or keys[0] in ("init", "normalize"):
             why = _SHARED if common else "all slices start from the same weights, normalised alike"
-            return Problem(
-                key, f"this cannot differ among slices: {why}", expected='a connection of mode "shared"'
-            )
+            expected = 'a connection of mode "shared"' if common else "a number of the dynamics or of `learn`"
+            return Problem(key, f"this cannot {vary}: {why}", expected=expected)
     return _wrong_values(table, keys, key, values, count)
 
 

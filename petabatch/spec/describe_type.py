@@ -54,7 +54,7 @@ def model_of(annotation: Any, data: Any) -> type[BaseModel] | None:
 
 def child(annotation: Any, data: Any, part: str | int) -> Any | None:
     """Return the annotation of key or index `part` of a value, None if there is none."""
-    model = model_of(annotation, data)
+    model = model_of(annotation, data) if isinstance(part, str) else None
     if model is not None:
         field = model.model_fields.get(str(part))
         if field is None:

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.spec.duration import Duration
 from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Model, OneOf, Positive
+from petabatch.spec.over_time import OverTime
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe, Source
 from petabatch.spec.paths import FilePath
 from petabatch.spec.schedule import Every, Schedule
@@ -240,6 +241,9 @@ class Network(Model):
     slices: dict[str, Annotated[tuple[Finite, ...], Field(min_length=1)]] = Field(default_factory=dict)
     """Values per slice, by key path, as `"layers.V1.threshold" = [0.3, 0.4]`; in a params file also written
     as `threshold = { slices = [0.3, 0.4] }` in the table of the layer, connection or probe."""
+    over_time: dict[str, OverTime] = Field(default_factory=dict)
+    """Values over time, by key path; in a params file written as `threshold = { at = [...], values = [...] }`
+    in place of the number."""
     sweep: Sweep | None = None
     """Values of numeric keys, whose combinations are run in one batch."""
     checkpoint: Checkpoint = Checkpoint()
@@ -252,24 +256,32 @@ class Network(Model):
 
     @model_validator(mode="before")
     @classmethod
-    def _values_per_slice(cls, data: Any) -> Any:
-        """Move `key = { slices = [...] }` to the table `slices`; the first value stands for all."""
+    def _values_by_path(cls, data: Any) -> Any:
+        """Move `{ slices = [...] }` and `{ at = [...], values = [...] }` to tables by key path.
+
+        The first value stands in their places.
+        """
         if not isinstance(data, dict):
             return data
-        found: dict[str, Any] = {}
-        moved = {kind: _without_slices(data[kind], kind, found) for kind in _SLICED if kind in data}
-        return {**data, **moved, "slices": {**data.get("slices", {}), **found}} if found else data
+        found: dict[str, dict[str, Any]] = {"slices": {}, "over_time": {}}
+        moved = {kind: _single_values(data[kind], kind, found) for kind in _VARIED if kind in data}
+        tables = {name: {**data.get(name, {}), **paths} for name, paths in found.items() if paths}
+        return {**data, **moved, **tables} if tables else data
 
 
-_SLICED = ("run", "layers", "connections", "probes")
+_VARIED = ("run", "layers", "connections", "probes")
 
 
-def _without_slices(table: Any, path: str, found: dict[str, Any]) -> Any:
-    """Return tables with the first of each list of values; `found` receives the lists by their paths."""
+def _single_values(table: Any, path: str, found: dict[str, dict[str, Any]]) -> Any:
+    """Return tables with a number in the place of several; `found` receives those by their paths."""
     if not isinstance(table, dict):
         return table
     values = table.get("slices")
     if table.keys() == {"slices"} and isinstance(values, list | tuple):
-        found[path] = tuple(values)
-        return next((value for value in values if type(value) in (int, float) and isfinite(value)), 1.0)
-    return {key: _without_slices(value, f"{path}.{key}", found) for key, value in table.items()}
+        found["slices"][path] = tuple(values)
+    elif "at" in table and "type" not in table:
+        found["over_time"][path], values = table, table.get("values")
+    else:
+        return {key: _single_values(value, f"{path}.{key}", found) for key, value in table.items()}
+    numbers = values if isinstance(values, list | tuple) else ()
+    return next((value for value in numbers if type(value) in (int, float) and isfinite(value)), 1.0)

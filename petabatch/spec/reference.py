@@ -23,6 +23,7 @@ from petabatch.spec.network import (
     Run,
     Until,
 )
+from petabatch.spec.over_time import OverTime
 from petabatch.spec.schedule import Every
 from petabatch.spec.sweep import Sweep
 
@@ -34,6 +35,7 @@ _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[output.connections.NAME]", ConnectionOutput),
     ("[evaluate]", Evaluate),
     ("[sweep]", Sweep),
+    ("KEY = { at = [...], values = [...] }", OverTime),
     ("[checkpoint]", Checkpoint),
     ("[parallel]", Parallel),
 )

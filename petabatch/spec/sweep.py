@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic import Discriminator, Field, GetJsonSchemaHandler, Tag, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
@@ -47,6 +47,17 @@ class Range(Model):
         return tuple(space(self.start, self.stop, self.count).tolist())
 
 
+def _kind(values: Any) -> str:
+    return "range" if isinstance(values, dict | Range) else "array"
+
+
+_Array = Annotated[tuple[Finite, ...], Field(min_length=1)]
+_Values = Annotated[
+    Annotated[_Array, Tag("array")] | Annotated[Range, Tag("range")],
+    Field(discriminator=Discriminator(_kind)),
+]
+
+
 class Sweep(Model):
     """A run for each of several values of numeric keys, all in one batch.
 
@@ -59,9 +70,7 @@ class Sweep(Model):
     combine: Literal["grid", "zip"] = "grid"
     """Points of several keys. `grid`: all combinations of their values, those of the last key in turn first.
     `zip`: first value with first value, second with second."""
-    values: Annotated[
-        dict[str, Annotated[tuple[Finite, ...], Field(min_length=1)] | Range], Field(min_length=1)
-    ]
+    values: Annotated[dict[str, _Values], Field(min_length=1)]
     """The values by key path; in a params file, the key paths stand in the table `[sweep]` itself."""
 
     @classmethod

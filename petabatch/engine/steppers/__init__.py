@@ -14,10 +14,11 @@ from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.engine.steppers.layers import LayerStepper
 from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.engine.steppers.program import ProgramStepper, make_tables
+from petabatch.engine.steppers.program_tables import Tables
 from petabatch.network.method import StepperName
-from petabatch.network.plan import Plan
+from petabatch.network.plan import MOST_PLANS, Plan
 
-__all__ = ["Binding", "Rows", "Stepper", "stepper_maker"]
+__all__ = ["Binding", "Rows", "Stepper", "StepperMaker"]
 
 _STEPPERS: dict[StepperName, Callable[[Binding], Stepper]] = {
     "layers": LayerStepper,
@@ -27,9 +28,27 @@ _STEPPERS: dict[StepperName, Callable[[Binding], Stepper]] = {
 }
 
 
-def stepper_maker(plan: Plan) -> Callable[[Binding], Stepper]:
-    """Return what makes the stepper that a plan's method names, from the slices of a lane."""
-    if plan.method.stepper == "program":
+class StepperMaker:
+    """Makes the steppers of plans that differ in numbers alone; what they can share is made once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Plan, Callable[[Binding], Stepper]]] = {}
+        self._first: Tables | None = None
+
+    def __call__(self, plan: Plan, bound: Binding) -> Stepper:
+        """Return the stepper that a plan's method names, for the slices of a lane; thread-safe."""
+        known = self._known.get(id(plan))
+        if known is None:
+            if len(self._known) >= MOST_PLANS:
+                self._known.clear()
+            known = self._known[id(plan)] = plan, self._maker(plan)
+        return known[1](bound)
+
+    def _maker(self, plan: Plan) -> Callable[[Binding], Stepper]:
+        if plan.method.stepper != "program":
+            return _STEPPERS[plan.method.stepper]
         tables, probes = make_tables(plan)
+        if self._first is None:
+            self._first = tables
+        tables.share_workspace(self._first)
         return partial(ProgramStepper, tables=tables, probes=probes)
-    return _STEPPERS[plan.method.stepper]

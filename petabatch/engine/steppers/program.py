@@ -286,9 +286,10 @@ class ProgramStepper(Stepper):
         spaces: WeakKeyDictionary[Tables, Workspace] = _workspaces.__dict__.setdefault(
             "by_tables", WeakKeyDictionary()
         )
-        if self.tables not in spaces:
-            spaces[self.tables] = Workspace(self.tables)
-        return spaces[self.tables]
+        tables = self.tables.workspace_of
+        if tables not in spaces:
+            spaces[tables] = Workspace(tables)
+        return spaces[tables]
 
 
 def _each(operate: Callable[[StepContext], object], contexts: Sequence[StepContext]) -> None:

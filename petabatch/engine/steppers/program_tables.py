@@ -109,6 +109,7 @@ class Tables:
 
     def __init__(self, graph: Graph, program: Program, measured: Sequence[Term]) -> None:
         self.graph, self.program = graph, program
+        self._like: Tables | None = None
         self.numbers_of: dict[str, int] = {NOTHING: 0}
         self.scratch, self.constants = dict(program.scratch), dict(program.constants)
         self.lists: dict[str, int] = {}
@@ -142,6 +143,22 @@ class Tables:
         for column, term in enumerate(measured):
             row = {t.OUT: self._array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
             self._row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
+
+    @property
+    def workspace_of(self) -> Tables:
+        """The program whose workspaces this one uses: its own, or another of the same structure."""
+        return self._like or self
+
+    def share_workspace(self, other: Tables) -> None:
+        """Use the workspaces of another program if it differs in numbers alone."""
+        if self is not other and self._structure() == other._structure():
+            self._like = other
+
+    def _structure(self) -> tuple[object, ...]:
+        return (
+            self.scratch, self.constants, self.lists, self.geometries, self.weights, self.numbers_of,
+            self.own, self.read_by_rows,
+        )  # fmt: skip
 
     def _array(self, key: str) -> int:
         return self.numbers_of.setdefault(key, len(self.numbers_of))

@@ -1,0 +1,82 @@
+"""Wrong tables of values per slice, over time and of sweeps: each is an error with its line and key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from petabatch import simulation
+from petabatch.errors import ParamsError, Problem
+from support.commands import SMALL
+
+LINE = "threshold = 0.3"
+MISTAKES = {
+    # values per slice
+    "threshold = { slices = [0.3, 0.4] }": ("layers.V1.threshold", "one value for each slice", "2 values"),
+    'threshold = { slices = [0.3, 0.4, "a"] }': ("layers.V1.threshold", "value 3 of the array", "'a'"),
+    "threshold = { slices = [] }": ("layers.V1.threshold", "the array has the wrong length", "()"),
+    "threshold = { slices = [0.3, nan, 0.4] }": ("layers.V1.threshold", "value 2 of the array", "nan"),
+    "tau = { slices = [1, 2, 0] }": ("layers.V1.tau", "value 3: ", "0"),
+    "treshold = { slices = [0.3, 0.4, 0.5] }": ("layers.V1.treshold", "there is no such key", "treshold"),
+    "every = { slices = [1, 2, 3] }": ("layers.V1.every", "this cannot differ among slices", "every"),
+    # values over time
+    "threshold = { at = [1, 2], values = [0.3] }": ("layers.V1.threshold", "one value for each time", "2 "),
+    "threshold = { at = [2, 1], values = [0.3, 1] }": ("layers.V1.threshold", "do not ascend", "2, 1"),
+    "threshold = { at = [0], values = [0.3] }": ("layers.V1.threshold.at", "value 1 of the array", "0"),
+    "threshold = { at = [], values = [1] }": ("layers.V1.threshold.at", "has the wrong length", "[]"),
+    "threshold = { at = [1], values = [inf] }": ("layers.V1.threshold.values", "value 1 of the array", "inf"),
+    "threshold = { at = [1], values = [1], bye = 1 }": ("layers.V1.threshold.bye", "no such key", "bye"),
+    'threshold = { at = [1], values = [1], by = "days" }': ("layers.V1.threshold.by", "not one of", "'days'"),
+    # sweeps
+    "sweep threshold = [0.3, 0.4, true]": ("sweep.layers.V1.threshold", "value 3 of the array", "True"),
+    "sweep threshold = []": ("sweep.layers.V1.threshold", "the array has the wrong length", "[]"),
+    "sweep threshold = [0.3, nan]": ("sweep.layers.V1.threshold", "value 2 of the array", "nan"),
+    "sweep threshold = 0.3": ("sweep.layers.V1.threshold", "the value has the wrong type", "0.3"),
+    "sweep treshold = [0.3]": ("sweep.layers.V1.treshold", "this cannot differ", "treshold"),
+    "sweep shape = [1, 2]": ("sweep.layers.V1.shape", "this cannot differ", "shape"),
+    "sweep threshold = { start = 0, stop = 1, count = 3, spacing = 'log' }": (
+        "sweep.layers.V1.threshold", "cannot include 0", "from 0 to 1",
+    ),
+    "sweep threshold = { start = 0, stop = 1, count = 2_000_000 }": (
+        "sweep.layers.V1.threshold.count", "out of range", "2000000",
+    ),
+    "sweep threshold = { start = 0, stop = 1 }": ("sweep.layers.V1.threshold.count", "missing", ""),
+}  # fmt: skip
+
+
+def problems(folder: Path, text: str) -> list[Problem]:
+    """Return what is wrong with a params file."""
+    file = folder / "small.toml"
+    file.write_text(text)
+    with pytest.raises(ParamsError) as raised:
+        simulation.plan(simulation.read(file))
+    return list(raised.value.problems)
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_a_wrong_table_is_an_error_of_its_key_and_line(tmp_path: Path, line: str) -> None:
+    key, message, found = MISTAKES[line]
+    text = SMALL.replace("learn = {", 'mode = "shared"\nlearn = {')
+    if line.startswith("sweep "):
+        written = line.replace("sweep ", "layers.V1.")
+        text += f"\n[sweep]\n{written}\n"
+    else:
+        replaced = text.replace("tau = 10.0\n", "") if "tau" in line else text
+        text = replaced.replace(LINE, line if "threshold" in line else f"{LINE}\n{line}")
+        written = line.splitlines()[-1]
+    (problem,) = problems(tmp_path, text)
+    assert problem.key == key
+    assert message in problem.message
+    assert found in problem.found
+    assert text.splitlines()[(problem.line or 0) - 1] == written
+
+
+def test_unknown_keys_of_a_sweep_and_zips_of_unequal_lengths(tmp_path: Path) -> None:
+    text = SMALL.replace("learn = {", 'mode = "shared"\nlearn = {')
+    (problem,) = problems(tmp_path, f'{text}\n[sweep]\ncombin = "zip"\nrun.seed = [1, 2]\n')
+    assert (problem.key, problem.hint) == ("sweep.combin", "did you mean combine?")
+    zipped = '[sweep]\ncombine = "zip"\nrun.seed = [1, 2]\nlayers.V1.tau = [1, 2, 3]\n'
+    (problem,) = problems(tmp_path, f"{text}\n{zipped}")
+    assert problem.key == "sweep"
+    assert problem.found == "run.seed: 2, layers.V1.tau: 3"
