@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from petabatch.errors import InputError, did_you_mean
 
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 """What h5py raises for damaged files."""
+NPY_ERRORS = (OSError, ValueError, EOFError, TypeError, SyntaxError, OverflowError, MemoryError, TokenError)
+"""What numpy raises for damaged `.npy` files."""
 MOST_BYTES = 1 << 32
 """Bytes that are decompressed or loaded from a file into memory at most."""
 _HDF5 = "a complete HDF5 file"
@@ -21,7 +24,7 @@ def open_npy(path: str) -> np.ndarray:
     """Return the memory-mapped array of a `.npy` file; raises InputError if it is missing or incomplete."""
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except NPY_ERRORS as error:
         raise unreadable(path, error, "a complete .npy file of numbers") from error
     if not isinstance(values, np.ndarray):
         raise InputError(

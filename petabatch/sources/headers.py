@@ -66,7 +66,17 @@ def pillow_errors() -> tuple[type[Exception], ...]:
     """Return the exceptions that pillow raises for files it cannot read."""
     image = pillow()
     bombs = image.DecompressionBombError, image.DecompressionBombWarning
-    return (OSError, SyntaxError, ValueError, TypeError, LookupError, OverflowError, struct.error, *bombs)
+    return (
+        OSError,
+        SyntaxError,
+        ValueError,
+        TypeError,
+        LookupError,
+        OverflowError,
+        MemoryError,
+        struct.error,
+        *bombs,
+    )
 
 
 def npy_image(path: str) -> Any:

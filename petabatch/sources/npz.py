@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.sources.files import MOST_BYTES, decompressed_too_large, unreadable, variable
+from petabatch.sources.files import MOST_BYTES, NPY_ERRORS, decompressed_too_large, unreadable, variable
 
-_ERRORS = (OSError, EOFError, ValueError, KeyError, RuntimeError, NotImplementedError, struct.error,
-           TypeError, SyntaxError, OverflowError, zipfile.BadZipFile, zlib.error)  # fmt: skip
+_ERRORS = (
+    *NPY_ERRORS,
+    KeyError,
+    RuntimeError,
+    NotImplementedError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 """What zipfile and numpy raise for damaged files."""
 _LOCAL = struct.Struct("<26x2H")
 """A file's header in the archive, which ends with the lengths of its name and of an extra field."""

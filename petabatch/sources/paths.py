@@ -57,11 +57,16 @@ def _lines(file: Path, suffixes: Sequence[str], kind: str) -> list[str]:
     """Return the files of a list: one entry per line, relative to the list; `#` starts a comment line."""
     try:
         lines = [line.strip() for line in file.read_text("utf-8-sig").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
+        if any("\0" in line for line in lines):
+            raise ValueError("it is not a text file")
+    except (OSError, ValueError) as error:
         raise InputError(f"{file}: this list of {kind} cannot be read: {error}") from error
     named = (resolve_path(line, file.parent) for line in lines if line and not line.startswith("#"))
     entries = [os.path.join(file.parent, path) for path in named]
-    return [path for entry in entries for path in _find(entry, suffixes, kind, "list")]
+    try:
+        return [path for entry in entries for path in _find(entry, suffixes, kind, "list")]
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
 
 
 def _suffix(name: str) -> str:

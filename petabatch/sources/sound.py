@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import wave
 from collections.abc import Sequence
 from typing import Literal
@@ -15,6 +16,8 @@ from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.view import View
 
+_ERRORS = (OSError, EOFError, RuntimeError, ValueError, MemoryError, struct.error, wave.Error)
+"""What wave raises for damaged files."""
 _EXPECTED = "a complete WAV file of integer samples (PCM)"
 
 
@@ -53,7 +56,7 @@ def _shape(path: str) -> tuple[int, int, int]:
             if samples:
                 file.setpos(samples - 1)
                 whole = len(file.readframes(1)) == channels * file.getsampwidth()
-    except (OSError, EOFError, wave.Error) as error:
+    except _ERRORS as error:
         raise unreadable(path, error, _EXPECTED) from error
     if not samples:
         raise InputError(f"{path}: there are no samples in this file\n    expected: at least one")
@@ -70,7 +73,7 @@ def _samples(path: str, first: int, end: int) -> np.ndarray:
         with wave.open(path) as file:
             file.setpos(first)
             raw, width, channels = file.readframes(end - first), file.getsampwidth(), file.getnchannels()
-    except (OSError, EOFError, wave.Error) as error:
+    except _ERRORS as error:
         raise unreadable(path, error, _EXPECTED) from error
     if len(raw) != (end - first) * width * channels:
         raise InputError(f"{path}: this file is truncated\n    expected: samples {first:,} to {end - 1:,}")

@@ -1,0 +1,23 @@
+"""Every reader shows damaged files or refuses them; the short form of `tests/support/fuzz_inputs.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from petabatch.sources import ImageArray
+from support.fuzz_inputs import KINDS, trial
+
+
+@pytest.mark.filterwarnings("ignore")  # of pillow, about damaged metadata
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_is_shown_or_refused_by_its_name(kind: str, tmp_path: Path) -> None:
+    outcomes = {trial(kind, number, tmp_path) for number in range(15)}
+    assert outcomes <= {"shown", "refused"}
+    assert "refused" in outcomes
+
+
+def test_the_fuzzer_finds_a_reader_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageArray, "gallery", lambda self: 1 / 0)
+    assert trial("npy", 1, tmp_path).startswith("ZeroDivisionError")
