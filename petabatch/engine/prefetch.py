@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -83,7 +83,7 @@ class Prefetch:
         return found
 
     def close(self) -> None:
-        """Stop reading; it begins again with the next image."""
+        """Stop reading; it begins again with the next image. Whoever waits for an image gets an error."""
         self._pool.shutdown(cancel_futures=True)
         self._pool = ThreadPoolExecutor(_THREADS, "feed")
         self._ahead.clear()
@@ -108,7 +108,10 @@ class _Queue:
 
 
 class _Forward:
-    """Calls that are made one after the other, in order, on whichever thread of a pool is free."""
+    """Calls that are made one after the other, in order, on whichever thread of a pool is free.
+
+    When the pool is shut down, calls that have not begun end with an error.
+    """
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
         self._pool, self._lock = pool, threading.Lock()
@@ -122,8 +125,15 @@ class _Forward:
             self._waiting.append((future, lambda: call(slice_, item)))
             begin, self._busy = not self._busy, True
         if begin:
-            self._pool.submit(self._next)
+            self._go_on()
         return future
+
+    def _go_on(self) -> None:
+        """Have the next call made by a thread of the pool."""
+        try:
+            self._pool.submit(self._next).add_done_callback(self._ended)
+        except RuntimeError as error:  # the pool was shut down, or cannot start a thread
+            self._fail(error)
 
     def _next(self) -> None:
         """Make one call, and let another thread go on: slices take turns."""
@@ -137,4 +147,17 @@ class _Forward:
         with self._lock:
             self._busy = more = bool(self._waiting)
         if more:
-            self._pool.submit(self._next)
+            self._go_on()
+
+    def _ended(self, turn: Future[None]) -> None:
+        if turn.cancelled():
+            self._fail(CancelledError())
+
+    def _fail(self, error: BaseException) -> None:
+        """End all calls that have not begun: whoever waits for one must not wait for ever."""
+        with self._lock:
+            waiting, self._busy = list(self._waiting), False
+            self._waiting.clear()
+        for future, _ in waiting:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(error)
