@@ -39,7 +39,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, compare_plugins, fingerprints, serialise
 from petabatch.storage.provenance import blas_libraries, compiler, library_versions, other_software
-from petabatch.storage.recovery import name_files, resume_point
+from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
 from petabatch.version import __version__
 
 
@@ -92,6 +92,7 @@ def resume(
             with to_file(directory.log, comm.rank):
                 if comm.rank == 0:
                     directory.verify()
+                    refuse_unnamed(directory)
                 comm.barrier()
                 loaded = _reload(directory, device, features, changed_input, objects)
                 _check_environment(comm, loaded)
@@ -169,6 +170,7 @@ def _resume(
             log.warning(
                 "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
             )
+        name_initial(directory)
         session.index("running", until=engine.step)
         drop_after(directory, engine.step)
         name_files(directory)

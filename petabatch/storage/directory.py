@@ -203,7 +203,14 @@ class RunDirectory:
             for name in (*_PARAMS, RESOLVED, INPUTS, DESCRIPTION, RUN_FILE)
             if (self.path / name).is_file()
         ]
-        return [*found, *sorted(f"{DATA}/{file.name}" for file in self.data.glob("*.npy"))]
+        return [*found, *self._arrays()]
+
+    def initial_files(self) -> list[str]:
+        """Return the names of the files with which every run starts, and which it needs to be resumed."""
+        return [*(name for name in (RESOLVED, INPUTS) if (self.path / name).is_file()), *self._arrays()]
+
+    def _arrays(self) -> list[str]:
+        return sorted(f"{DATA}/{file.name}" for file in self.data.glob("*.npy"))
 
     def verify(self) -> None:
         """Raise DamagedError if a file that the run has from the start is not as it was written."""

@@ -9,6 +9,8 @@ is incomplete and ignored, and a file without a line is not damaged: the run was
 from __future__ import annotations
 
 import os
+import re
+import stat
 import zlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -19,6 +21,11 @@ from petabatch.errors import DamagedError, StorageError
 MANIFEST = "manifest.txt"
 _ALGORITHM = "crc32"
 """2 GB/s with zlib on any processor; SHA-256 reaches that only with instructions of its own."""
+_LINE = re.compile(
+    rf"{_ALGORITHM} ([0-9a-f]{{8}}) ([0-9]{{1,18}}) ((?:(?:parts|checkpoints|data)/)?(?!\.\.?$)[^/\0]+)"
+)
+"""A line names a file of the run directory or of a folder in it: whoever opens somebody else's run must not
+read files of their own through it, nor wait for a pipe or device."""
 _BLOCK = 1 << 22
 
 
@@ -62,7 +69,10 @@ class Manifest:
         if not entries:
             return False
         try:
-            size = (root / name).stat().st_size
+            about = (root / name).stat()
+            if not stat.S_ISREG(about.st_mode):
+                raise DamagedError(f"{root / name}: this is not a file")
+            size = about.st_size
             alike = [entry for entry in entries if entry.size == size]
             if alike and contents:
                 found = f"{checksum(root / name)[0]:08x}"
@@ -178,10 +188,8 @@ def checksum(path: Path) -> tuple[int, int]:
 
 
 def _parse(line: str) -> Entry | None:
-    fields = line.split(" ", 3)
-    if len(fields) != 4 or fields[0] != _ALGORITHM or len(fields[1]) != 8 or not fields[2].isdecimal():
-        return None
-    return Entry(fields[1], int(fields[2]), fields[3])
+    found = _LINE.fullmatch(line)
+    return None if found is None else Entry(found[1], int(found[2]), found[3])
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import h5py
+
 from petabatch.errors import DamagedError, RunDirectoryError, StorageError
 from petabatch.logs import log
 from petabatch.storage import manifest
@@ -17,10 +19,44 @@ from petabatch.storage.checkpoint import (
     verify_checkpoint,
 )
 from petabatch.storage.description import describe
-from petabatch.storage.directory import CHECKPOINTS, RunDirectory
-from petabatch.storage.manifest import Entry
+from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, RunDirectory
+from petabatch.storage.manifest import MANIFEST, Entry
 from petabatch.storage.rows import all_segments, damaged_segments, expected_segments
 from petabatch.storage.segment import read_summary
+
+
+def refuse_unnamed(directory: RunDirectory) -> None:
+    """Raise DamagedError if a file that the run has from the start has no line in the manifest.
+
+    Such a file may have been edited. The manifest has their lines before the run directory appears; only
+    runs of format 1 have no manifest.
+    """
+    known = manifest.read(directory.path)
+    unnamed = [name for name in directory.initial_files() if name not in known.entries]
+    if unnamed and not _is_former(directory):
+        raise DamagedError(
+            f"{directory.path / MANIFEST}: this file is damaged, or missing\n"
+            f"    found:    no line for {', '.join(unnamed)}, which may have changed\n"
+            f"    hint:     restore it; or compare params.json with a copy, then accept the files as they are: "
+            f"petabatch verify --repair {directory.path}"
+        )
+
+
+def name_initial(directory: RunDirectory) -> None:
+    """Give the files that a run of format 1 has from the start their lines, before it gets others."""
+    known = manifest.read(directory.path).entries
+    missing = [name for name in directory.initial_files() if name not in known]
+    manifest.append(directory.path, [Entry.of(directory.path / name, name) for name in missing])
+
+
+def _is_former(directory: RunDirectory) -> bool:
+    """Return whether this is a run of format 1, or may be one since it was killed before it wrote a result."""
+    if (directory.path / DESCRIPTION).exists():
+        return False
+    for path in (directory.run_file, *checkpoint_heads(directory)):
+        with suppress(OSError, RuntimeError, LookupError), h5py.File(path, "r") as file:
+            return bool(file.attrs["petabatch_format"] == 1)
+    return not (directory.path / MANIFEST).exists()
 
 
 def resume_point(directory: RunDirectory) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
         segment: Segment | None = None,
     ) -> Iterator[FileState]:
         nonlocal left
-        size = (root / name).stat().st_size if (root / name).exists() else 0
+        size = _size(root / name)
         contents = size <= left
         left -= size if contents else 0
         try:
@@ -63,7 +64,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
             found: Literal["whole", "unnamed", "unread"] = "whole" if contents else "unread"
             yield FileState(name, found if named else "unnamed", "", checkpoint, segment)
         except StorageError as error:
-            if (root / name).exists() or name in manifest.read(root).entries or name not in known.entries:
+            if os.path.lexists(root / name) or name in manifest.read(root).entries or name not in known.entries:
                 yield FileState(name, "damaged", str(error), checkpoint, segment)
 
     yield from _manifest_states(directory, known)
@@ -86,6 +87,14 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
                 )
     for segment in expected_segments(directory):
         yield from state(segment.path, partial(_check_segment, root, segment, known), segment=segment)
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file in bytes, 0 if it is gone."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _manifest_states(directory: RunDirectory, known: manifest.Manifest) -> Iterator[FileState]:

@@ -15,8 +15,9 @@ import pytest
 
 import petabatch
 from petabatch import simulation
-from petabatch.errors import StorageError
+from petabatch.errors import DamagedError, StorageError
 from petabatch.main import main
+from petabatch.report import integrity
 from petabatch.report.information import describe
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.directory import RunDirectory
@@ -92,6 +93,20 @@ def test_symbolic_links_within_the_run_are_followed_and_pipes_are_not(theirs: Pa
     for command in (resume, describe, merge_all, read_all):
         with pytest.raises(StorageError, match=r"log.txt: refused, since this is neither a file nor"):
             command(theirs)
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "data/../../pipe", "elsewhere/pipe"])
+def test_names_in_the_manifest_lead_to_no_other_files(theirs: Path, name: str) -> None:
+    os.mkfifo(theirs.parent / "pipe")
+    (theirs / "elsewhere").mkdir()
+    os.mkfifo(theirs / "elsewhere" / "pipe")
+    (theirs / "manifest.txt").write_text(f"crc32 00000000 0 {name}\n")
+    text, _ = integrity.verify(theirs, repairing=False)  # it does not wait for a pipe
+    assert "manifest.txt: this file is damaged in line 1" in text
+    assert name not in text
+    describe(theirs)
+    with pytest.raises(DamagedError, match=r"no line for params\.json"):
+        resume(theirs)
 
 
 def external_link(file: h5py.File, name: str, secret: Path) -> None:

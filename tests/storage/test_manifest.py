@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,14 @@ def test_a_damaged_line_is_counted_and_its_file_has_none(tmp_path: Path) -> None
         b"crc32 8cdc168 1 b\n",
         b"crc32 8cdc1683 x b\n",
         b"\xff\x00\n",
+        b"crc32 00000000 0 /dev/zero\n",
+        b"crc32 00000000 0 ../b\n",
+        b"crc32 00000000 0 data/../../b\n",
+        b"crc32 00000000 0 data/..\n",
+        b"crc32 00000000 0 elsewhere/b\n",
+        b"crc32 00000000 0 .\n",
+        b"crc32 00000000 0 a\0b\n",
+        b"crc32 00000000 " + b"1" * 5000 + b" b\n",
         b"\n",
     ):
         (tmp_path / MANIFEST).write_bytes(b"".join([lines[0], broken, lines[2]]))
@@ -113,3 +122,11 @@ def test_a_file_replaced_while_it_is_read_is_read_again(
     assert manifest.verify(tmp_path, "index")
     with pytest.raises(DamagedError):
         before.check(tmp_path, "index")
+
+
+def test_what_is_no_file_is_damaged_and_never_read(tmp_path: Path) -> None:
+    add(tmp_path, "a", b"")
+    (tmp_path / "a").unlink()
+    os.mkfifo(tmp_path / "a")
+    with pytest.raises(DamagedError, match="this is not a file"):
+        manifest.verify(tmp_path, "a")

@@ -18,6 +18,7 @@ from petabatch.report import information, integrity
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
+from petabatch.storage.recovery import refuse_unnamed
 from petabatch.storage.verify import file_states
 from support.commands import Command, contents
 from support.damage import KINDS, campaign, make_runs
@@ -269,8 +270,25 @@ def test_the_verbs_exit_with_1_where_something_is_damaged(stopped: Path, petabat
     assert petabatch("prune", stopped).returncode == 1
 
 
-def test_a_resumed_run_names_all_its_files_again(runs: Path, stopped: Path) -> None:
+@pytest.mark.parametrize("left", [None, "", "crc32 00000000 0 log.txt\n"])
+def test_params_are_not_believed_without_their_line_in_the_manifest(stopped: Path, left: str | None) -> None:
+    """Neither where it is missing, nor where it is empty or has lines of other files only."""
+    (stopped / "params.json").write_text((stopped / "params.json").read_text() + " ")
     (stopped / "manifest.txt").unlink()
+    if left is not None:
+        (stopped / "manifest.txt").write_text(left)
+    before = snapshot(stopped)
+    with pytest.raises(DamagedError, match=r"no line for params.json, inputs.jsonl(.|\n)*verify --repair"):
+        resume(stopped)
+    assert snapshot(stopped) == before
+    integrity.verify(stopped, repairing=True)
+    refuse_unnamed(RunDirectory.open(stopped))
+
+
+def test_a_resumed_run_names_all_its_files_again(runs: Path, stopped: Path) -> None:
+    lines = (stopped / "manifest.txt").read_text().splitlines(keepends=True)
+    kept = ("params.json", "inputs.jsonl")
+    (stopped / "manifest.txt").write_text("".join(line for line in lines if line.strip().endswith(kept)))
     resume(stopped)
     assert_same_results(stopped, runs)
     named = {line.split(" ")[3] for line in (stopped / "manifest.txt").read_text().splitlines()}

@@ -14,6 +14,7 @@ from petabatch import simulation
 from petabatch.errors import DamagedError
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
+from petabatch.storage.recovery import name_initial, refuse_unnamed
 from petabatch.storage.rows import expected_segments
 from support.commands import datasets
 
@@ -57,3 +58,16 @@ def test_its_checkpoints_are_verified(old: Path, tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:-1] + b"!")
     with pytest.raises(DamagedError, match="rank_00001"):
         simulation.resume(folder, mpi=False, quiet=True, threads=1)
+
+
+def test_it_is_resumed_however_early_it_was_killed(old: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(old, tmp_path / "run")
+    directory = RunDirectory.open(folder)
+    (folder / "run.h5").unlink()
+    refuse_unnamed(directory)
+    for path in (folder / "checkpoints").iterdir():
+        path.unlink()
+    refuse_unnamed(directory)
+    name_initial(directory)
+    named = {line.split(" ")[3] for line in (folder / "manifest.txt").read_text().splitlines()}
+    assert named == {"params.json", "inputs.jsonl", *(f"data/{path.name}" for path in directory.data.iterdir())}
