@@ -12,6 +12,7 @@ from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network.build import build
+from petabatch.network.evaluation import held_out, naming_evaluate
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.load import Loaded, PartlyWrong, load
@@ -54,6 +55,9 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
     try:
         state = State(plan.graph, plan.graph.variables, 0, 1)
         state.start(open_images(plan, BlockingIO()))
+        if loaded.network.evaluate is not None:
+            with naming_evaluate(loaded.network):
+                open_images(schedule(build(held_out(loaded.network))), BlockingIO())
         if loaded.network.run.start_from is not None:
             from petabatch.start_from import checkpoint_of
 

@@ -42,10 +42,16 @@ class RunSession:
     """An engine with the run directory it writes to."""
 
     def __init__(
-        self, directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm, claim: Claim
+        self,
+        directory: RunDirectory,
+        loaded: Loaded,
+        engine: Engine,
+        comm: Comm,
+        claim: Claim,
+        evaluation: Evaluation | None = None,
     ) -> None:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
-        self.claim = claim
+        self.claim, self.evaluation = claim, evaluation
         self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
         self.coordinates = coordinates(loaded.network, self.streams)
         self.files = {
@@ -96,10 +102,9 @@ class RunSession:
                 engine.state.hi - 1,
             )
             log.info("%s in %s", f"resumed at step {first}" if first else "started", self.directory.path)
-            evaluation = Evaluation(engine) if network.evaluate is not None else None
             for step in engine.run():
-                if evaluation is not None:
-                    evaluation.record(step)
+                if self.evaluation is not None:
+                    self.evaluation.record(step)
                 progress.update(step, self._latest("total"), self._latest("fraction"))
                 self._at_sync_event(step, flag)
             self._finish("done")

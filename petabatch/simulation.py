@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch.engine.engine import Engine
+from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
 from petabatch.engine.images import fitted_sources, with_sources
@@ -98,9 +99,10 @@ def resume(
                 _check_environment(comm, loaded)
                 with _inputs_in_place():
                     engine = _engine(loaded, comm, threads)
+                    evaluation = _evaluation(engine, loaded)
                 if comm.rank == 0:
                     compare(directory, fingerprints(loaded.network), changed_input)
-                _resume(directory, loaded, engine, comm, claim, quiet)
+                _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
     return open_results(directory.path)
 
 
@@ -124,6 +126,7 @@ def _run(
     _check_environment(comm, loaded)
     loaded = _fitted(loaded, comm)
     engine = _engine(loaded, comm, threads)
+    evaluation = _evaluation(engine, loaded)
     _initialise(engine, loaded)
     with Claim(comm.rank) as claim:
         made = None
@@ -143,14 +146,20 @@ def _run(
         if comm.rank > 0:
             claim.take(directory.path)
         with to_file(directory.log, comm.rank):
-            session = RunSession(directory, loaded, engine, comm, claim)
+            session = RunSession(directory, loaded, engine, comm, claim, evaluation)
             session.checkpoint()
             session.run(quiet)
     return directory
 
 
 def _resume(
-    directory: RunDirectory, loaded: Loaded, engine: Engine, comm: Comm, claim: Claim, quiet: bool
+    directory: RunDirectory,
+    loaded: Loaded,
+    engine: Engine,
+    evaluation: Evaluation | None,
+    comm: Comm,
+    claim: Claim,
+    quiet: bool,
 ) -> None:
     head = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
     if head is None:
@@ -162,7 +171,7 @@ def _resume(
         raise RunDirectoryError(
             f"{directory.path}: this run is already done: it has reached step {engine.plan.length}"
         )
-    session = RunSession(directory, loaded, engine, comm, claim)
+    session = RunSession(directory, loaded, engine, comm, claim, evaluation)
     if comm.rank == 0:
         directory.clean()
         before = recorded_provenance(directory)
@@ -218,6 +227,14 @@ def _fitted(loaded: Loaded, comm: Comm) -> Loaded:
     except ParamsError as error:
         raise loaded.placed(error) from None
     return replace(loaded, network=with_sources(network, sources))
+
+
+def _evaluation(engine: Engine, loaded: Loaded) -> Evaluation | None:
+    """Open the held-out images, if there are any; collective."""
+    try:
+        return None if loaded.network.evaluate is None else Evaluation(engine)
+    except ParamsError as error:
+        raise loaded.placed(error) from None
 
 
 @contextmanager

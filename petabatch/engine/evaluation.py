@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from petabatch.engine.engine import Engine
 from petabatch.network.build import build
-from petabatch.network.evaluation import NAME, held_out, quantities
+from petabatch.network.evaluation import NAME, held_out, naming_evaluate, quantities
 from petabatch.network.plan import schedule
 
 
@@ -14,11 +14,12 @@ class Evaluation:
     """Evaluates the weights of an engine, whose state it only reads."""
 
     def __init__(self, engine: Engine) -> None:
-        """Open the held-out images; raises InputError if they are missing or do not fit."""
+        """Open the held-out images; raises InputFileError if they are missing or do not fit."""
         self._engine = engine
         network = engine.plan.graph.network
-        plan = schedule(build(held_out(network)))
-        self._coder = Engine(replace(plan, flush=plan.length), engine.comm, engine.threads)
+        with naming_evaluate(network):
+            plan = schedule(build(held_out(network)))
+            self._coder = Engine(replace(plan, flush=plan.length), engine.comm, engine.threads)
         self._rows = {path: f"probes/{NAME}/{leaf}" for leaf, path, _ in quantities(network)}
 
     def record(self, step: int) -> None:

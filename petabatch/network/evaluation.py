@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
-from petabatch.errors import Problem
+from petabatch.errors import ParamsError, Problem
 from petabatch.network.checks import check_whole_slices, unknown
 from petabatch.spec.network import Network, Output
-from petabatch.spec.parts import DISPLAY
+from petabatch.spec.schedule import DISPLAY, NEVER
 
 NAME = "evaluate"
 """Name of the results, among the probes."""
@@ -45,7 +47,7 @@ def shown_by(network: Network) -> str:
 
 
 def held_out(network: Network) -> Network:
-    """Return the network that codes the held-out images: the same without learning and recordings."""
+    """Return the network that codes the held-out images: the same without weight updates and recordings."""
     wanted = network.evaluate
     assert wanted is not None
     shows = shown_by(network)
@@ -54,7 +56,9 @@ def held_out(network: Network) -> Network:
         for name, layer in network.layers.items()
     }
     connections = {
-        name: connection if connection.owner is None else connection.model_copy(update={"learn": None})
+        name: connection.model_copy(update={"learn": owner.learn.model_copy(update={"every": NEVER})})
+        if (owner := connection.owner) is not None and owner.learn is not None
+        else connection
         for name, connection in network.connections.items()
     }
     probes = {
@@ -70,15 +74,30 @@ def held_out(network: Network) -> Network:
             "run": run,
             "output": Output(),
             "evaluate": None,
-            "slices": {path: v for path, v in network.slices.items() if not _learns(path)},
             "over_time": {path: v for path, v in network.over_time.items() if not _learns(path)},
         }
     )
 
 
 def _learns(path: str) -> bool:
-    """Return whether a key path is that of a learning rule, which an evaluation does not have."""
-    return path.startswith("connections.") and path.split(".")[2] == "learn"
+    """Return whether a key path is that of an update of weights, of which an evaluation makes none."""
+    return path.startswith("connections.") and path.split(".")[2] in ("learn", "decorrelate", "revive")
+
+
+@contextmanager
+def naming_evaluate(network: Network) -> Iterator[None]:
+    """Have errors in the source of the held-out images name the keys of `[evaluate]`."""
+    key = f"layers.{shown_by(network)}.source"
+    try:
+        yield
+    except ParamsError as error:
+        problems = [
+            replace(problem, key=f"evaluate.source{problem.key.removeprefix(key)}")
+            if problem.key.startswith(key)
+            else problem
+            for problem in error.problems
+        ]
+        raise type(error)(problems, error.file) from None
 
 
 def quantities(network: Network) -> Iterator[tuple[str, str, str]]:

@@ -37,8 +37,8 @@ def refuse_unnamed(directory: RunDirectory) -> None:
         raise DamagedError(
             f"{directory.path / MANIFEST}: this file is damaged, or missing\n"
             f"    found:    no line for {', '.join(unnamed)}, which may have changed\n"
-            f"    hint:     restore it; or compare params.json with a copy, then accept the files as they are: "
-            f"petabatch verify --repair {directory.path}"
+            "    hint:     restore it; or compare params.json with a copy, then accept the files as they are "
+            f"with petabatch verify --repair {directory.path}"
         )
 
 
@@ -50,7 +50,7 @@ def name_initial(directory: RunDirectory) -> None:
 
 
 def _is_former(directory: RunDirectory) -> bool:
-    """Return whether this is a run of format 1, or may be one since it was killed before it wrote a result."""
+    """Return whether this is a run of format 1; one that was killed before any result may be."""
     if (directory.path / DESCRIPTION).exists():
         return False
     for path in (directory.run_file, *checkpoint_heads(directory)):

@@ -64,7 +64,11 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
             found: Literal["whole", "unnamed", "unread"] = "whole" if contents else "unread"
             yield FileState(name, found if named else "unnamed", "", checkpoint, segment)
         except StorageError as error:
-            if os.path.lexists(root / name) or name in manifest.read(root).entries or name not in known.entries:
+            if (
+                os.path.lexists(root / name)
+                or name in manifest.read(root).entries
+                or name not in known.entries
+            ):
                 yield FileState(name, "damaged", str(error), checkpoint, segment)
 
     yield from _manifest_states(directory, known)

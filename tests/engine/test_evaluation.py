@@ -12,12 +12,14 @@ from petabatch import in_memory, results
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import ParamsError
+from petabatch.learning.revive import Revive
 from petabatch.network.build import build
 from petabatch.network.evaluation import held_out
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Evaluate, Network
 from petabatch.spec.schedule import Every
+from petabatch.spec.sweep import Sweep
 from support.commands import Command, alone, contents
 from support.networks import GivenImages, images, lca_network
 
@@ -95,6 +97,32 @@ def test_repeated_evaluations_of_the_same_weights_are_the_same(kernel: Any) -> N
     assert (found[-1] == found[-1][0]).all()
     alone = in_memory.run(held_out(network)).recorded["probes/energy/total"]
     assert np.array_equal(found[-1][0], alone[0])
+
+
+def test_networks_whose_updates_have_all_parts_are_evaluated() -> None:
+    network = lca_network(images(2), mode="shared", kernel="array", displays=2)
+    learns = network.connections["dictionary"].model_copy(
+        update={"decorrelate": 0.01, "revive": Revive(after=50)}
+    )
+    held = Evaluate.model_construct(source=GivenImages(data=images(2, seed=5)), every=Every(1, "displays"))
+    sweep = Sweep(values={"connections.dictionary.learn.rate": (0.5, 1.0)})
+    update = {"evaluate": held, "connections": {**network.connections, "dictionary": learns}, "sweep": sweep}
+    coded = in_memory.run(held_out(network.model_copy(update=update)))
+    weights = coded.recorded.get("connections/dictionary/weights")
+    assert weights is None
+    assert coded.recorded["probes/energy/total"].shape == (1, 4)
+
+
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_held_out_images_that_do_not_fit_are_told_before_anything_is_written(
+    evaluated: Path, petabatch: Command, verb: str
+) -> None:
+    np.save(evaluated.parent / "held_out.npy", np.zeros((5, 4, 4, 3), np.float32))
+    found = petabatch(verb, evaluated, *(("--out", "unfit") if verb == "run" else ()))
+    assert found.returncode == 2
+    assert ": evaluate.source.file: " in found.stderr
+    assert "evaluated.toml:" in found.stderr
+    assert not (evaluated.parent / "unfit").exists()
 
 
 @pytest.mark.parametrize(

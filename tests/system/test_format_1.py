@@ -70,4 +70,8 @@ def test_it_is_resumed_however_early_it_was_killed(old: Path, tmp_path: Path) ->
     refuse_unnamed(directory)
     name_initial(directory)
     named = {line.split(" ")[3] for line in (folder / "manifest.txt").read_text().splitlines()}
-    assert named == {"params.json", "inputs.jsonl", *(f"data/{path.name}" for path in directory.data.iterdir())}
+    assert named == {
+        "params.json",
+        "inputs.jsonl",
+        *(f"data/{path.name}" for path in directory.data.iterdir()),
+    }
