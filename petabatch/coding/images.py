@@ -124,7 +124,7 @@ def _view(given: Any) -> View:
     if path.endswith((".h5", ".hdf5")):
         expected = f'{{ type = "array", file = "{path}", dataset = "..." }}'
         raise ArgumentError("images", "the dataset of an HDF5 file is missing", path, expected)
-    if path.endswith(".npy") and not any(sign in path for sign in "*?["):
+    if path.endswith((".npy", ".npz", ".mat")) and not any(sign in path for sign in "*?["):
         return ImageArray(file=path, crop="center")
     return (Video if path.lower().endswith(_FILMS) else Images)(files=path, crop="center")
 

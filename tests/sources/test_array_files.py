@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from petabatch.coding.images import _view
 from petabatch.errors import InputError
 from petabatch.sources import ImageArray
 
@@ -87,3 +88,10 @@ def test_matlab_files_have_the_image_number_last(tmp_path: Path, new: bool) -> N
         file.write_bytes(damaged)
         with pytest.raises(InputError, match=r"three.mat: "):
             ImageArray(file=str(file)).gallery()
+
+
+def test_encode_takes_the_path_of_a_file_with_one_array(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", images=GREY)
+    write_mat(tmp_path / "a.mat", False, IMAGES=GREY.transpose(1, 2, 0))
+    for name in ("a.npz", "a.mat"):
+        assert len(_view(str(tmp_path / name)).gallery().shapes) == len(GREY)

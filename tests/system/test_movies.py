@@ -64,7 +64,11 @@ def test_each_slice_shows_its_own_film_from_its_first_frame(movies: Path) -> Non
         assert shown[1:4] == (0, 3, 8)
     assert "s for images, " in (movies / "raw" / "log.txt").read_text()
     assert "waiting for images" in describe(movies / "raw")
-    told = summary(plan(read(movies / "movies.toml")))
+    planned = plan(read(movies / "movies.toml"))
+    (update,) = planned.weight_updates
+    assert planned.graph.weighted["dictionary"].mode == "extra_shared"
+    assert (update.reduced, update.period) == (True, 10)  # one dictionary, updated at every frame
+    told = summary(planned)
     assert f"image: up to 4 displays of each slice, {4 * 8 * 12 * 12 * 3 * 4 / 1024:.1f} KiB" in told
 
 
