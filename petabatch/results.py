@@ -25,10 +25,13 @@ from petabatch.errors import (
     printable,
 )
 from petabatch.errors import UnknownName as UnknownName
+from petabatch.notebook import as_html
 from petabatch.series import Series
+from petabatch.sparse_code import sparse_code
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 from petabatch.traced import ShownImage, traced
+from petabatch.use import use_of
 
 
 class Results:
@@ -171,6 +174,10 @@ class Results:
         head = f"<petabatch run {self.path}: {self.status}, {self._progress()}, batch {self.batch}>"
         return printable("\n".join([head, *(f"  {repr(self[name])[1:-1]}" for name in self)]))
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the run, its dictionary and what was recorded."""
+        return as_html(repr(self), [self[name] for name in self] if self._file else [])
+
     def layer(self, name: str, variable: str = "A") -> Series:
         """Return a variable of a layer, `[time, batch, y, x, feature]`; `A` is the activity."""
         members = self._members("layers", "layer", name)
@@ -201,23 +208,33 @@ class Results:
         The time is a `display` or a `step` as for `Series.at`, or else `time`, an index into the recorded
         times, from the end if negative. `slice` is the global slice number, from the end if negative.
         """
-        try:
-            from scipy.sparse import csr_array
-        except ImportError as error:
-            raise ResourceError(
-                "sparse codes need scipy, which is not installed\n"
-                "    hint:     pip install scipy; or read the dense code: "
-                f'run["layers/{name}/A"].at(display=..., slice=...)'
-            ) from error
+        return sparse_code(self.layer(name), time, slice, display, step)
 
-        series = self.layer(name)
-        index = series.index(display=display, step=step)
-        if index is None:
-            index = whole_number("time", time)
-            if not -len(series) <= index < len(series):
-                raise NotRecorded(f"{series.name}: time {time} of {len(series)} records")
-        values = series.at(step=int(series.steps[index]), slice=slice)
-        return csr_array(values.reshape(-1, values.shape[-1]))
+    def images(
+        self,
+        layer: str | None = None,
+        *,
+        display: int | None = None,
+        step: int | None = None,
+        slice: int | None = None,
+    ) -> np.ndarray:
+        """Return the images that slices saw, `[slice, y, x, channel]`; of one slice `[y, x, channel]`.
+
+        By default of the first input layer that was recorded, at the last recorded time; `display`, `step`
+        and `slice` are as for `Series.at`. Where images were not recorded, `shown` names their files.
+        """
+        if layer is None:
+            tables = self.params.get("layers", {})
+            inputs = [name for name in tables if tables[name].get("type") == "input"]
+            known = [name for name in inputs if f"layers/{name}/A" in self]
+            if not known:
+                raise NotRecorded(
+                    f"{self.path}: no images were recorded\n    found:    input layers {', '.join(inputs)}\n"
+                    "    hint:     record one in [output.layers]; run.shown(...) names the files"
+                )
+            layer = known[0]
+        last = -1 if display is None and step is None else step
+        return self.layer(layer).at(display=display, step=last, slice=slice)
 
     def shown(
         self, layer: str, *, display: int | None = None, step: int | None = None, slice: int = 0
@@ -243,6 +260,13 @@ class Results:
         self._members("inputs", "input layer", layer)
         group = self._open_file()[f"inputs/{layer}"]
         return list(group["files"].asstr(errors="surrogateescape")[()]) if "files" in group else []
+
+    def use(self, layer: str, last: int | None = 10) -> np.ndarray:
+        """Return the fraction of active units of each feature of a code layer, `[feature]`; 0 is a dead one.
+
+        Over the `last` recorded times, all with None; at most the latest 256 MiB of codes are read.
+        """
+        return use_of(self.layer(layer), last)
 
     def to_xarray(self) -> Any:
         """Return the whole file as a lazy `xarray.DataTree`; needs the `analysis` extra."""

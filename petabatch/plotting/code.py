@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.pixels import pictures
 from petabatch.plotting.figures import panels, styled
 from petabatch.plotting.options import Code, Columns, Grey, Option, Slice, Step, Title
 from petabatch.plotting.select import check_slice, code_layer, image_layer, when
-from petabatch.plotting.tiles import columns_of, label, mosaic, pictures, show
+from petabatch.plotting.tiles import columns_of, label, mosaic, show
 from petabatch.results import Results
 from petabatch.series import Series
 

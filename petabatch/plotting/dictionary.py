@@ -6,13 +6,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
+from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.figures import COLOURS, panels, styled
 from petabatch.plotting.options import Code, Columns, Connection, Grey, Option, Slice, Time, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
-from petabatch.plotting.select import recorded, use_of, when
-from petabatch.plotting.tiles import about_zero, columns_of, label, mosaic, pictures, show
+from petabatch.plotting.select import recorded, when
+from petabatch.plotting.tiles import columns_of, label, mosaic, show
 from petabatch.results import Results
 from petabatch.series import Series
+from petabatch.use import use_of
 
 
 class Found(NamedTuple):

@@ -8,14 +8,16 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.figures import MUTED, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Title
 from petabatch.plotting.patches import Dictionary, read_dictionary
-from petabatch.plotting.select import code_layer, image_layer, spread, use_of, when
+from petabatch.plotting.select import code_layer, image_layer, spread, when
 from petabatch.plotting.strongest import cut, strongest
-from petabatch.plotting.tiles import about_zero, label, mosaic, pictures, show
+from petabatch.plotting.tiles import label, mosaic, show
 from petabatch.results import Results
 from petabatch.series import Series
+from petabatch.use import use_of
 
 
 class Found(NamedTuple):

@@ -10,14 +10,16 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from petabatch.errors import InputError, PetabatchError, ResourceError
+from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
 from petabatch.plotting.figures import panels, styled
 from petabatch.plotting.options import Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
-from petabatch.plotting.select import check_slice, code_layer, use_of, when
-from petabatch.plotting.tiles import about_zero, columns_of, mosaic, pictures
+from petabatch.plotting.select import check_slice, code_layer, when
+from petabatch.plotting.tiles import columns_of, mosaic
 from petabatch.results import Results
+from petabatch.use import use_of
 
 What = Literal["reconstruction", "activity", "dictionary"]
 

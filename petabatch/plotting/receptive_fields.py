@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.pixels import about_zero
 from petabatch.plotting.figures import COLOURS, grid, note, panels, styled
 from petabatch.plotting.gabor import Gabors, fit_gabors, to_grey
 from petabatch.plotting.options import Connection, Slice, Time, Title
 from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.select import when
-from petabatch.plotting.tiles import about_zero, label, mosaic, show
+from petabatch.plotting.tiles import label, mosaic, show
 from petabatch.results import Results
 
 _EXAMPLES = 18

@@ -8,10 +8,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.pixels import pictures
 from petabatch.plotting.figures import MUTED, panels, styled
 from petabatch.plotting.options import Grey, Option, Step, Title
 from petabatch.plotting.select import check_slice, common_step, image_layer, learned, psnr, when
-from petabatch.plotting.tiles import pictures, show
+from petabatch.plotting.tiles import show
 from petabatch.results import Results
 from petabatch.series import Series
 

@@ -9,9 +9,10 @@ import numpy as np
 from petabatch.plotting.curves import draw_curves, over_the_run, thinned
 from petabatch.plotting.figures import COLOURS, grid, note, panels, styled
 from petabatch.plotting.options import Code, Title
-from petabatch.plotting.select import code_layer, latest_codes, recorded, use_of, with_records
+from petabatch.plotting.select import code_layer, recorded, with_records
 from petabatch.results import Results
 from petabatch.series import Series
+from petabatch.use import latest_codes, use_of
 
 
 class Found(NamedTuple):

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from petabatch.plotting.patches import Dictionary
-from petabatch.plotting.select import common_step, latest_codes
+from petabatch.plotting.select import common_step
 from petabatch.results import Results
 from petabatch.series import Series
+from petabatch.use import latest_codes
 
 
 class Driven(NamedTuple):

@@ -1,4 +1,4 @@
-"""Images with any number of channels, and mosaics of many small ones."""
+"""Images, and mosaics of many small ones, as matplotlib draws them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,6 @@ from petabatch.plotting.figures import MUTED
 
 _DIGIT = 0.62
 """Width of a digit, as a fraction of the font size."""
-
-
-def pictures(values: np.ndarray, grey: bool = False) -> np.ndarray:
-    """Return images `[..., y, x, channel]` with values from 0 to 1 as grey or colour, `[..., y, x', 1 or 3]`.
-
-    One channel is grey and three are red, green and blue. Stereo pairs and stacks of frames are drawn as
-    tiles side by side, from the first to the last: in colour where the number of channels is a multiple of
-    three, else grey. With `grey`, every channel is a tile.
-    """
-    channels = values.shape[-1]
-    each = 3 if channels % 3 == 0 and not grey else 1
-    parts = [values[..., first : first + each] for first in range(0, channels, each)]
-    gap = np.ones((*values.shape[:-2], max(1, values.shape[-2] // 16), each))
-    between = [part for tile in parts for part in (gap, tile)][1:]
-    return np.asarray(np.clip(np.concatenate(between, axis=-2), 0, 1))
-
-
-def about_zero(weights: np.ndarray) -> np.ndarray:
-    """Return each patch `[..., y, x, channel]` scaled by its largest absolute value; zero is middle grey."""
-    largest = np.abs(weights).max(axis=(-3, -2, -1), keepdims=True)
-    return np.asarray(0.5 + 0.5 * weights / np.where(largest > 0, largest, 1))
 
 
 def show(axes: Any, image: np.ndarray) -> None:

@@ -7,14 +7,16 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
 from petabatch.plotting.figures import COLOURS, grid, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
-from petabatch.plotting.select import display_period, spread, use_of
-from petabatch.plotting.tiles import about_zero, mosaic, pictures, show
+from petabatch.plotting.select import display_period, spread
+from petabatch.plotting.tiles import mosaic, show
 from petabatch.results import Results
 from petabatch.series import Series
+from petabatch.use import use_of
 
 
 def find(run: Results, connection: str | None = None) -> Series:

@@ -19,12 +19,12 @@ import pytest
 import petabatch
 from petabatch import plotting
 from petabatch.errors import InputError, ResourceError
+from petabatch.pixels import pictures
 from petabatch.plotting.command import drawable, plot
 from petabatch.plotting.figures import panels
 from petabatch.plotting.kinds import KINDS, draw_function
-from petabatch.plotting.select import use_of
-from petabatch.plotting.tiles import pictures
 from petabatch.results import Results
+from petabatch.use import use_of
 
 mpl.use("agg")
 ANALYSIS = Path(__file__).parents[2] / "analysis"

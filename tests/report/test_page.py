@@ -19,8 +19,8 @@ from PIL import Image
 
 import petabatch
 from petabatch.errors import InputError
+from petabatch.pixels import atlas, png
 from petabatch.report.page.build import report, rows
-from petabatch.report.page.png import atlas, png
 from support.pictures import CORNERS, corners, four_corners, weights
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -120,7 +120,9 @@ def test_it_holds_what_info_prints_params_network_times_and_how_to_cite(folder: 
 def test_curves_have_the_means_and_percentiles_of_the_slices(tmp_path: Path, small: Path) -> None:
     from petabatch import simulation
 
-    simulation.run(simulation.read(small), tmp_path / "out", threads=1, mpi=False, quiet=True)
+    simulation.run(
+        simulation.read(small, ["run.kernel=array"]), tmp_path / "out", threads=1, mpi=False, quiet=True
+    )
     report(tmp_path / "out", tmp_path / "x.html")
     found = data((tmp_path / "x.html").read_text("utf-8"))
     (chart,) = found["curves"]

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from petabatch.errors import PetabatchError
+from petabatch.pixels import about_zero, atlas, data_url, pictures
 from petabatch.plotting.curves import thinned
 from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
-from petabatch.plotting.select import (
-    code_layer,
-    image_layer,
-    psnr,
-    recorded,
-    use_of,
-    when,
-)
+from petabatch.plotting.select import code_layer, image_layer, psnr, recorded, when
 from petabatch.plotting.strongest import cut, strongest
-from petabatch.plotting.tiles import about_zero, pictures
-from petabatch.report.page.png import atlas, data_url
 from petabatch.results import Results
 from petabatch.series import Series
+from petabatch.use import use_of
 
 _POINTS = 600
 """Points of a curve."""
@@ -141,17 +134,19 @@ def _triple(run: Results, image: Series, recon: Series, step: int, number: int) 
         "slice": number,
         "psnr": f"{psnr(one, other):.1f} dB",
         "scale": f"± {span / 2:.2g}",
-        "shown": "; ".join(_item(run, image.name.split("/")[1], step, number)),
+        "shown": _item(run, image.name.split("/")[1], step, number),
         "images": [data_url(pictures(each)) for each in values],
     }
 
 
-def _item(run: Results, layer: str, step: int, number: int) -> Iterator[str]:
-    for quantity in ("item", "frame", "crop"):
-        name = f"inputs/{layer}/{quantity}"
-        if name in run and step in run[name].steps:
-            value = run[name].at(step=step, slice=number)
-            yield f"{quantity} {', '.join(map(str, np.atleast_1d(value)))}"
+def _item(run: Results, layer: str, step: int, number: int) -> str:
+    """Return what the slice saw, in words; empty where the run does not tell."""
+    try:
+        shown = run.shown(layer, step=step, slice=number)
+    except PetabatchError:  # of an earlier version, or recorded within the first display
+        return ""
+    frame = f", frame {shown.frame}" if shown.frame else ""
+    return f"{Path(shown.file).name or f'item {shown.item}'}{frame}, from {shown.crop[0]}, {shown.crop[1]}"
 
 
 def _short(values: np.ndarray) -> list[float | None]:

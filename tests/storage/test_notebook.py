@@ -1,0 +1,79 @@
+"""What users ask a run first, in a notebook."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import petabatch
+from petabatch.errors import NotRecorded
+from petabatch.results import Results
+from support.commands import alone
+from support.docs import REPOSITORY
+from support.pictures import four_corners, weights
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return four_corners(tmp_path_factory.mktemp("corners"))
+
+
+@pytest.fixture
+def run(folder: Path) -> Iterator[Results]:
+    with petabatch.open(folder) as run:
+        yield run
+
+
+def test_images_are_those_that_were_shown(run: Results, folder: Path) -> None:
+    with Image.open(folder.parent / "four.png") as picture:
+        expected = np.asarray(picture) / 255
+    assert run.images().shape == (1, 8, 12, 3)
+    np.testing.assert_allclose(run.images(display=1, slice=0), expected)
+    np.testing.assert_allclose(run.images("image", step=20)[0], expected)
+
+
+def test_images_that_were_not_recorded_are_an_error_that_says_how(small: Path) -> None:
+    with (
+        petabatch.open(alone(small, "out", "run.kernel=array")) as run,
+        pytest.raises(NotRecorded, match=r"input layers image\n.*shown"),
+    ):
+        run.images()
+
+
+def test_use_is_the_fraction_of_active_units(run: Results) -> None:
+    code = run.layer("V1")[...]
+    np.testing.assert_allclose(run.use("V1"), (code != 0).mean(axis=(0, 1, 2, 3)))
+    np.testing.assert_allclose(run.use("V1", last=1), (code[-1:] != 0).mean(axis=(0, 1, 2, 3)))
+
+
+def test_a_notebook_shows_the_dictionary_and_escapes_names(run: Results) -> None:
+    page = run._repr_html_()
+    url = re.search(r'src="data:image/png;base64,([^"]*)"', page)
+    assert url
+    with Image.open(io.BytesIO(base64.b64decode(url[1]))) as picture:
+        drawn = np.asarray(picture) / 255
+    for number, patch in enumerate(weights()):
+        y, x = (5 * each for each in divmod(number, 3))
+        np.testing.assert_allclose(drawn[y : y + 4, x : x + 4], 0.5 + 0.5 * patch, atol=0.005)
+    assert "dictionary: 3 features of 4 × 4 after step 20" in page
+    assert "layers/V1/A (time: 2, batch: 1, y: 2, x: 3, feature: 3) float32" in page
+    assert page.count("<script") == 0
+    assert page.startswith("<div><p>petabatch run ")
+    run.close()
+    assert "closed" in run._repr_html_()
+
+
+def test_the_answers_in_the_docs_are_python_that_runs(folder: Path) -> None:
+    rows = re.findall(r"^\| [^|]*\? \| `(.*)` \|$", (REPOSITORY / "docs" / "python.md").read_text(), re.M)
+    assert len(rows) == 5
+    with petabatch.open(folder) as run:
+        for row in rows:
+            line = row.replace("17", "2").replace("slice=3", "slice=0").replace("display=10", "display=2")
+            assert eval(line, {"run": run, "np": np}) is not None
