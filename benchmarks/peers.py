@@ -4,8 +4,8 @@ python benchmarks/peers.py W1 W1-learned        # about four minutes on two slow
 python benchmarks/peers.py W1 W3 W4 W5
 python benchmarks/peers.py W2                   # learning: petabatch and lca-pytorch
 
-Needs torch (`pip install "petabatch[benchmarks]"`); lca-pytorch, which is on no package index, is left out
-unless it is installed: `pip install git+https://github.com/lanl/lca-pytorch`.
+Needs torch (`pip install '.[benchmarks]'` in a checkout); lca-pytorch, which is on no package index, is left
+out unless it is installed: `pip install git+https://github.com/lanl/lca-pytorch`.
 """
 
 from __future__ import annotations

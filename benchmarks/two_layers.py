@@ -7,7 +7,7 @@ dense products of its connections, petabatch without learning and with both dict
 fastest variant of a torch loop (`torch_two_layers.py`: convolutions with channels first or last, or unfolding
 and a matrix product; each also by torch.compile with --compile). Shown are medians and quartiles over the
 rounds, and how far the codes of the torch loop are from ours. Without torch (`pip install
-"petabatch[benchmarks]"`) that part is left out, with a note.
+'.[benchmarks]'` in a checkout) that part is left out, with a note.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def main() -> None:
     given = parser.parse_args()
     about = introduce()
     if not find_spec("torch"):
-        print('torch is not installed (pip install "petabatch[benchmarks]"): no torch loop\n')
+        print("torch is not installed (pip install '.[benchmarks]' in a checkout): no torch loop\n")
     found = [measure(given.kernel, given.display, n, given.rounds, given.compile) for n in given.threads]
     rows = []
     for one in found:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udfff]"
@@ -149,6 +150,18 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Return "did you mean ...?" with the most similar choice, or an empty string."""
     near = nearest(name, choices)
     return f"did you mean {near}?" if near else ""
+
+
+def similar_path(path: Path, suits: Callable[[Path], bool] = Path.exists) -> str:
+    """Return "did you mean ...?" with the path beside `path` that suits and has the most similar name."""
+    beside = (entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else ()
+    near = nearest(path.name, (name for name in beside if suits(path.parent / name)))
+    return f"did you mean {path.parent / near}?" if near else ""
+
+
+def install(extra: str) -> str:
+    """Return how an extra is installed, for hints: petabatch is on no package index."""
+    return f"pip install '.[{extra}]' in a checkout of petabatch"
 
 
 def shortened(text: str, most: int = 80) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -19,10 +19,13 @@ from petabatch.errors import (
     DamagedError,
     FormatError,
     NotRecorded,
+    Problem,
     ResourceError,
     StorageError,
     did_you_mean,
+    install,
     printable,
+    similar_path,
 )
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.notebook import as_html
@@ -192,16 +195,17 @@ class Results:
 
     def probe(self, name: str) -> dict[str, Series]:
         """Return the quantities that a probe measured, each `[step, batch]`."""
-        return {q: self[f"probes/{name}/{q}"] for q in self._members("probes", "probe", name)}
+        quantities = self._members("probes", "probe", name)
+        return _Quantities(self.path, name, {q: self[f"probes/{name}/{q}"] for q in quantities})
 
     def codes(
         self,
         name: str,
-        time: int = -1,
-        slice: int = 0,
         *,
         display: int | None = None,
         step: int | None = None,
+        time: int = -1,
+        slice: int = 0,
     ) -> Any:
         """Return the code of a layer as a `scipy.sparse.csr_array` `[y * x, feature]`.
 
@@ -281,8 +285,7 @@ class Results:
             ValueError,
         ) as error:  # xarray raises ValueError for an engine that is not installed
             raise ResourceError(
-                f"xarray or h5netcdf is not installed ({error})\n"
-                f'    hint:     pip install "petabatch[analysis]"'
+                f"xarray or h5netcdf is not installed ({error})\n    hint:     {install('analysis')}"
             ) from error
 
     @cached_property
@@ -306,6 +309,17 @@ class Results:
         return members
 
 
+class _Quantities(dict[str, Series]):
+    """The quantities of a probe, by name."""
+
+    def __init__(self, file: Path, probe: str, found: Mapping[str, Series]) -> None:
+        super().__init__(found)
+        self._file, self._probe = file, probe
+
+    def __missing__(self, name: str) -> Series:
+        raise _unknown(f"{self._file}: probe {self._probe} does not measure {name}", name, self)
+
+
 def open(path: str | os.PathLike[str]) -> Results:
     """Open a run: its directory, its `run.h5`, or a file made by `petabatch merge`.
 
@@ -313,13 +327,17 @@ def open(path: str | os.PathLike[str]) -> Results:
     """
     target = Path(path).absolute()
     if not target.exists():
-        raise StorageError(f"{target}: there is no such run directory or file")
+        hint = similar_path(target, lambda path: path.is_dir() or path.suffix == ".h5")
+        problem = Problem("", "there is no such run directory or file", hint=hint)
+        raise StorageError(problem.render(str(target)))
     if target.is_dir():
         refuse_links(target)
         if not (target / "run.h5").exists() and not (target / "parts").is_dir():
             raise StorageError(f"{target}: this is not a run directory: it has no run.h5")
     elif not h5py.is_hdf5(target):
-        raise FormatError(f"{target}: this is not a run file: it is not in HDF5")
+        hint = f"petabatch check {path} describes a params file" if target.suffix in (".toml", ".py") else ""
+        problem = Problem("", "this is not a run file: it is not in HDF5", hint=hint)
+        raise FormatError(problem.render(str(target)))
     return Results(target / "run.h5" if target.is_dir() else target)
 
 

@@ -27,6 +27,7 @@ from petabatch.sources import ImageArray
 from petabatch.sources.transforms import Transform
 from petabatch.spec.network import LayerOutput, Network, Output, Run, Until
 from petabatch.spec.parts import DISPLAY, NEVER
+from petabatch.storage.atomic import available
 from petabatch.weights import Unchanged, WeightArray
 
 _BYTES = 2**27
@@ -170,14 +171,15 @@ def encode(
     Raises InputError or ArgumentError when images, dictionary and arguments do not go together, StorageError
     when `out` exists or cannot be written.
     """
-    path = None if out is None else file.available(out)
+    path = None if out is None else available(out, "codes.h5")
     weights = read_dictionary(dictionary, axes, dataset, connection)
+    _check_known(weights, threshold, stride)
     shown = stack(images, normalize, weights, size)
     problem = _Problem(
         shown,
         weights,
-        positive("threshold", _needed("threshold", threshold, weights.threshold)),
-        whole_number("stride", _needed("stride", stride, weights.stride), 1),
+        positive("threshold", weights.threshold if threshold is None else threshold),
+        whole_number("stride", weights.stride if stride is None else stride, 1),
         bool(weights.signed if signed is None else signed),
         positive("gap", gap),
         whole_number("steps", steps, 1),
@@ -199,12 +201,19 @@ def _short(step: Transform) -> dict[str, Any]:
     return {"type": step.type, **step.model_dump(mode="json", exclude_defaults=True)}
 
 
-def _needed(name: str, given: Any, known: Any) -> Any:
-    """Return an argument, by default what the run says."""
-    if given is None and known is None:
-        expected = {"threshold": "the sparsity penalty lambda", "stride": "pixels from one patch to the next"}
-        raise ArgumentError(name, "this argument is missing", given, expected[name], _HINT)
-    return known if given is None else given
+def _check_known(dictionary: Dictionary, threshold: float | None, stride: int | None) -> None:
+    """Raise an error that names all arguments which neither the caller nor a run gives."""
+    missing = {
+        name: meaning
+        for name, given, known, meaning in (
+            ("threshold", threshold, dictionary.threshold, "the sparsity penalty lambda"),
+            ("stride", stride, dictionary.stride, "the pixels from one patch to the next"),
+        )
+        if given is None and known is None
+    }
+    if missing:
+        what = "this argument is missing" if len(missing) == 1 else "these arguments are missing"
+        raise ArgumentError(", ".join(missing), what, None, " and ".join(missing.values()), _HINT)
 
 
 def _check(problem: _Problem) -> None:

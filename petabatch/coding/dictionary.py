@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
 
 from petabatch import results
-from petabatch.errors import InputError, did_you_mean
+from petabatch.coding.datasets import array_shapes, listed
+from petabatch.errors import ArgumentError, InputError, Problem, did_you_mean, similar_path
 from petabatch.results import Results
 from petabatch.sources.transformed import transforms_of
 from petabatch.sources.transforms import Transform
@@ -70,10 +72,14 @@ def _is_run(path: str) -> bool:
 def _stored(path: str, axes: str | None, dataset: str | None) -> Dictionary:
     if not path.endswith((".npy", ".mat", ".h5", ".hdf5")):
         there = os.path.exists(path)
-        raise InputError(
-            f"{path}: {'this is not a dictionary' if there else 'there is no such run or file'}\n"
-            "    expected: a run directory, its run.h5, or a .npy, .mat, .h5 or .hdf5 file"
-        )
+        what = "this is not a dictionary" if there else "there is no such run or file"
+        expected = "a run directory, its run.h5, or a .npy, .mat, .h5 or .hdf5 file"
+        hint = "" if there else similar_path(Path(path))
+        raise InputError(Problem("", what, expected=expected, hint=hint).render(path))
+    if dataset is None and path.endswith((".h5", ".hdf5")):
+        hint = f"arrays in {path}: {listed(array_shapes(path))}"
+        expected = "the dataset of the dictionary"
+        raise ArgumentError("dataset", "this argument is missing", None, expected, hint)
     values, name = WeightFile(path=path, dataset=dataset, axes=axes).stored()
     return Dictionary(_checked(values, axes, name), name)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,20 +9,11 @@ from typing import TYPE_CHECKING
 import h5py
 import numpy as np
 
-from petabatch.errors import StorageError
 from petabatch.storage.atomic import new_hdf5
 from petabatch.version import __version__
 
 if TYPE_CHECKING:
     from petabatch.coding import Codes
-
-
-def available(out: str | os.PathLike[str]) -> Path:
-    """Return the absolute path of a new file; raises StorageError if it exists."""
-    path = Path(out).absolute()
-    if os.path.lexists(path):
-        raise StorageError(f"{path}: already exists\n    hint:     choose another name or remove it first")
-    return path
 
 
 def read(path: Path) -> tuple[h5py.Dataset, np.ndarray, np.ndarray]:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from petabatch.arguments import whole_number
+from petabatch.coding.datasets import array_shapes, listed
 from petabatch.coding.dictionary import Dictionary
 from petabatch.errors import ArgumentError, InputError
 from petabatch.layers import Input
@@ -122,8 +123,11 @@ def _view(given: Any) -> View:
         return ImageArray(data=values, crop="center")
     path = os.fspath(given)
     if path.endswith((".h5", ".hdf5")):
-        expected = f'{{ type = "array", file = "{path}", dataset = "..." }}'
-        raise ArgumentError("images", "the dataset of an HDF5 file is missing", path, expected)
+        found = array_shapes(path)
+        named = next((name for name, shape in found.items() if len(shape) in (3, 4)), "...")
+        expected = f'a source, as {{ type = "array", file = "{path}", dataset = "{named}" }}'
+        hint = f"arrays in it: {listed(found)}"
+        raise ArgumentError("images", "the dataset of an HDF5 file is missing", path, expected, hint)
     if path.endswith((".npy", ".npz", ".mat")) and not any(sign in path for sign in "*?["):
         return ImageArray(file=path, crop="center")
     return (Video if path.lower().endswith(_FILMS) else Images)(files=path, crop="center")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from petabatch.errors import ResourceError
+from petabatch.errors import ResourceError, install
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import end_all_on_error
 
@@ -46,7 +46,7 @@ def connect(mpi: bool | None) -> Comm:
             f"the launcher started {ranks} ranks, but each sees only itself: it uses another MPI\n"
             f"    found:    {comm.implementation}\n"
             "    expected: the mpirun of this library, or srun with a --mpi type that it supports\n"
-            "    hint:     petabatch[mpi] installs mpirun next to python; use --no-mpi for independent "
+            f"    hint:     {install('mpi')} installs mpirun next to python; use --no-mpi for independent "
             "processes"
         )
     if comm.size > 1:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import ResourceError
+from petabatch.errors import ResourceError, install
 from petabatch.parallel.comm import Comm, Pending, Ring
 
 _MOST_IN_FLIGHT = 64
@@ -180,6 +180,6 @@ def _library() -> Any:
             f"    found:    {reason}\n"
             f"    expected: mpi4py, and a libmpi in {sys.prefix}/lib, on the loader's path, or set by "
             "MPI4PY_LIBMPI\n"
-            "    hint:     pip install 'petabatch[mpi]', or load your cluster's MPI module"
+            f"    hint:     {install('mpi')}, or load your cluster's MPI module"
         ) from error
     return library

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from petabatch.errors import InputError, ResourceError
+from petabatch.errors import InputError, ResourceError, install
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,9 +108,7 @@ def pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ResourceError(
-            'plots need matplotlib\n    hint:     pip install "petabatch[analysis]"'
-        ) from error
+        raise ResourceError(f"plots need matplotlib\n    hint:     {install('analysis')}") from error
     return plt
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from petabatch.errors import InputError, PetabatchError, ResourceError
+from petabatch.errors import InputError, PetabatchError, ResourceError, install
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
 from petabatch.plotting.figures import panels, styled
@@ -188,7 +188,7 @@ def _gif(film: Movie, output: Path) -> None:
         from PIL import Image
     except ImportError as error:
         raise ResourceError(
-            f'{output}: a .gif file needs Pillow\n    hint:     pip install "petabatch[images]"'
+            f"{output}: a .gif file needs Pillow\n    hint:     {install('images')}"
         ) from error
     frames = (Image.fromarray(image) for image in film.images())
     first = next(frames)
@@ -199,9 +199,7 @@ def _mp4(film: Movie, output: Path) -> None:
     try:
         import av
     except ImportError as error:
-        raise ResourceError(
-            f'{output}: a .mp4 file needs PyAV\n    hint:     pip install "petabatch[video]"'
-        ) from error
+        raise ResourceError(f"{output}: a .mp4 file needs PyAV\n    hint:     {install('video')}") from error
     with av.open(str(output), "w") as container:
         stream = container.add_stream("libx264", rate=round(film.rate))
         stream.pix_fmt = "yuv420p"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from petabatch.errors import InputError, ResourceError
+from petabatch.errors import InputError, ResourceError, install
 from petabatch.network.graph import Graph
 from petabatch.plotting.figures import finish
 from petabatch.plotting.network import draw_network
@@ -38,7 +38,7 @@ def draw(graph: Graph, target: Path) -> None:
     except ResourceError as error:
         raise ResourceError(
             f"{target}: this format needs matplotlib\n"
-            "    hint:     pip install 'petabatch[analysis]', or write Mermaid text to a .mmd file"
+            f"    hint:     {install('analysis')}, or write Mermaid text to a .mmd file"
         ) from error
     known = figure.canvas.get_supported_filetypes()
     if target.suffix[1:].lower() not in known:

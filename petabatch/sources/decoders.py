@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from petabatch.errors import InputError, ResourceError
+from petabatch.errors import InputError, ResourceError, install
 from petabatch.sources.files import unreadable
 from petabatch.sources.pixels import too_large
 
@@ -123,9 +123,7 @@ def _av() -> Any:
     try:
         import av
     except ImportError as error:
-        raise ResourceError(
-            'reading videos requires PyAV\n    hint:     pip install "petabatch[video]"'
-        ) from error
+        raise ResourceError(f"reading videos requires PyAV\n    hint:     {install('video')}") from error
     return av
 
 

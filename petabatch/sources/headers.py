@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
-from petabatch.errors import InputError, ResourceError
+from petabatch.errors import InputError, ResourceError, install
 from petabatch.sources.files import open_npy, unreadable
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.pixels import largest, too_large
@@ -56,9 +56,7 @@ def pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ResourceError(
-            'reading images requires pillow\n    hint:     pip install "petabatch[images]"'
-        ) from error
+        raise ResourceError(f"reading images requires pillow\n    hint:     {install('images')}") from error
     return Image
 
 

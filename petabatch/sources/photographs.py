@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.errors import ResourceError
+from petabatch.errors import ResourceError, install
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.orders import AnOrder, Random
 from petabatch.sources.pictures import pictures
@@ -75,7 +75,7 @@ class Photographs(View):
         if package is None or package.origin is None:
             raise ResourceError(
                 "the photographs are part of scikit-image, which is not installed\n"
-                '    hint:     pip install "petabatch[images]"'
+                f"    hint:     {install('images')}"
             )
         folder = Path(package.origin).parent / "data"
         paths = [folder / _FILES.get(name, f"{name}.png") for name in self.selected]
@@ -83,6 +83,6 @@ class Photographs(View):
             raise ResourceError(
                 f"the installed scikit-image does not include {', '.join(missing)}\n"
                 f"    expected: these files in {folder}\n    hint:     install scikit-image from its wheel: "
-                f'pip install --force-reinstall "petabatch[images]"'
+                "pip install --force-reinstall scikit-image"
             )
         return [str(path) for path in paths]

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from petabatch.errors import ParamsError, Problem, did_you_mean, nearest
+from petabatch.errors import ParamsError, Problem, did_you_mean, similar_path
 from petabatch.spec import syntax, toml
 from petabatch.spec.model import CONSENT
 from petabatch.spec.network import Network
@@ -126,10 +126,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
     except FileNotFoundError:
-        names = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = nearest(path.name, names)
-        hint = f"did you mean {path.parent / near}?" if near else ""
-        problem = Problem("", "there is no such file", hint=hint)
+        problem = Problem("", "there is no such file", hint=similar_path(path))
     except UnicodeDecodeError as error:
         problem = Problem("", f"this is not a text file in UTF-8: {error.reason} at byte {error.start}")
     except IsADirectoryError:

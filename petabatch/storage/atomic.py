@@ -11,12 +11,31 @@ from typing import Any
 
 import h5py
 
-from petabatch.errors import StorageError
+from petabatch.errors import Problem, StorageError
 from petabatch.storage import FORMAT
 from petabatch.storage.sink import Sink
 
 TEMPORARY = ".tmp"
 """Suffix of the names of files that are not yet complete."""
+_SUFFIXES = (".h5", ".hdf5")
+
+
+def available(target: str | os.PathLike[str], example: str) -> Path:
+    """Return the absolute path of a new HDF5 file, for which `example` is a usual name.
+
+    Raises StorageError if it exists or has another suffix.
+    """
+    path = Path(target).absolute()
+    if path.is_dir():
+        problem = Problem("", "this is a folder", expected="a file", hint=f"{path / example}")
+    elif os.path.lexists(path):
+        problem = Problem("", "already exists", hint="choose another name or remove it first")
+    elif path.suffix not in _SUFFIXES:
+        expected = f"a name that ends in {' or '.join(_SUFFIXES)}"
+        problem = Problem("", "an HDF5 file needs another name", path.name, expected)
+    else:
+        return path
+    raise StorageError(problem.render(str(path)))
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import DamagedError, RunDirectoryError, StorageError, nearest
+from petabatch.errors import DamagedError, Problem, RunDirectoryError, StorageError, similar_path
 from petabatch.storage import manifest
 from petabatch.storage.claim import LOG, Claim
 from petabatch.storage.containment import refuse_links
@@ -169,12 +169,14 @@ class RunDirectory:
         Raises StorageError when a symbolic link in it leads out of it.
         """
         target = Path(path).absolute()
+        if not target.exists():
+            hint = similar_path(target, lambda path: not _lacking(path))
+            raise RunDirectoryError(Problem("", "no such run directory", hint=hint).render(str(target)))
         if not target.is_dir():
-            parent = target.parent
-            beside = [entry.name for entry in parent.iterdir()] if parent.is_dir() else []
-            near = nearest(target.name, (name for name in beside if not _lacking(parent / name)))
-            hint = f"\n    hint:     did you mean {parent / near}?" if near else ""
-            raise RunDirectoryError(f"{target}: no such run directory{hint}")
+            run = next((folder for folder in target.parents if not _lacking(folder)), None)
+            hint = f"the file is part of the run directory {run}" if run is not None else ""
+            problem = Problem("", "this is a file, not a run directory", hint=hint)
+            raise RunDirectoryError(problem.render(str(target)))
         if lacking := _lacking(target):
             missing = f"it has no {', no '.join(lacking)}"
             if not (target / MANIFEST).is_file():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from petabatch.errors import StorageError
-from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.atomic import available, new_hdf5
 from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
@@ -25,9 +25,7 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     StorageError when `target` exists or cannot be written, or when a segment is missing or unreadable.
     """
     directory = RunDirectory.open(folder)
-    path = Path(target).absolute()
-    if os.path.lexists(path):
-        raise StorageError(f"{path}: already exists\n    hint:     choose another name or remove it first")
+    path = available(target, "run.h5")
     described = describe(directory)
     verify_segments(directory, expected_segments(directory))
     rows, _ = find_rows(directory, described.batch)

@@ -81,12 +81,12 @@ def test_mpi_without_its_library_names_the_paths_tried() -> None:
     assert ended.returncode != 0
     assert "ResourceError: MPI was requested but is not available" in ended.stderr
     assert "/nowhere/libmpi.so.12" in ended.stderr
-    assert "pip install 'petabatch[mpi]'" in ended.stderr
+    assert "pip install '.[mpi]' in a checkout" in ended.stderr
 
 
 def test_mpi_without_mpi4py_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mpi4py", None)
-    with pytest.raises(ResourceError, match=r"pip install 'petabatch\[mpi\]'"):
+    with pytest.raises(ResourceError, match=r"pip install '\.\[mpi\]' in a checkout"):
         connect(True)
 
 

@@ -124,6 +124,9 @@ def test_mistakes_are_answered(run: Results, monkeypatch: pytest.MonkeyPatch) ->
         (lambda: run.shown("image", step=0), NotRecorded, "found:    step 0"),
         (lambda: run.shown("image", step=1, slice=3), NotRecorded, "found:    slice 3"),
         (lambda: petabatch.open("nowhere"), StorageError, "there is no such run directory or file"),
+        (lambda: petabatch.open(f"{run.path.parent}t"), StorageError, "did you mean", f"{run.path.parent}?"),
+        (lambda: run.probe("energy")["totel"], UnknownName, "probe energy does not measure totel",
+         "did you mean total?"),
     ):  # fmt: skip
         with pytest.raises(kind) as raised:
             ask()
@@ -134,6 +137,8 @@ def test_mistakes_are_answered(run: Results, monkeypatch: pytest.MonkeyPatch) ->
         patch.setitem(sys.modules, "scipy.sparse", None)
         with pytest.raises(ResourceError, match="pip install scipy"):
             run.codes("V1")
+    with pytest.raises(TypeError, match="positional"):
+        run.codes("V1", 2, 1)  # a record, or a display?
     run.close()
     for read in (lambda: code[0], lambda: run["layers/V1/A"], lambda: run.status, lambda: run.layer("V1")):
         with pytest.raises(StorageError, match="the run is closed"):

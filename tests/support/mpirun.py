@@ -17,7 +17,7 @@ def mpirun(
 ) -> subprocess.CompletedProcess[str]:
     """Run `python ARGUMENTS` on so many ranks and return what it printed and its exit code."""
     if not MPIRUN.exists():
-        pytest.skip(f"there is no {MPIRUN}; pip install 'petabatch[mpi]'")
+        pytest.skip(f"there is no {MPIRUN}; pip install '.[mpi]'")
     return subprocess.run(
         [MPIRUN, "-n", str(ranks), *options, sys.executable, *arguments],
         capture_output=True,

@@ -108,6 +108,11 @@ def sixteen_weights(folder: Path) -> None:
     np.save(folder / "weights.npy", np.zeros((16, 4, 4, 3)))
 
 
+def a_dictionary(folder: Path) -> None:
+    """Store a dictionary of eight features."""
+    np.save(folder / "dictionary.npy", np.random.default_rng(4).normal(size=(8, 4, 4, 3)))
+
+
 PLUGIN = """
 from typing import Literal
 from petabatch.layers import Linear
@@ -148,6 +153,7 @@ SITUATIONS: dict[str, Callable[[Path], None]] = {
         text_for_an_image,
         damaged_film,
         sixteen_weights,
+        a_dictionary,
         stopped_run,
         moved_run,
         a_failing_plugin,

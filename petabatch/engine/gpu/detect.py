@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+from petabatch.errors import install
 from petabatch.parallel import gpu_sums
 
 _OLDEST = (8, 0)
@@ -14,7 +15,7 @@ _OLDEST = (8, 0)
 def missing() -> str | None:
     """Return why no GPU can be used, None when one can."""
     if importlib.util.find_spec("cupy") is None:
-        return "CuPy is not installed: pip install 'petabatch[gpu]', or [gpu-cuda12] for a driver of CUDA 12"
+        return f"CuPy is not installed: {install('gpu')}, or '.[gpu-cuda12]' for a driver of CUDA 12"
     try:
         import cupy
 
