@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.probes.cost import Cost
 from petabatch.spec.compiled import Term
+from petabatch.spec.frozen import FROZEN
 from petabatch.spec.parts import Layer, Probe, Reading
 from petabatch.variable import Array
 
@@ -22,7 +23,7 @@ class Sum(Probe):
     """
 
     type: Literal["sum"] = "sum"
-    terms: dict[str, Cost] = Field(min_length=1)
+    terms: Annotated[dict[str, Cost], FROZEN] = Field(min_length=1)
     """Costs by name; the name `total` is reserved."""
 
     @model_validator(mode="after")

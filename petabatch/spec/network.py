@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.spec.duration import Duration
+from petabatch.spec.frozen import FROZEN, FrozenDict
 from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Model, OneOf, Positive
 from petabatch.spec.over_time import OverTime
 from petabatch.spec.parts import DISPLAY, Connection, Layer, Probe, Source
@@ -187,9 +188,9 @@ class ConnectionOutput(Model):
 class Output(Model):
     """Recording to the run file, in addition to the probes."""
 
-    layers: dict[str, LayerOutput] = Field(default_factory=dict)
+    layers: Annotated[dict[str, LayerOutput], FROZEN] = Field(default_factory=FrozenDict)
     """Tables `[output.layers.NAME]`, by layer name."""
-    connections: dict[str, ConnectionOutput] = Field(default_factory=dict)
+    connections: Annotated[dict[str, ConnectionOutput], FROZEN] = Field(default_factory=FrozenDict)
     """Tables `[output.connections.NAME]`, by connection name."""
     flush: Schedule | None = None
     """Schedule at which buffered records are written to disk as an immutable segment; by default every 10
@@ -232,13 +233,17 @@ class Network(Model):
     plugins: tuple[str, ...] = ()
     """Plug-ins that define further types: Python files, relative to the params file, or names of modules."""
     run: Run
-    layers: dict[str, Annotated[Layer, OneOf(Layer)]]
-    connections: dict[str, Annotated[Connection, OneOf(Connection)]] = Field(default_factory=dict)
-    probes: dict[str, Annotated[Probe, OneOf(Probe)]] = Field(default_factory=dict)
+    layers: Annotated[dict[str, Annotated[Layer, OneOf(Layer)]], FROZEN]
+    connections: Annotated[dict[str, Annotated[Connection, OneOf(Connection)]], FROZEN] = Field(
+        default_factory=FrozenDict
+    )
+    probes: Annotated[dict[str, Annotated[Probe, OneOf(Probe)]], FROZEN] = Field(default_factory=FrozenDict)
     output: Output = Output()
     evaluate: Evaluate | None = None
     """Evaluation on held-out images."""
-    slices: dict[str, Annotated[tuple[Finite, ...], Field(min_length=1)]] = Field(default_factory=dict)
+    slices: Annotated[dict[str, Annotated[tuple[Finite, ...], Field(min_length=1)]], FROZEN] = Field(
+        default_factory=FrozenDict
+    )
     """Values per slice, by key path, as `"layers.V1.threshold" = [0.3, 0.4]`; in a params file also written
     as `threshold = { slices = [0.3, 0.4] }` in the table of the layer, connection or probe."""
     over_time: dict[str, OverTime] = Field(default_factory=dict)
