@@ -214,17 +214,20 @@ def check(
         from petabatch.parallel.cores import lane_threads
         from petabatch.report.explain import explain, summary
         from petabatch.report.memory import shortage
+        from petabatch.report.page import field
         from petabatch.report.stability import step_limits
 
     loaded = _described(file, overrides, allow_code)
     plan = params.plan(loaded)
-    run, notes = plan.graph.network.run, []
+    run, notes = plan.graph.network.run, list[str]()
     if (lacking := shortage(plan, plan.graph.network.batch, lane_threads(run))) is not None:
-        notes.append(f"{'warning':18} {lacking}; `run` refuses it here")
+        notes += field("warning", f"{lacking}; `run` refuses it here")
     if shortage(plan, 1, 1) is None:
         limits = step_limits(params.first_state(loaded, plan))
-        notes += [f"{'note' if limit.exceeded else 'step size':18} {limit}" for limit in limits]
-    notes += [f"{'note':18} {note}" for note in advice(loaded.network)]
+        for limit in limits:
+            notes += field("note" if limit.exceeded else "step size", limit)
+    for note in advice(plan):
+        notes += field("note", note)
     _print(explain(plan) if whole else summary(plan))
     for note in notes:
         _print(note)

@@ -90,7 +90,7 @@ class RunSession:
                 lambda: time.monotonic() - engine.warm_up.seconds,
             ) as progress,
         ):
-            for note in advice(network) if first == 0 else ():
+            for note in advice(engine.features.whole_plan) if first == 0 else ():
                 log.info("note: %s", note)
             log.debug(
                 "rank %d of %d on %s, process %d, slices %d to %d",

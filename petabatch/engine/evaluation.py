@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from petabatch.engine.engine import Engine
+from petabatch.logs import log
 from petabatch.network.build import build
 from petabatch.network.evaluation import NAME, held_out, naming_evaluate, quantities
 from petabatch.network.plan import schedule
@@ -20,6 +21,7 @@ class Evaluation:
         with naming_evaluate(network):
             plan = schedule(build(held_out(network)))
             self._coder = Engine(replace(plan, flush=plan.length), engine.comm, engine.threads)
+        self._note_repetitions()
         self._rows = {path: f"probes/{NAME}/{leaf}" for leaf, path, _ in quantities(network)}
 
     def record(self, step: int) -> None:
@@ -36,6 +38,18 @@ class Evaluation:
         for index, recording in enumerate(engine.plan.recordings):
             if recording.stream.path in places:
                 engine.recorder.row(index, step)[...] = places[recording.stream.path]
+
+    def _note_repetitions(self) -> None:
+        """Log if there are fewer held-out images than slices and displays to show them."""
+        plan, readers = self._coder.plan, self._coder.readers
+        run = plan.graph.network.run
+        wanted = range(run.displays or 0)
+        for name, layer in plan.inputs.items():
+            if layer.source.traced:
+                shown = [readers[name].shown(number, item) for number in range(run.batch) for item in wanted]
+                if len(set(shown)) < len(shown):
+                    counts = len(shown), len(set(shown))
+                    log.info("note: evaluate: %d displays show %d images: some count more than once", *counts)
 
     def _code(self) -> None:
         """Code the held-out images from the initial state."""

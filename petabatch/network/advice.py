@@ -5,13 +5,41 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from petabatch.network.evaluation import NAME as EVALUATE
+from petabatch.network.plan import Plan
+from petabatch.network.slices import sliced
 from petabatch.spec.network import Network
 
+_DEAR = 0.1
+"""Steps of evaluations, as a fraction of those of the run, from which their cost is worth a note."""
 
-def advice(network: Network) -> Iterator[str]:
-    """Yield the notes on a checked network; none where values differ among slices."""
-    if network.slices or network.sweep is not None or network.over_time:
+
+def advice(plan: Plan) -> Iterator[str]:
+    """Yield the notes on a checked network."""
+    yield from _penalties(plan.graph.network)
+    yield from _recordings(plan)
+    yield from _evaluation(plan)
+
+
+def _penalties(network: Network) -> Iterator[str]:
+    """Yield the probes whose penalty is not the one that their code minimises; of slices that differ, one.
+
+    None where values change over time.
+    """
+    if network.over_time:
         return
+    told: set[str] = set()
+    differ = bool(network.slices) or network.sweep is not None
+    for number in range(network.batch if differ else 1):
+        among = f" in slice {number}" if differ else ""
+        for name, note in _penalties_of(sliced(network, number)):
+            if name not in told:
+                told.add(name)
+                yield f"probes.{name}: its penalty is not the one that {note}{among}"
+
+
+def _penalties_of(network: Network) -> Iterator[tuple[str, str]]:
+    """Yield the names of these probes in a network without values per slice, each with the end of a note."""
     for name, probe in network.probes.items():
         if probe.penalty is None:
             continue
@@ -21,8 +49,50 @@ def advice(network: Network) -> Iterator[str]:
             continue
         same = math.isclose(found.coefficient, minimised.coefficient, rel_tol=1e-6)
         if found.cost != minimised.cost or not same:
-            yield (
-                f"probes.{name}: its penalty is not the one that {code} minimises: "
-                f"{found.cost} with coefficient {found.coefficient:g}, and "
-                f"{minimised.cost} with coefficient {minimised.coefficient:g}"
+            coefficient = f"coefficient {minimised.coefficient:g}"
+            wanted = (
+                coefficient if found.cost == minimised.cost else f"cost {minimised.cost} with {coefficient}"
             )
+            yield (
+                name,
+                (
+                    f"{code} minimises: {found.cost} with coefficient {found.coefficient:g}, and "
+                    f"{minimised.cost} with {coefficient}; to measure what {code} minimises, give it {wanted}"
+                ),
+            )
+
+
+def _recordings(plan: Plan) -> Iterator[str]:
+    """Yield what the run is too short to record."""
+    network = plan.graph.network
+    missed: dict[int, dict[str, None]] = {}
+    for recording in plan.recordings:
+        asked_for = recording.period and not recording.weights and not recording.key.startswith("inputs/")
+        if asked_for and not recording.steps(1, plan.length):
+            missed.setdefault(recording.period, {})[recording.key] = None
+    for period, keys in missed.items():
+        yield (
+            f"the run is too short to record {', '.join(keys)}: `every` is "
+            f"{_length(period, network)}, and it has {_length(plan.length, network)}"
+        )
+
+
+def _evaluation(plan: Plan) -> Iterator[str]:
+    """Yield what evaluations cost, if that is much."""
+    network = plan.graph.network
+    wanted = network.evaluate
+    if wanted is None or not plan.evaluation:
+        return
+    steps = wanted.displays * network.run.display
+    if plan.evaluation <= plan.length and steps >= _DEAR * plan.evaluation:
+        yield (
+            f"{EVALUATE}: each evaluation takes {_length(steps, network)}, every "
+            f"{_length(plan.evaluation, network)} of the run: {steps / plan.evaluation:.0%} more steps"
+        )
+
+
+def _length(steps: int, network: Network) -> str:
+    """Return a number of steps in displays, if these are whole."""
+    count, rest = divmod(steps, network.run.display)
+    number, unit = (steps, "step") if rest or network.run.display == 1 else (count, "display")
+    return f"{number:,} {unit}{'' if number == 1 else 's'}"

@@ -11,6 +11,7 @@ from petabatch.engine.images import queues
 from petabatch.network.features import split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
+from petabatch.report.page import field, wrapped
 from petabatch.spec.schedule import Every
 
 
@@ -50,7 +51,8 @@ def _connections(plan: Plan) -> Iterator[str]:
             if owner.learn is not None:
                 notes.append(f"learns ({owner.learn.type}) every {owner.learn.every}")
         arrow = f"{connection.pre} -> {connection.post} ({connection.channel})"
-        yield f"  {name:16} {connection.type:9} {arrow}{'; ' if notes else ''}{', '.join(notes)}"
+        text = f"{arrow}{'; ' if notes else ''}{', '.join(notes)}"
+        yield from wrapped(f"  {name:16} {connection.type:9} ", text, 31)
 
 
 def _costs(plan: Plan) -> Iterator[str]:
@@ -59,7 +61,7 @@ def _costs(plan: Plan) -> Iterator[str]:
     common = sum(v.nbytes(run.precision) for v in plan.variables.values() if v.per == "network")
     macs = multiply_adds(plan.graph)
     yield f"run                {plan.length} steps, batch {run.batch}"
-    yield f"method             {plan.method}"
+    yield from field("method", plan.method)
     yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * batch)} for the batch,"
     yield f"                   plus {_bytes(common)} on each rank"
     for name, (displays, nbytes) in queues(plan, run.batch).items():

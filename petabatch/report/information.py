@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from petabatch import results
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features
+from petabatch.report.page import LABEL, field, wrapped
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
 from petabatch.storage.rows import all_segments
 from petabatch.storage.verify import file_states
 
-_LABEL, _WIDTH = 19, 80
 _MOST_POINTS = 40
 """Rows of the table of points."""
 _READ_AT_MOST = 1 << 28
 """Bytes that are read to find damaged files, which takes a tenth of a second."""
+_LONE = (
+    f"the data: {{}} segment{{}} of the folder {PARTS}/ beside run.h5; to copy a run as one file, use "
+    "`petabatch merge`"
+)
 _ACTIVITIES = {
     "steps": "steps",
     "learning": "learning",
@@ -42,9 +44,12 @@ def describe(path: Path, now: datetime | None = None) -> str:
     directory = _directory(path)
     if directory is None:
         with results.open(path) as run:
-            lines = [f"{'run file':{_LABEL}}{path.absolute()}", *_run(run, None), *_recorded(run)]
-        return printable("\n".join([*lines, *_field("size on disk", _bytes(path.stat().st_size))]))
-    lines = [f"{'run directory':{_LABEL}}{directory.path}"]
+            lines = [f"{'run file':{LABEL}}{path.absolute()}", *_run(run, None), *_recorded(run)]
+            lines += field("size on disk", _bytes(path.stat().st_size))
+            if missing := len(_missing(run)):
+                lines += field("missing", _LONE.format(missing, "s" * (missing > 1)))
+        return printable("\n".join(lines))
+    lines = [f"{'run directory':{LABEL}}{directory.path}"]
     damaged = [state for state in file_states(directory, _READ_AT_MOST) if state.state == "damaged"]
     bad = {state.checkpoint for state in damaged}
     wrong = [
@@ -55,11 +60,11 @@ def describe(path: Path, now: datetime | None = None) -> str:
     if not directory.run_file.exists() and all_segments(directory):
         problem = f"run.h5: this file is missing; `petabatch verify --repair {directory.path}` makes it again"
         wrong.insert(0, problem)
-        lines += _field("status", "the index of what was recorded is missing")
+        lines += field("status", "the index of what was recorded is missing")
         recorded: list[str] = []
     elif not directory.run_file.exists():
         what = "running" if claimed(directory.path) else "interrupted"
-        lines += _field("status", f"{what}; nothing recorded yet")
+        lines += field("status", f"{what}; nothing recorded yet")
         recorded = []
     else:
         try:
@@ -73,7 +78,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
             recorded = []
     lines += [*_log(directory), *recorded, *_files(directory, bad)]
     for problem in wrong:
-        lines += _field("damaged", problem)
+        lines += field("damaged", problem)
     return printable("\n".join(lines))
 
 
@@ -98,23 +103,23 @@ def _directory(path: Path) -> RunDirectory | None:
 def _run(run: results.Results, running: bool | None, now: datetime | None = None) -> Iterator[str]:
     """Yield what the index tells; `running` is None where that cannot be known."""
     about, params = run.attributes, run.params
-    yield from _field("title", params["title"] or "-")
-    yield from _field("status", _status(run, running))
+    yield from field("title", params["title"] or "-")
+    yield from field("status", _status(run, running))
     yield from _times(run, running, now)
     ranks = about["ranks"]
-    yield from _field("batch", f"{run.batch} slice{'s' * (run.batch > 1)}, {_seed(run)}")
+    yield from field("batch", f"{run.batch} slice{'s' * (run.batch > 1)}, {_seed(run)}")
     hosts = ", ".join(dict.fromkeys(about["hosts"]))
-    yield from _field("ranks", f"{ranks} on {hosts}")
+    yield from field("ranks", f"{ranks} on {hosts}")
     devices = ", ".join(dict.fromkeys(about["devices"]))
-    yield from _field("device", f"{devices} ({about['processor']})" if "processor" in about else devices)
-    yield from _field("petabatch", f"{about['petabatch_version']}, commit {about.get('git', 'unknown')}")
+    yield from field("device", f"{devices} ({about['processor']})" if "processor" in about else devices)
+    yield from field("petabatch", f"{about['petabatch_version']}, commit {about.get('git', 'unknown')}")
     libraries = [" ".join(library) for library in about["libraries"].items()]
-    yield from _field("libraries", ", ".join([*libraries, *about["blas"]]))
-    yield from _field("command", about["command"])
+    yield from field("libraries", ", ".join([*libraries, *about["blas"]]))
+    yield from field("command", about["command"])
     yield from _points(run)
     yield from _probes(run)
     for dead in dead_features(run):
-        yield from _field("dead features", dead)
+        yield from field("dead features", dead)
 
 
 def _seed(run: results.Results) -> str:
@@ -143,7 +148,7 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     if running and run.status == "running":
         since = (now or datetime.now(UTC)) - datetime.fromisoformat(about["updated"])
         written[-1] += f", {_duration(since.total_seconds())} ago"
-    yield from _field("dates (UTC)", "; ".join(written))
+    yield from field("dates (UTC)", "; ".join(written))
     if "seconds" not in about:  # written by an earlier version
         return
     seconds, times = float(about["seconds"]), dict(about["times"])
@@ -153,14 +158,14 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     if run.status == "running" and speed:
         length = settings["steps"] or settings["displays"] * settings["display"]
         told += f" so far, about {_duration((length - reached) * run.batch / speed)} left"
-    yield from _field("duration", told)
-    yield from _field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")
+    yield from field("duration", told)
+    yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")
     whole = max(seconds, sum(times.values()))
     shares = {
         _ACTIVITIES.get(name, name): times[name] / whole for name in (*_ACTIVITIES, *times) if name in times
     }
     shares["waiting"] = max(0.0, 1 - sum(shares.values()))
-    yield from _field("time", ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
+    yield from field("time", ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
 
 
 def _probes(run: results.Results) -> Iterator[str]:
@@ -174,7 +179,7 @@ def _probes(run: results.Results) -> Iterator[str]:
             value = float(series[-1].mean())
             found.setdefault((probe, int(series.steps[-1])), []).append(f"{quantity} {value:.6g}")
     for (probe, step), values in found.items():
-        yield from _field(f"  {probe}", f"{', '.join(values)} at step {step}")
+        yield from field(f"  {probe}", f"{', '.join(values)} at step {step}")
 
 
 def _points(run: results.Results) -> Iterator[str]:
@@ -213,7 +218,8 @@ def _recorded(run: results.Results) -> Iterator[str]:
     yield "recorded"
     for name in run:
         series = run[name]
-        yield f"  {name:32} {' x '.join(map(str, series.shape))}  ({', '.join(series.dims)})"
+        axes = ", ".join(f"{dim} {length}" for dim, length in zip(series.dims, series.shape, strict=True))
+        yield from wrapped(f"  {name:32} ", axes, 35)
 
 
 def _missing(run: results.Results) -> list[str]:
@@ -228,10 +234,10 @@ def _log(directory: RunDirectory) -> Iterator[str]:
             file.seek(max(0, directory.log.stat().st_size - 4096))
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
-        yield from _field("damaged", f"{directory.log.name} cannot be read")
+        yield from field("damaged", f"{directory.log.name} cannot be read")
         return
     if lines:
-        yield from _field("log", lines[-1])
+        yield from field("log", lines[-1])
 
 
 def _files(directory: RunDirectory, bad: Collection[int | None]) -> Iterator[str]:
@@ -243,23 +249,9 @@ def _files(directory: RunDirectory, bad: Collection[int | None]) -> Iterator[str
             sizes[folder] = sizes.get(folder, 0) + file.stat().st_size
     largest = sorted(sizes, key=lambda name: -sizes[name])
     told = ", ".join(f"{name} {_bytes(sizes[name])}" for name in largest if sizes[name] >= 1 << 10)
-    yield from _field("size on disk", f"{_bytes(sum(sizes.values()))}: {told}")
+    yield from field("size on disk", f"{_bytes(sum(sizes.values()))}: {told}")
     steps = [f"{step} (damaged)" if step in bad else str(step) for step in checkpoint_steps(directory)]
-    yield from _field("checkpoints", f"at steps {', '.join(steps)}" if steps else "none")
-
-
-def _field(label: str, value: Any) -> list[str]:
-    """Return a line, or several where the value is long."""
-    after = " " * _LABEL
-    head = f"{label:{_LABEL - 1}} "
-    return textwrap.wrap(
-        str(value),
-        _WIDTH,
-        initial_indent=head,
-        subsequent_indent=after,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [head.rstrip()]
+    yield from field("checkpoints", f"at steps {', '.join(steps)}" if steps else "none")
 
 
 def _date(text: str) -> str:

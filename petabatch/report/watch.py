@@ -40,9 +40,14 @@ def watch(path: Path) -> str:
 
 
 def _fitted(page: str) -> str:
-    """Return the page as it replaces the one on the screen, cut to the size of the terminal."""
+    """Return the page as it replaces the one on the screen, with as many rows as the terminal has."""
     columns, rows = shutil.get_terminal_size()
-    lines = [line[: columns - 1] for line in page.splitlines()]
+    lines = [part for line in page.splitlines() for part in _broken(line, columns - 1)]
     if len(lines) >= rows:
         lines = [*lines[: rows - 2], "..."]
     return _HOME + "".join(f"{line}{_CLEAR_LINE}\n" for line in lines) + _CLEAR_BELOW
+
+
+def _broken(line: str, width: int) -> list[str]:
+    """Return a line in parts of at most `width` characters."""
+    return [line[at : at + width] for at in range(0, len(line), width)] or [""]

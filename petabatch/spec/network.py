@@ -220,7 +220,8 @@ class Evaluate(Model):
     layer: str | None = None
     """Input layer that shows them; may be omitted if there is only one."""
     every: Schedule = Every(50, "displays")
-    """Schedule of evaluations: at the end of these steps, after the weight update."""
+    """Schedule of evaluations: at the end of these steps, after the weight update. Each takes as long as
+    `displays` displays of the run."""
     displays: Count = 1
     """Number of images that each slice codes; quantities are averages over them."""
 

@@ -20,6 +20,8 @@ _LIMITS = {
     "less_than_equal": "a value of at most {le}",
     "finite_number": "a finite number",
 }
+_SLICED = ("layers", "connections", "probes")
+"""The named tables of a network, whose numbers can have values per slice."""
 _Path = tuple[str | int, ...]
 
 
@@ -76,7 +78,7 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         owner = model_of(table, table_data)
         known = list(owner.model_fields) if owner else []
         name = str(path[-1])
-        hint = did_you_mean(name, known) or _elsewhere(name)
+        hint = did_you_mean(name, known) or _own(name, model, data) or _elsewhere(name)
         return Problem(key, "there is no such key", name, ", ".join(known), hint)
     if kind == "missing" and isinstance(detail["loc"][-1], int):
         short = "" if value_data is None else shortened(repr(value_data))
@@ -110,8 +112,35 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         hint = did_you_mean(str(detail["input"]), choices)
         return Problem(key, "this is not one of the choices", found, describe_type(annotation), hint)
     if kind.endswith(("_type", "_parsing", "_from_float")):
-        return Problem(key, f"{subject} has the wrong type", found, describe_type(annotation))
+        expected = describe_type(annotation)
+        several = isinstance(detail["input"], dict | list | tuple)
+        hint = _per_slice(path, model) if several and expected == "a number" else ""
+        return Problem(key, f"{subject} has the wrong type", found, expected, hint)
     return Problem(key, f"{subject} is not allowed", found, detail["msg"].partition(" should ")[2])
+
+
+def _per_slice(path: _Path, model: type[BaseModel]) -> str:
+    """Return a hint at how a number gets a value for each slice, where it can have them."""
+    if path[0] in _SLICED:
+        return "values per slice are written { slices = [0.3, 0.4] }, one for each slice"
+    if issubclass(model, Part) and f"{model.kind}s" in _SLICED:
+        key = f"{model.kind}s.NAME.{'.'.join(map(str, path))}"
+        return f"values per slice belong to the network: Network(..., slices={{'{key}': (0.3, 0.4)}})"
+    return ""
+
+
+def _own(name: str, model: type[BaseModel], data: Any) -> str:
+    """Return a hint at the tables of the same file that have this name or such a key."""
+    found = []
+    for kind in _SLICED:
+        tables, annotation = item(data, kind), child(model, data, kind)
+        for own in tables if isinstance(tables, dict) and annotation is not None else ():
+            owner = model_of(child(annotation, tables, own), item(tables, own))
+            if own == name:
+                found.append(f"{kind}.{own}")
+            elif owner is not None and name in owner.model_fields:
+                found.append(f"{kind}.{own}.{name}")
+    return f"did you mean {' or '.join(found[:3])}?" if found else ""
 
 
 def _elsewhere(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,13 @@ def stopped_run(folder: Path) -> None:
     alone(folder / "small.toml", "out")
     for file in (folder / "out" / "checkpoints").glob("*60*"):
         file.unlink()
+
+
+def a_lone_index(folder: Path) -> None:
+    """Copy the index of a run without its data."""
+    run_directory(folder)
+    (folder / "lone").mkdir()
+    shutil.copy(folder / "out" / "run.h5", folder / "lone")
 
 
 def moved_run(folder: Path) -> None:
@@ -154,6 +162,7 @@ SITUATIONS: dict[str, Callable[[Path], None]] = {
         damaged_film,
         sixteen_weights,
         a_dictionary,
+        a_lone_index,
         stopped_run,
         moved_run,
         a_failing_plugin,

@@ -1,0 +1,24 @@
+"""Lines of a page on the terminal: a label, and a value that is wrapped."""
+
+from __future__ import annotations
+
+import textwrap
+
+LABEL, _WIDTH = 19, 80
+
+
+def field(label: str, value: object) -> list[str]:
+    """Return a line, or several where the value is long."""
+    return wrapped(f"{label:{LABEL - 1}} ", str(value), LABEL)
+
+
+def wrapped(head: str, text: str, indent: int) -> list[str]:
+    """Return a text in lines of at most 80 characters, the first with a head, the others indented."""
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=head,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [head.rstrip()]
