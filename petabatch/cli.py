@@ -213,8 +213,8 @@ def check(
         from petabatch.network.advice import advice
         from petabatch.parallel.cores import lane_threads
         from petabatch.report.explain import explain, summary
+        from petabatch.report.lines import field
         from petabatch.report.memory import shortage
-        from petabatch.report.page import field
         from petabatch.report.stability import step_limits
 
     loaded = _described(file, overrides, allow_code)

@@ -11,7 +11,7 @@ from petabatch.engine.images import queues
 from petabatch.network.features import split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
-from petabatch.report.page import field, wrapped
+from petabatch.report.lines import field, wrapped
 from petabatch.spec.schedule import Every
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from petabatch import results
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features
-from petabatch.report.page import LABEL, field, wrapped
+from petabatch.report.lines import LABEL, field, wrapped
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
