@@ -28,7 +28,7 @@ class Conv(Connection):
     """Weight sharing. `shared`: one kernel for all positions. `non_shared`: a separate patch for each pre
     unit. Without prefix, each slice has its own weights; with `extra_`, all slices share the same weights."""
     init: Annotated[Initial, OneOf(Initial)]
-    """Initialisation of the weights, the same in every slice."""
+    """Initialisation of the weights, the same in every slice unless it is `per_slice`."""
     normalize: Annotated[Normalize, OneOf(Normalize)] | None = None
     """Normalisation of the weights, after initialisation and after each update; by default none."""
     learn: Annotated[Learning, OneOf(Learning)] | None = None

@@ -130,7 +130,13 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
     connections = {}
     for name, connection in network.connections.items():
         if connection.owner is not None and connection.pre in split:
-            init = _Portion(type="", whole=connection.owner.init, part=group.rank, parts=group.size)
+            init = _Portion(
+                type="",
+                per_slice=connection.owner.init.per_slice,
+                whole=connection.owner.init,
+                part=group.rank,
+                parts=group.size,
+            )
             connection = connection.model_copy(update={"init": init})
         connections[name] = connection
     return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})

@@ -14,11 +14,12 @@ from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy
 from petabatch.network.graph import Graph
 from petabatch.network.over_time import at_step
-from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced
+from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced, within_point
 from petabatch.random import stream
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import WeightOwner
 from petabatch.spec.paths import file_problem
+from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Variable
 
 
@@ -71,6 +72,15 @@ class State:
         self.refresh()
         for name, layer in network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]
+            for variable, initial in layer.start.items():
+                key = f"layers.{name}.start.{variable}"
+                try:
+                    with calling(initial, key):
+                        self._fill(
+                            initial, self.arrays[f"layers/{name}/{variable}"], f"start/{name}/{variable}"
+                        )
+                except InputError as error:
+                    problems.append(file_problem(key, initial, error))
             with calling(layer, f"layers.{name}"):
                 self._prepare(name, activity)
             if layer.images is None or name not in readers:
@@ -84,23 +94,18 @@ class State:
             raise InputFileError(problems)
 
     def _draw(self, name: str, owner: WeightOwner, weights: Array) -> None:
-        """Set initial weights: the same in all slices of a seed, so that they differ by what they see alone.
+        """Set initial weights.
 
         Raises ParamsError when weights that belong to all slices would start from several seeds.
         """
         network = self.graph.network
-        common = self.variables[f"connections/{name}/weights"].per == "network"
-        drawn: dict[int, np.ndarray] = {}
-        numbers = first_of_seeds(network) if common else range(self.lo, self.hi)
-        for index, number in enumerate(numbers):
-            seed = seed_of(network, number)
-            if seed not in drawn:
-                rng = stream(seed, f"weights/{name}")
-                drawn[seed] = owner.init.weights(weights.shape[1:], rng)
-            if not common:
-                weights[index] = drawn[seed]
-        first, *others = drawn.values()
-        if common and not all(np.array_equal(first, other) for other in others):
+        if self.variables[f"connections/{name}/weights"].per == "slice":
+            self._fill(owner.init, weights, f"weights/{name}")
+            return
+        seeds = [seed_of(network, number) for number in first_of_seeds(network)]
+        drawn = [owner.init.weights(weights.shape[1:], stream(seed, f"weights/{name}")) for seed in seeds]
+        first, *others = drawn
+        if not all(np.array_equal(first, other) for other in others):
             problem = Problem(
                 "sweep.run.seed" if network.sweep is not None else "run.seed",
                 f"the weights of connection {name} belong to all slices, and start from one seed",
@@ -108,8 +113,21 @@ class State:
                 expected=f'mode = "{owner.mode.removeprefix("extra_")}", or one run for each seed',
             )
             raise ParamsError([problem])
-        if common:
-            weights[...] = first
+        weights[...] = first
+
+    def _fill(self, initial: Initial, values: Array, purpose: str) -> None:
+        """Set initial values `[slices, ...]`: the same in all slices of a seed, unless `per_slice`."""
+        network, shape = self.graph.network, values.shape[1:]
+        drawn: dict[int, np.ndarray] = {}
+        for index, number in enumerate(range(self.lo, self.hi)):
+            seed, (own,) = seed_of(network, number), within_point(network, range(number, number + 1))
+            if initial.per_slice and not initial.given:
+                values[index] = initial.weights(shape, stream(seed, purpose, own))
+                continue
+            if seed not in drawn:
+                whole = (network.run.batch, *shape) if initial.per_slice else shape
+                drawn[seed] = initial.weights(whole, stream(seed, purpose))
+            values[index] = drawn[seed][own] if initial.per_slice else drawn[seed]
 
     def _prepare(self, layer: str, activity: Array) -> None:
         """Set the initial state of a layer, in each slice with its values."""

@@ -13,6 +13,7 @@ from petabatch.network.checks import (
     check_normalisers,
     check_observers,
     check_resets,
+    check_starts,
     reporter,
     unknown,
 )
@@ -37,6 +38,7 @@ def build(network: Network) -> Graph:
     check_names(network, problems)
     wirings = _wire(network, problems)
     check_borders(network, problems)
+    check_starts(network, problems)
     check_learning(network, problems)
     check_normalisers(network, problems)
     check_observers(network, problems)

@@ -37,6 +37,37 @@ def check_borders(network: Network, problems: list[Problem]) -> None:
     ]
 
 
+def check_starts(network: Network, problems: list[Problem]) -> None:
+    """Check that state variables that are initialised exist, and that weights of all slices start alike."""
+    for name, layer in network.layers.items():
+        known = [variable.name for variable in layer.variables() if variable.dtype == "float"]
+        for variable in layer.start:
+            key = f"layers.{name}.start.{variable}"
+            if variable not in known:
+                problems.append(unknown(key, f"state variable of {name}", variable, known))
+            elif network.parallel.features > 1:
+                problems.append(
+                    Problem(key, "initialised variables cannot be split by features", expected="features = 1")
+                )
+    for name, connection in network.connections.items():
+        owner, key = connection.owner, f"connections.{name}.init.per_slice"
+        if owner is None or not owner.init.per_slice:
+            continue
+        if owner.init.given and network.parallel.features > 1:
+            problems.append(
+                Problem(key, "values of each slice cannot be split by features", expected="features = 1")
+            )
+        if owner.mode.startswith("extra_"):
+            problems.append(
+                Problem(
+                    key,
+                    "these weights belong to all slices",
+                    found=f'mode = "{owner.mode}"',
+                    expected=f'mode = "{owner.mode.removeprefix("extra_")}"',
+                )
+            )
+
+
 def check_learning(network: Network, problems: list[Problem]) -> None:
     """Check that the layer each learning rule learns from exists and has the shape of the post layer."""
     for name, connection in network.connections.items():

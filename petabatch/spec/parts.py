@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.images import ImageStream
-from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Offset, Part
+from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Offset, OneOf, Part
 from petabatch.spec.schedule import DISPLAY as DISPLAY
 from petabatch.spec.schedule import NEVER as NEVER
 from petabatch.spec.schedule import STEP as STEP
@@ -131,6 +131,9 @@ class Layer(Part):
     reset: Schedule = NEVER
     """Reset schedule: the variables are set to their initial values in the first step of each such period.
     The activity of the previous step, which connections may still deliver, is not reset."""
+    start: dict[str, Annotated[Initial, OneOf(Initial)]] = Field(default_factory=dict)
+    """State variables in step 0, by name, initialised as weights are: `start = { V = { type = "uniform",
+    high = 0.1, per_slice = true } }`. Other variables start, and all are reset, at their initial values."""
     reset_to: str | None = None
     """Layer whose membrane potential (or activity, if it has none) the potential is reset to. The other
     variables are then not reset (PetaVision's resetStateOnTrigger)."""

@@ -1,4 +1,4 @@
-"""Abstract parts for the weights of a connection: initialisers, normalisers and learning rules."""
+"""Abstract parts for weights: initialisers, also of state variables, normalisers and learning rules."""
 
 from __future__ import annotations
 
@@ -15,14 +15,23 @@ from petabatch.variable import Array, Variable
 
 
 class Initial(Part):
-    """Initialisation of weights."""
+    """Initialisation of weights, and of the state variables of layers."""
 
-    kind: ClassVar[str] = "weight initialiser"
+    kind: ClassVar[str] = "initialiser"
+    given: ClassVar[bool] = False
+    """The values are given, not drawn: with `per_slice`, those of all slices at once."""
     type: str
+    per_slice: Flag = False
+    """Start each slice from values of its own, drawn from the seed and the number of the slice; values that
+    are given then have a leading batch axis. By default all slices start alike."""
 
     @abstractmethod
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Return float64 weights `[..., nf_pre, nyp, nxp, nf_post]`; leading axes count kernels."""
+        """Return float64 weights `[..., nf_pre, nyp, nxp, nf_post]`; leading axes count kernels.
+
+        For a state variable, return its values `[ny, nx, nf]`. If the values are `given` per slice, a leading
+        batch axis is added to `shape`.
+        """
 
 
 class Normalize(Part):

@@ -19,11 +19,12 @@ from petabatch.weights.axes import Axes, arranged, likely_axes
 
 
 class WeightArray(Initial):
-    """Weights `[ky, kx, nf_pre, nyp, nxp, nf_post]` from a numpy array.
+    """Weights `[ky, kx, nf_pre, nyp, nxp, nf_post]`, or a state variable `[ny, nx, nf]`, from a numpy array.
 
     Leading axes of length 1 may be omitted. Available in Python only.
     """
 
+    given = True
     type: Literal["array"] = "array"
     data: Data
     """The array."""
@@ -32,16 +33,18 @@ class WeightArray(Initial):
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the weights; raises InputError if their shape does not match."""
-        return _checked(_in_order(self.data.array, self.axes, "data"), shape, "data")
+        return _checked(_in_order(self.data.array, self.axes, "data"), shape, "data", self.per_slice)
 
 
 class WeightFile(Initial):
-    """Weights `[ky, kx, nf_pre, nyp, nxp, nf_post]` from a file; leading axes of length 1 may be omitted.
+    """Weights `[ky, kx, nf_pre, nyp, nxp, nf_post]`, or a state variable `[ny, nx, nf]`, from a file.
 
-    The file is a `.npy` file, an HDF5 file or `.mat` file (give `dataset`), or another run (give
-    `connection`).
+    Leading axes of length 1 may be omitted. The file is a `.npy` file, an HDF5 file or `.mat` file (give
+    `dataset`), or another run (give `connection`). An array of a run's checkpoint is a dataset too: `path =
+    "runs/a/checkpoints/step_000000400.h5"`, `dataset = "layers/V1/V"`, `per_slice = true`.
     """
 
+    given = True
     type: Literal["file"] = "file"
     path: FilePath
     """A `.npy` file, an HDF5 file, a `.mat` file of MATLAB, or a run directory or its `run.h5`."""
@@ -73,7 +76,7 @@ class WeightFile(Initial):
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Read the weights; raises InputError if they are missing, not finite, or of another shape."""
         found, name = self.stored()
-        return _checked(_in_order(found, self.axes, name), shape, name)
+        return _checked(_in_order(found, self.axes, name), shape, name, self.per_slice)
 
     def stored(self) -> tuple[np.ndarray, str]:
         """Return the array as it is in the file, and its name for messages; raises InputError without it."""
@@ -91,23 +94,34 @@ class WeightFile(Initial):
             return values(found, f"{path}:{name}", last), f"{path}:{name}"
 
 
+_WEIGHTS = ["kernel rows", "kernel columns", "pre features", "patch rows", "patch columns", "post features"]
+_UNITS = ["rows", "columns", "features"]
+
+
 def _in_order(array: np.ndarray, axes: str | None, name: str) -> np.ndarray:
     return array if axes is None else arranged(array, axes, name)
 
 
-def _checked(values: np.ndarray, shape: tuple[int, ...], name: str) -> np.ndarray:
+def _checked(values: np.ndarray, shape: tuple[int, ...], name: str, per_slice: bool) -> np.ndarray:
     """Return the values as float64 weights of `shape`, adding or removing leading axes of length 1.
 
-    Raises InputError if the shapes differ otherwise, or a weight is not finite.
+    With `per_slice`, these follow the batch axis. Raises InputError if the shapes differ otherwise, or a
+    weight is not finite.
     """
-    if values.dtype.kind not in "fiub" or _squeezed(values.shape) != _squeezed(shape):
-        axes = likely_axes(values.shape, shape[2:])
+    lead = 1 if per_slice else 0
+    fits = values.shape[:lead] == shape[:lead] and _squeezed(values.shape[lead:]) == _squeezed(shape[lead:])
+    if values.dtype.kind not in "fiub" or not fits:
+        units = len(shape) == lead + len(_UNITS)
+        axes = None if units else likely_axes(values.shape, shape[lead:][2:])
         hint = f'\n    hint:     is it a dictionary from another program? axes = "{axes}"' if axes else ""
+        if values.shape[1:] == shape and not per_slice:
+            hint = "\n    hint:     per_slice = true, if its first axis is the batch"
+        names = ["batch"] * lead + (_UNITS if units else _WEIGHTS)
+        what = "values do not fit the layer" if units else "weights do not fit the connection"
         raise InputError(
-            f"{name}: these weights do not fit the connection\n"
+            f"{name}: these {what}\n"
             f"    found:    {values.dtype} {list(values.shape)}\n"
-            f"    expected: {list(shape)}: kernel rows and columns, pre features, patch rows and columns, "
-            f"post features; leading axes of length 1 may be omitted{hint}"
+            f"    expected: {list(shape)}: {', '.join(names)}; leading axes of length 1 may be omitted{hint}"
         )
     weights = np.asarray(values, float).reshape(shape)
     if not np.isfinite(weights).all():

@@ -1,4 +1,4 @@
-"""Random initialisation: normally or uniformly distributed weights."""
+"""Random and constant initialisation: normally or uniformly distributed weights, or all alike."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from pydantic_core import PydanticCustomError
 
 from petabatch.spec.model import Finite, Fraction, NonNegative
 from petabatch.spec.weights import Initial
+
+
+class Constant(Initial):
+    """Values that are all alike."""
+
+    type: Literal["constant"] = "constant"
+    value: Finite
+    """The value."""
+
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return the value, everywhere."""
+        return np.full(shape, self.value)
 
 
 class Gaussian(Initial):
