@@ -268,7 +268,8 @@ class Results:
     def use(self, layer: str, last: int | None = 10) -> np.ndarray:
         """Return the fraction of active units of each feature of a code layer, `[feature]`; 0 is a dead one.
 
-        Over the `last` recorded times, all with None; at most the latest 256 MiB of codes are read.
+        Over the ends of the `last` displays that were recorded, all with None; at most the latest 256 MiB of
+        codes are read.
         """
         return use_of(self.layer(layer), last)
 

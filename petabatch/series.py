@@ -65,6 +65,11 @@ class Series:
             raise self._damaged(error) from error
 
     @property
+    def display(self) -> int | None:
+        """The display period in steps; None where the params do not tell."""
+        return self._display
+
+    @property
     def displays(self) -> np.ndarray:
         """The same in display periods, float64 `[time]`: 20.0 is the end of the 20th display."""
         return self.steps / self._period()

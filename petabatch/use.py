@@ -12,17 +12,26 @@ LIMIT = 1 << 28
 """Bytes of codes that are read for statistics, before compression: a figure must not take long."""
 
 
-def latest_codes(code: Series, last: int | None = None, limit: int = LIMIT) -> Iterator[tuple[int, int]]:
-    """Yield (time, slice) of recorded codes, from the last time on, as many as are within `limit` bytes."""
+def latest_codes(
+    code: Series, last: int | None = None, among: np.ndarray | None = None, limit: int = LIMIT
+) -> Iterator[tuple[int, int]]:
+    """Yield (time, slice) of recorded codes, from the last time on, as many as are within `limit` bytes.
+
+    Of each display only the last record counts, since it is the same image; of the steps `among`,
+    if they are given.
+    """
+    steps = code.steps
+    times = np.arange(len(steps)) if among is None else np.flatnonzero(np.isin(steps, among))
+    shown = (steps[times] - 1) // code.display if code.display else times
+    ends = np.append(shown[1:] != shown[:-1], True) if len(times) else np.zeros(0, bool)
     size = int(np.prod(code.shape[2:])) * code.dtype.itemsize
-    most = max(1, limit // size)
-    times = range(len(code) - 1, max(-1, len(code) - 1 - (last or len(code))), -1)
-    pairs = ((time, slice_) for time in times for slice_ in range(code.shape[1]))
-    yield from (pair for _, pair in zip(range(most), pairs, strict=False))
+    latest = times[ends][::-1][:last]
+    pairs = ((int(time), slice_) for time in latest for slice_ in range(code.shape[1]))
+    yield from (pair for _, pair in zip(range(max(1, limit // size)), pairs, strict=False))
 
 
 def use_of(code: Series, last: int | None = 10) -> np.ndarray:
-    """Return the fraction of active units of each feature over the last recorded codes, `[feature]`."""
+    """Return the fraction of active units of each feature over the last coded displays, `[feature]`."""
     active, units = np.zeros(code.shape[-1]), 0
     for time, slice_ in latest_codes(code, last):
         values = code[time, slice_]

@@ -13,7 +13,7 @@ from petabatch.plotting.select import display_period, recorded
 from petabatch.results import Results
 from petabatch.series import Series
 
-_QUANTITIES = ("total", "gap", "relative_gap", "kkt")
+_QUANTITIES = ("total", "relative_gap", "kkt")
 """What tells how far a code has converged."""
 
 

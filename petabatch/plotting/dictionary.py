@@ -48,7 +48,7 @@ def dictionary(
         Option("row and column of the unit whose weights to draw (default: the centre)"),
     ] = None,
     code: Code = None,
-    last: Annotated[int, Option("number of recorded codes over which to average the use", least=1)] = 10,
+    last: Annotated[int, Option("number of displays over which to average the use", least=1)] = 10,
     columns: Columns = None,
     grey: Grey = False,
     title: Title = "",

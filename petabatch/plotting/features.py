@@ -63,6 +63,7 @@ def features(
                 f"{run.path}: there is no feature {each}\n    expected: features from 0 to {len(use) - 1}"
             )
     driven = strongest(run, found.code, found.image, count)
+    count = max([1, *(len(driven[each]) for each in numbers)])
     size = (9.0, 0.4 + 1.1 * len(numbers))
     figure, axes = panels(figure, size, len(numbers), 2, width_ratios=[1, 6.5])
     for (left, right), each in zip(axes, numbers, strict=True):

@@ -29,12 +29,10 @@ def strongest(run: Results, code: Series, image: Series, count: int) -> list[lis
     Of the recorded codes, the latest are searched whose image was recorded at the same step.
     """
     common_step(run, code, image, None)
-    steps, both = code.steps, set(image.steps.tolist())
+    steps = code.steps
     found: list[list[Driven]] = [[] for _ in range(code.shape[-1])]
     least = np.zeros(code.shape[-1])
-    for time, slice_ in latest_codes(code):
-        if int(steps[time]) not in both:
-            continue
+    for time, slice_ in latest_codes(code, among=image.steps):
         values = code[time, slice_]
         flat = values.reshape(-1, values.shape[-1])
         places = np.abs(flat).argmax(axis=0)

@@ -15,6 +15,7 @@ from PIL import Image
 import petabatch
 from petabatch.errors import NotRecorded
 from petabatch.results import Results
+from petabatch.use import latest_codes
 from support.commands import alone
 from support.docs import REPOSITORY
 from support.pictures import four_corners, weights
@@ -51,6 +52,18 @@ def test_use_is_the_fraction_of_active_units(run: Results) -> None:
     code = run.layer("V1")[...]
     np.testing.assert_allclose(run.use("V1"), (code != 0).mean(axis=(0, 1, 2, 3)))
     np.testing.assert_allclose(run.use("V1", last=1), (code[-1:] != 0).mean(axis=(0, 1, 2, 3)))
+
+
+def test_use_counts_each_image_once_although_codes_are_recorded_within_displays(tmp_path: Path) -> None:
+    run = four_corners(tmp_path, "output.layers.V1.every=3")
+    with petabatch.open(run) as within:
+        code = within.layer("V1")
+        assert code.steps.tolist() == [3, 6, 9, 12, 15, 18]
+        ends = code[...][[2, 5]]  # displays have 10 steps
+        np.testing.assert_allclose(within.use("V1"), (ends != 0).mean(axis=(0, 1, 2, 3)))
+        assert list(latest_codes(code)) == [(5, 0), (2, 0)]
+        assert list(latest_codes(code, among=np.array([3, 15, 20]))) == [(4, 0), (0, 0)]
+        assert list(latest_codes(code, limit=1)) == [(5, 0)]
 
 
 def test_a_notebook_shows_the_dictionary_and_escapes_names(run: Results) -> None:

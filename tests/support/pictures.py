@@ -56,15 +56,17 @@ def weights() -> np.ndarray:
     return patches
 
 
-def four_corners(folder: Path) -> Path:
-    """Run the network in a folder; return the run directory."""
+def four_corners(folder: Path, *settings: str) -> Path:
+    """Run the network in a folder, with these overrides; return the run directory."""
     image = np.zeros((8, 12, 3), np.uint8)
     # The blocks are unequal, so that no mirrored or transposed image looks the same.
     image[:3, :4], image[:3, 4:], image[3:, :4], image[3:, 4:] = RED, GREEN, BLUE, WHITE
     Image.fromarray(image).save(folder / "four.png")
     np.save(folder / "w.npy", weights())
     (folder / "net.toml").write_text(PARAMS)
-    simulation.run(simulation.read(folder / "net.toml"), folder / "out", threads=1, mpi=False, quiet=True)
+    simulation.run(
+        simulation.read(folder / "net.toml", settings), folder / "out", threads=1, mpi=False, quiet=True
+    )
     return folder / "out"
 
 
