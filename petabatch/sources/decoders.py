@@ -30,7 +30,8 @@ class Film:
             with _av().open(path) as container:
                 stream = container.streams.video[0]
                 self.rows, self.columns = stream.height, stream.width
-                timed = sorted((p.pts, p.is_keyframe) for p in container.demux(stream) if p.pts is not None)
+                packets = (p for p in container.demux(stream) if p.pts is not None and not p.is_discard)
+                timed = sorted({p.pts: p.is_keyframe for p in packets}.items())
         except errors() as error:
             raise unreadable(path, error, "a complete video file") from error
         if not timed or not self.rows * self.columns:
@@ -91,29 +92,54 @@ class Decoders:
 class _Decoder:
     """An open video file, decoded from frame to frame by one thread at a time."""
 
+    _frames: Iterator[VideoFrame]
+
     def __init__(self, film: Film) -> None:
         self.film = film
-        self._container = _av().open(film.path)
-        self._stream = self._container.streams.video[0]
-        self._stream.codec_context.thread_count = 1  # films are decoded side by side instead
-        self._frames: Iterator[VideoFrame] = iter(())
-        self.next = len(film.times)
-        """The frame that it comes to next."""
+        self._begin()
 
     def reaches(self, number: int) -> bool:
         """Return whether frame `number` is ahead, with no key frame between that is nearer."""
         return self.film.key(number) <= self.next <= number
 
     def read(self, number: int) -> np.ndarray:
-        if not self.reaches(number):
-            self._container.seek(self.film.times[number], stream=self._stream)
+        """Return a frame; raises ValueError, or what PyAV raises, if it cannot be decoded."""
+        if self.reaches(number) and (pixels := self._forward(number)) is not None:
+            return pixels
+        # the key frame, not the frame: the key frame after it may come before it in the file
+        key = self.film.key(number)
+        for start in (key, self.film.key(key - 1)):
+            self._container.seek(self.film.times[start], stream=self._stream)
             self._frames = self._container.decode(self._stream)
+            if (pixels := self._forward(number)) is not None:
+                return pixels
+        self.close()  # some formats only find places near the one that is sought
+        self._begin()
+        if (pixels := self._forward(number)) is not None:
+            return pixels
+        raise ValueError("it is missing")
+
+    def _begin(self) -> None:
+        self._container = _av().open(self.film.path)
+        self._stream = self._container.streams.video[0]
+        self._stream.codec_context.thread_count = 1  # films are decoded side by side instead
+        self._frames = self._container.decode(self._stream)
+        self.next = 0
+        """The frame that it comes to next."""
+
+    def _forward(self, number: int) -> np.ndarray | None:
+        """Return a frame that is ahead, None if it is not.
+
+        Taking the next one instead would make the pixels depend on where decoding began.
+        """
         for frame in self._frames:
             if frame.pts is not None and frame.pts >= self.film.times[number]:
+                if frame.pts > self.film.times[number]:
+                    break
                 self.next = number + 1
                 pixels: np.ndarray = frame.to_ndarray(format="rgb24")
                 return pixels
-        raise ValueError("the video ends before it")
+        return None
 
     def close(self) -> None:
         self._container.close()

@@ -163,3 +163,47 @@ def test_frames_of_variable_duration_are_counted_one_by_one(tmp_path: Path) -> N
     read = Video(files=str(tmp_path), crop="top_left").open((15, 23, 3), 1, 1)
     for number in (0, 3, 1, 5, 4, 2):
         assert np.array_equal(read(0, number), show(written[number]))
+
+
+@pytest.mark.parametrize(("name", "codec", "options"), [
+    ("a.mp4", "libx264", {"g": "10", "bf": "3", "x264-params": "open-gop=1:scenecut=0:b-adapt=0"}),
+    ("a.mpg", "mpeg2video", {"g": "10", "bf": "2"}),
+])  # fmt: skip
+def test_pixels_do_not_depend_on_where_decoding_began(
+    tmp_path: Path, name: str, codec: str, options: dict[str, str]
+) -> None:
+    rng = np.random.default_rng(0)
+    scene = rng.integers(0, 255, (48, 200, 3)).astype(np.uint8)
+    with av.open(str(tmp_path / name), "w") as container:
+        stream = container.add_stream(codec, rate=25, options=options)
+        stream.height, stream.width, stream.pix_fmt = 48, 64, "yuv420p"
+        for index in range(45):
+            frame = av.VideoFrame.from_ndarray(
+                np.ascontiguousarray(scene[:, index : index + 64]), format="rgb24"
+            )
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    one = decoders.Film(str(tmp_path / name))
+    assert len(one.times) == 45
+    forward = decoders.Decoders()
+    straight = [forward.frame(one, number) for number in range(45)]
+    for number in (44, 31, 30, 29, 28, 12, 11, 10, 9, 8, 20, 19, 1, 0):
+        assert np.array_equal(decoders.Decoders().frame(one, number), straight[number]), number
+
+
+def test_frames_that_an_edit_list_leaves_out_are_not_counted(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with av.open(str(tmp_path / "a.mp4"), "w") as container:
+        stream = container.add_stream("mpeg4", rate=25)
+        stream.height, stream.width, stream.pix_fmt = 16, 24, "yuv420p"
+        for index in range(12):
+            frame = av.VideoFrame.from_ndarray(rng.integers(0, 255, ROOM).astype(np.uint8), format="rgb24")
+            frame.pts = index - 4
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        played = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+    one = decoders.Film(str(tmp_path / "a.mp4"))
+    assert len(one.times) == len(played) == 8
+    for number in (0, 1, 2, 7, 5, 0):
+        assert np.array_equal(decoders.Decoders().frame(one, number), played[number])
