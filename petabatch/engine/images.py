@@ -92,8 +92,7 @@ class ImageReader:
     def shown(self, number: int, item: int) -> Shown:
         """Return what the layer shows; of the crop the part within the margin."""
         stream, within = self._stream(number)
-        shown = stream.shown(within, item)
-        return shown._replace(crop=(shown.crop[0] + self.y, shown.crop[1] + self.x))
+        return stream.shown(within, item, (self.y, self.x))
 
     def begins(self, number: int, item: int) -> bool:
         """Return whether the layers of a slice are reset when this item is shown, since a film begins."""

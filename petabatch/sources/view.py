@@ -187,10 +187,11 @@ class Views(ImageStream):
             return self._through(slice_, display)
         return self._picture(slice_, display)[1].pixels.astype(np.float32)
 
-    def shown(self, slice_: int, display: int) -> Shown:
-        """Return the item, its frame and the crop."""
+    def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
+        """Return the item, its frame and the crop, without a margin of rows and columns at each edge."""
         number, picture = self._picture(slice_, display)
-        return Shown(*self._gallery.item(number), picture.corner)
+        (y, x), (ny, nx, _) = margin, picture.shape
+        return Shown(*self._gallery.item(number), picture.part(y, x, ny - 2 * y, nx - 2 * x).corner)
 
     def begins(self, slice_: int, display: int) -> bool:
         """Return whether a film begins, and asks for layers to be reset."""

@@ -39,9 +39,9 @@ class ImageStream:
         """Return what a slice shows, float32 `[ny, nx, nf]`."""
         return self._read(slice_, display)
 
-    def shown(self, slice_: int, display: int) -> Shown:
-        """Return what a slice shows; the number of the display stands for the item."""
-        return Shown(display, 0, (0, 0))
+    def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
+        """Return what a slice shows within a margin; the number of the display stands for the item."""
+        return Shown(display, 0, margin)
 
     def begins(self, slice_: int, display: int) -> bool:
         """Return whether the layers of a slice are reset when this display begins, since a film does."""

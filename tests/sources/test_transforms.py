@@ -138,7 +138,9 @@ def test_resizing_keeps_proportions_to_cover_or_fit_the_layer() -> None:
     assert Resize(fit="contain").result((40, 20, 3), (10, 10, 3)) == (10, 5, 3)
     stream = source(RAMP, {"type": "resize", "size": (24, 20)}, {"type": "crop", "position": "center"})
     # Rows 8 to 15 of the resized image are rows 4 to 7 of the stored one.
-    assert stream.stream((8, 20, 1), 1, 1).shown(0, 0).crop == (4, 0)
+    opened = stream.stream((8, 20, 1), 1, 1)
+    assert opened.shown(0, 0).crop == (4, 0)
+    assert opened.shown(0, 0, margin=(2, 4)).crop == (5, 2)
 
 
 def test_flips_are_of_some_images_but_of_all_frames_of_a_film() -> None:
