@@ -16,7 +16,8 @@ or the number of threads and ranks, takes part.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from petabatch.errors import Problem, ResourceError
@@ -50,6 +51,8 @@ class Method:
     kernel: CudaKernel = "step"
     """Of the stepper `cuda`."""
     found: Loop | Program | None = None
+    unfollowed: Mapping[str, str] = field(default_factory=dict)
+    """The layers of compiled steps whose time scale is adapted between the steps, and why."""
 
     @property
     def loop(self) -> Loop:
@@ -89,6 +92,8 @@ class Method:
                 text += f"; all units of {code} are computed, because {reason}" if reason else ""
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
+        for layer, reason in self.unfollowed.items():
+            text += f"; the time scale of {layer} is adapted in the interpreter, because {reason}"
         return text
 
 
@@ -108,7 +113,7 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
             return _program(graph, moving, str(reason))
         if run.device == "gpu":
             return _on_gpu(graph, loop, limits)
-        return _on_cpu(graph, loop)
+        return replace(_on_cpu(graph, loop), unfollowed=_unfollowed(graph))
     except NotSuitable as reason:
         if run.kernel in ("display", "step") and limits is not None:
             raise ResourceError(
@@ -160,7 +165,21 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
     program = find_program(graph, measured_layers(graph), lazy_codes(graph))
     if set(moving) <= program.interpreted.keys():
         raise NotSuitable("; ".join(f"{name}: {why}" for name, why in program.interpreted.items()) or reason)
-    return Method("program", moving, reason, bool(program.interpreted), found=program)
+    slow = bool(program.interpreted)
+    return Method("program", moving, reason, slow, found=program, unfollowed=_unfollowed(graph))
+
+
+def _unfollowed(graph: Graph) -> dict[str, str]:
+    """Return the layers whose time scale follows an energy that compiled steps do not sum up, and why."""
+    found, layers = {}, graph.network.layers
+    for name, layer in layers.items():
+        if layer.controller is not None:
+            energy = layer.controller.energy
+            try:
+                graph.network.probes[energy].norms(layers)
+            except NotSuitable as reason:
+                found[name] = f"of {energy}: {reason}"
+    return found
 
 
 def _on_cpu(graph: Graph, loop: Loop) -> Method:

@@ -9,9 +9,10 @@ import pytest
 
 from petabatch import in_memory
 from petabatch.connections import Identity
-from petabatch.layers import LCA, Linear
+from petabatch.layers import LCA, BaseTimeScale, Linear
 from petabatch.network.build import build
 from petabatch.network.method import choose
+from petabatch.probes import Energy
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer
@@ -76,6 +77,18 @@ def test_check_names_layers_that_are_interpreted_and_the_price() -> None:
     assert method.stepper == "layers"
     assert str(method).endswith("expect several times the time of compiled steps")
     assert "slower" not in str(choose(build(lca_network(DATA, kernel="array", **LARGE))))
+
+
+@pytest.mark.parametrize("base", [lca_network(DATA, **LARGE), with_readout()], ids=["loop", "program"])
+def test_check_names_time_scales_that_are_adapted_in_the_interpreter(base: Network) -> None:
+    scale = BaseTimeScale(energy="energy", minimum=0.5, maximum=0.9, factor=0.2, growth=0.1)
+    V1 = base.layers["V1"].model_copy(update={"time_scale": scale})
+    firm = Energy(error="error", code="V1", coefficient=0.4, cost="firm", corner=0.5)
+    for energy, named in ((base.probes["energy"], False), (firm, True)):
+        probes = {**base.probes, "energy": energy}
+        network = base.model_copy(update={"layers": {**base.layers, "V1": V1}, "probes": probes})
+        text = "the time scale of V1 is adapted in the interpreter, because of energy: the cost firm"
+        assert (text in str(choose(build(network)))) == named
 
 
 class Doubled(LCA):
