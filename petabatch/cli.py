@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from petabatch.errors import ParamsError, printable
 from petabatch.importing import importing
@@ -18,8 +21,35 @@ from petabatch.version import __version__
 if TYPE_CHECKING:
     from petabatch.spec.load import Loaded
 
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class _Verbs(TyperGroup):
+    """The commands, whose usage errors quote what was typed; Click leaves marks of direction in it."""
+
+    def make_context(self, *arguments: Any, **keys: Any) -> Any:
+        """Parse what comes before the verb."""
+        with _printable():
+            return super().make_context(*arguments, **keys)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest, and run the verb."""
+        with _printable():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _printable() -> Iterator[None]:
+    try:
+        yield
+    except _UsageError as error:
+        error.message = printable(error.message)
+        raise
+
+
 app = typer.Typer(
     name="petabatch",
+    cls=_Verbs,
     help="Simulate batches of dynamical networks described by a params file.",
     no_args_is_help=True,
     add_completion=True,

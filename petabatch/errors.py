@@ -93,6 +93,10 @@ class RunDirectoryError(PetabatchError):
     """A run directory already exists, is not a run directory, or cannot be written."""
 
 
+class AlreadyDone(RunDirectoryError):
+    """A run that is to be resumed has reached its end; nothing in its directory changes."""
+
+
 class StorageError(PetabatchError):
     """A file of a run cannot be written or read; files that were already complete are not affected."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from petabatch.errors import PartError, PetabatchError, printable
+from petabatch.errors import AlreadyDone, PartError, PetabatchError, printable
 
 log = logging.getLogger("petabatch")
 
@@ -77,7 +77,8 @@ class _LogFile(logging.FileHandler):
 def to_file(path: Path, rank: int) -> Iterator[None]:
     """Also log everything to `path`, or, on ranks other than 0, to a file of their own next to it.
 
-    An exception that ends the block is logged, too: the console on which it is printed may be gone. Handlers,
+    An exception that ends the block is logged, too, unless it is AlreadyDone: the console on which it is
+    printed may be gone. Handlers,
     also those of a program that uses this package, get what they would get without the file.
     """
     target = path if rank == 0 else path.with_suffix(f".rank{rank}{path.suffix}")
@@ -93,6 +94,8 @@ def to_file(path: Path, rank: int) -> Iterator[None]:
     log.setLevel(logging.DEBUG)
     try:
         yield
+    except AlreadyDone:
+        raise
     except BaseException as error:
         plain = isinstance(error, PetabatchError) and not isinstance(error, PartError)
         text = str(error) if plain else "".join(traceback.format_exception(error))

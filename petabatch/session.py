@@ -110,7 +110,7 @@ class RunSession:
             self._finish("done")
             self._say_what_converged()
             self.comm.barrier()  # the index is complete before any rank opens it
-            log.info("done: %s (%s)", self.directory.run_file, progress.summary(engine.step))
+        log.info("done: %s (%s)", self.directory.run_file, progress.summary(engine.step))  # below the bar
 
     def checkpoint(self) -> None:
         """Save the whole state at the current step; collective."""

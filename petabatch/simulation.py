@@ -16,7 +16,7 @@ from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
 from petabatch.engine.images import fitted_sources, with_sources
 from petabatch.engine.split import Split
-from petabatch.errors import ArgumentError, InputFileError, ParamsError, RunDirectoryError, StorageError
+from petabatch.errors import AlreadyDone, ArgumentError, InputFileError, ParamsError, Problem, StorageError
 from petabatch.logs import log, shown, silence, to_file
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
@@ -82,8 +82,8 @@ def resume(
     `changed_input` resumes the run even if its input files have changed. `objects` are the objects of Python
     that it shows, such as a `Dataset`, which are not among its files. Returns and reports as `run`.
 
-    Raises InputError when input files have changed without it, RunDirectoryError when the run is already
-    done, and StoppedEarly when it is stopped again.
+    Raises InputError when input files have changed without it, AlreadyDone when the run is, and StoppedEarly
+    when it is stopped again.
     """
     with shown(quiet):
         comm = _connect(mpi)
@@ -168,9 +168,9 @@ def _resume(
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
         engine.resume(meta["step"], engine.features.part(arrays))
     if engine.step >= engine.plan.length:
-        raise RunDirectoryError(
-            f"{directory.path}: this run is already done: it has reached step {engine.plan.length}"
-        )
+        hint = f"to continue it, run its params with more `displays` and -s run.start_from={directory.path}"
+        problem = Problem("", f"this run is already done: it has reached step {engine.step}", hint=hint)
+        raise AlreadyDone(problem.render(str(directory.path)))
     session = RunSession(directory, loaded, engine, comm, claim, evaluation)
     if comm.rank == 0:
         directory.clean()

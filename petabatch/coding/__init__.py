@@ -56,7 +56,7 @@ class Codes:
         shape = ", ".join(map(str, self.activity.shape[1:]))
         active = sum(np.count_nonzero(code) for code in self.activity) / max(1, self.activity.size)
         return (
-            f"<codes of {len(self.gap):,} images, [{shape}] each: {active:.2%} active, "
+            f"<codes of {_images(len(self.gap))}, [{shape}] each: {active:.2%} active, "
             f"relative gap at most {self.gap.max(initial=0):.2g}, {self.steps.mean():.0f} steps on average>"
         )
 
@@ -97,7 +97,7 @@ class _Problem:
     def __str__(self) -> str:
         steps = ", ".join(step.type for step in self.images.view.steps)
         return (
-            f"{len(self.images):,} images of {list(self.images.shape)}, transforms: {steps}; "
+            f"{_images(len(self.images))} of {list(self.images.shape)}, transforms: {steps}; "
             f"dictionary: {self.dictionary.name}, threshold {self.threshold}, "
             f"stride {self.stride}{', signed' if self.signed else ''}"
         )
@@ -173,8 +173,8 @@ def encode(
     """
     path = None if out is None else available(out, "codes.h5")
     weights = read_dictionary(dictionary, axes, dataset, connection)
-    _check_known(weights, threshold, stride)
     shown = stack(images, normalize, weights, size)
+    _check_known(weights, threshold, stride)
     problem = _Problem(
         shown,
         weights,
@@ -187,7 +187,7 @@ def encode(
     )
     _check(problem)
     log.info("%s", problem)
-    parts = with_progress(problem.solved(), problem.parts, f"coding {len(shown):,} images")
+    parts = with_progress(problem.solved(), problem.parts, f"coding {_images(len(shown))}")
     if path is None:
         found = list(parts)
         activity, gaps, counts = ([getattr(part, name) for part in found] for name in _NAMES)
@@ -214,6 +214,10 @@ def _check_known(dictionary: Dictionary, threshold: float | None, stride: int | 
     if missing:
         what = "this argument is missing" if len(missing) == 1 else "these arguments are missing"
         raise ArgumentError(", ".join(missing), what, None, " and ".join(missing.values()), _HINT)
+
+
+def _images(number: int) -> str:
+    return f"{number:,} image{'' if number == 1 else 's'}"
 
 
 def _check(problem: _Problem) -> None:

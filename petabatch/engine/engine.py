@@ -66,8 +66,8 @@ class Engine:
         self.updates = Updates(self.plan, comm, self.state)
         self.step = 0
         self.blocking_io = BlockingIO()
-        self.clock = Clock()
         self.warm_up = WarmUp()
+        self.clock = self._clock()
         self.warming_up = True
         """It is not known yet how long a block of steps takes, its update, and what is compiled for it."""
         self.readers = open_images(self.plan, self.blocking_io)
@@ -90,7 +90,12 @@ class Engine:
             plan = self.plan.of_slice(self.state.lo + lanes.start)
             for step in knots(plan.graph.network):
                 plan.at_step(step)  # values that need another kernel are told before the run
-            yield Lane(plan, self.backend, lanes, self.recorder, self.readers, self.features, make)
+            own = plan, self.backend, lanes, self.recorder, self.readers, self.features, make
+            yield Lane(*own, self._clock())
+
+    def _clock(self) -> Clock:
+        """Return a clock that stands still while kernels are compiled."""
+        return Clock(lambda: self.warm_up.seconds)
 
     def start(self) -> None:
         """Set the state of step 0."""

@@ -39,8 +39,9 @@ class Lane:
         readers: Mapping[str, ImageReader],
         features: Features,
         make_stepper: Callable[[Plan, Binding], Stepper],
+        clock: Clock,
     ) -> None:
-        """Bind the arrays of the slices, with the values of step 1."""
+        """Bind the arrays of the slices, with the values of step 1; `clock` is that of this lane alone."""
         run, method, lo = plan.graph.network.run, plan.method, backend.arrays.lo
         self._base, self.lanes, self.recorder = plan, lanes, recorder
         self._backend, self._readers, self._features = backend, readers, features
@@ -52,7 +53,7 @@ class Lane:
         self.ctx = ctx = StepContext(0, run.dt, within, run.seed, self.kernels.xp, run.display)
         self._margins = image_margins(plan, readers, slices, ctx)
         self.early_stop = early_stop(run, arrays)
-        self.clock = Clock()
+        self.clock = clock
         self._rows: Rows | None = None
         self._bind(0)
 

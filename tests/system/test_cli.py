@@ -52,8 +52,10 @@ def test_the_package_runs_as_a_module() -> None:
 def test_paths_may_be_strings(small: Path) -> None:
     out = str(small.parent / "strings")
     simulation.run(simulation.read(str(small)), out, quiet=True)
+    log = Path(out, "log.txt").read_bytes()
     with pytest.raises(RunDirectoryError, match="already done"):
         simulation.resume(out, quiet=True)
+    assert Path(out, "log.txt").read_bytes() == log
 
 
 def test_an_existing_directory_is_kept_unless_forced(small: Path, petabatch: Command) -> None:

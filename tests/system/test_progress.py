@@ -20,7 +20,7 @@ from types import ModuleType
 import pytest
 from numba.core import event
 
-from petabatch import logs
+from petabatch import logs, simulation
 from petabatch.engine.warm_up import WarmUp
 from petabatch.progress import Progress, Rate
 from support.commands import SMALL, alone
@@ -102,6 +102,18 @@ def test_messages_appear_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
         for line in lines
     )
     assert all(len(line) <= 80 for line in lines if line.startswith("display"))
+
+
+def test_nothing_is_drawn_below_the_last_message_of_a_run(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with terminal(monkeypatch) as written:
+        simulation.run(simulation.read(small), small.parent / "out", mpi=False, quiet=False, threads=1)
+        logs.log.info("after the run")
+        lines = [line.strip() for line in plain(written("after the run")) if line.strip()]
+    done = next(number for number, line in enumerate(lines) if line.startswith("done:"))
+    assert not any(line.startswith("display") for line in lines[done:])
+    assert any(line.startswith("display 6 of 6") for line in lines[:done])
 
 
 def test_a_bar_stands_only_where_messages_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

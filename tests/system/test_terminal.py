@@ -49,7 +49,10 @@ def test_no_command_prints_a_control_character(
     call("run", small, "--out", small, "-s", f"layers.V1.{EVIL}=1")
     call("info", EVIL)
     call("info", small, EVIL)
-    call("check", small, EVIL.rstrip("\u202e"))  # Click escapes no marks of direction
+    call("check", small, EVIL)
+    call(EVIL)
+    call("run", small, f"--{EVIL}")
+    call("run", small, "--device", EVIL)
     call("check", f"{EVIL}.toml")
     small.write_text(f'title = "{toml}"\n' + SMALL)
     out = alone(small, "out", "run.displays=1")
