@@ -40,7 +40,7 @@ class Film:
             raise problem
         self.shape = self.rows, self.columns, 3
         self.times = [time for time, _ in timed]
-        self._keys = [number for number, (_, key) in enumerate(timed) if key] or [0]
+        self._keys = sorted({0, *(number for number, (_, key) in enumerate(timed) if key)})
 
     def key(self, number: int) -> int:
         """Return the last key frame up to frame `number`, from which it can be decoded."""

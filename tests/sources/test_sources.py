@@ -410,7 +410,7 @@ def test_photographs_are_selected_by_name() -> None:
 
 def test_without_scikit_image_the_extra_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("petabatch.sources.photographs.find_spec", lambda name: None)
-    with pytest.raises(ResourceError, match=r"petabatch\[images\]"):
+    with pytest.raises(ResourceError, match=r"\[images\]"):
         Photographs().open(ROOM, 1, 1)
 
 
