@@ -69,11 +69,11 @@ def sweep(
     """Return what probes measured against the values in which slices differ, one panel for each quantity.
 
     Small dots are slices, large ones the means of those that are alike. Where slices differ in several
-    values, there is a curve for each combination of the others.
+    values, there is a curve for each combination of the others, without those that follow from the first.
     """
     found = find(run, quantities, against)
-    columns = dict(found.columns)
-    along = columns.pop(found.along)
+    along = found.columns[found.along]
+    columns = {name: column for name, column in found.columns.items() if not _follows(column, along)}
     curves: dict[tuple[float, ...], list[int]] = {}
     for number in range(run.batch):
         curves.setdefault(tuple(column[number] for column in columns.values()), []).append(number)
@@ -102,6 +102,11 @@ def _curve(axes: Any, along: np.ndarray, values: np.ndarray, colour: str, label:
     if len(places) < len(values):
         axes.plot(along, values, "o", color=colour, ms=2.5, alpha=0.45, mew=0)
     axes.plot(places, means, "o-", color=colour, lw=1.6, ms=4.5, label=label, zorder=3)
+
+
+def _follows(column: np.ndarray, along: np.ndarray) -> bool:
+    """Return whether a value is the same wherever the one on the axis is, as those of a zipped sweep are."""
+    return len(np.unique(np.stack([along, column]), axis=1).T) == len(np.unique(along))
 
 
 def _is_wide(along: np.ndarray) -> bool:

@@ -65,6 +65,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.save(site / "photos" / f"{name}.npy", values)
     for file in (site / "demos" / "digits").glob("*.toml"):
         file.write_text(file.read_text().replace("display = 100", "display = 10"))
+    for name in ("sparsity", "seeds", "annealing"):
+        (file,) = (site / "demos" / name).glob("*.toml")
+        text = re.sub(r"display = [14]00\b", "display = 10", file.read_text())
+        file.write_text(
+            text.replace("displays = 500", "displays = 4").replace('"25 displays"', '"2 displays"')
+        )
     main = site / "params" / "natural_images.toml"
     text = main.read_text()
     for pattern, value in SMALLER.items():
