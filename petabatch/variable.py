@@ -48,7 +48,7 @@ class Variable:
     dims: tuple[str, ...]
     description: str = ""
     units: str = "1"
-    dtype: Literal["float", "float32", "float64", "int64", "uint8"] = "float"
+    dtype: Literal["float", "float32", "float64", "int32", "int64", "uint8"] = "float"
     """`float` is the precision of the run (`run.precision`)."""
     initial: float = 0.0
     per: Literal["slice", "network"] = "slice"

@@ -1,18 +1,17 @@
 """A user-defined layer type: leaky integrate-and-fire neurons, in one small class.
 
-A params file uses it by `plugins = ["lif.py"]` and `type = "lif"`.
+A params file uses it by `plugins = ["lif.py"]` and `type = "lif"`. Its update is a row function, which numba
+compiles; docs/extending.md has the same for arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from petabatch.spec.model import NonNegative, Positive
-from petabatch.spec.parts import Layer, StepContext
-from petabatch.variable import Variable
+from petabatch.spec.parts import Layer
+from petabatch.variable import LAYER_DIMS, Variable
 
 
 class LeakyIntegrateAndFire(Layer):
@@ -33,26 +32,24 @@ class LeakyIntegrateAndFire(Layer):
 
     def variables(self) -> Sequence[Variable]:
         """Declare the membrane potential and the remaining refractory time."""
-        dims = ("y", "x", "feature")
         return (
-            Variable("V", self.shape, dims, "membrane potential"),
-            Variable("rest", self.shape, dims, "time left in the refractory period", units="time of run.dt"),
+            Variable("V", self.shape, LAYER_DIMS, "membrane potential"),
+            Variable(
+                "rest", self.shape, LAYER_DIMS, "time left in the refractory period", units="time of run.dt"
+            ),
         )
 
-    def update(
-        self,
-        ctx: StepContext,
-        state: Mapping[str, Any],
-        drive: Sequence[Any],
-        previous: Any,
-        activity: Any,
-    ) -> None:
-        """One Euler step; every array is [lanes, ny, nx, nf]."""
-        potential, rest = state["V"], state["rest"]
-        resting = rest > 0
-        potential += np.float32(ctx.dt / self.tau) * (drive[0] - potential) * ~resting
-        spikes = potential >= self.threshold
-        potential[spikes] = 0
-        rest -= np.float32(ctx.dt) * resting
-        rest[spikes] = self.refractory
-        activity[...] = spikes
+    @staticmethod
+    def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
+        """One Euler step of some units."""
+        for i in range(A.size):
+            v, rest = state.V[i], state.rest[i]
+            resting = rest > 0
+            if resting:
+                rest -= p.dt
+            else:
+                v += p.dt / p.tau * (drive[0][i] - v)
+            spikes = v >= p.threshold and not resting
+            A[i] = spikes
+            state.V[i] = 0 if spikes else v
+            state.rest[i] = p.refractory if spikes else rest

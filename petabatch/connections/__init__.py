@@ -3,6 +3,7 @@
 from petabatch.connections.conv import Conv
 from petabatch.connections.identity import Identity
 from petabatch.connections.pool import Pool
+from petabatch.connections.sparse import Sparse
 from petabatch.connections.views import Clone, Transpose
 
-__all__ = ["Clone", "Conv", "Identity", "Pool", "Transpose"]
+__all__ = ["Clone", "Conv", "Identity", "Pool", "Sparse", "Transpose"]

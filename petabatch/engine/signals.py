@@ -7,6 +7,7 @@ of its pre layer some steps ago);  Hebbian product of a connection = pre activit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from petabatch.engine.features import Features
 from petabatch.engine.history import History
@@ -67,7 +68,7 @@ class Signals:
     def through(self, connection: str, activity: Array) -> Array:
         """Return what a connection would deliver of this activity, with its present weights."""
         via, wiring = self.graph.network.connections[connection], self.graph.wirings[connection]
-        patches = self._patches(wiring.weights)
+        patches = self._weights(connection)
         # This activity need not be an image's, so nothing is known beyond its edge.
         border = "zero" if via.pre in self.margins else self.graph.border(via.pre)
         return via.strength * via.deliver(self.kernels, wiring, activity, border, patches)
@@ -87,7 +88,7 @@ class Signals:
         """Return the function of the step that gives what an edge delivers."""
         connection, wiring = edge.connection, edge.wiring
         history, pre = self.histories[connection.pre], connection.pre
-        patches = self._patches(wiring.weights)
+        patches = self._weights(edge.name)
 
         def arrival(step: int) -> Array:
             seen = step - edge.lookback
@@ -105,6 +106,13 @@ class Signals:
         if margin is None:
             return self.graph.border(layer)
         return margin.at(step) if step >= 0 else "zero"
+
+    def _weights(self, connection: str) -> Any:
+        """Return what a connection delivers by: patches, or the arrays of its synapses by name."""
+        wiring = self.graph.wirings[connection]
+        if wiring.synapses is not None:
+            return owned(self.arrays, f"connections/{connection}")
+        return self._patches(wiring.weights)
 
     def _patches(self, owner: str | None) -> Array | None:
         if owner is None:

@@ -17,8 +17,8 @@ from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced, within_point
 from petabatch.random import stream
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import WeightOwner
 from petabatch.spec.paths import file_problem
+from petabatch.spec.synapses import Synapses
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Variable
 
@@ -63,9 +63,11 @@ class State:
             weights = self.arrays[f"connections/{name}/weights"]
             try:
                 with calling(owner.init, f"connections.{name}.init"):
-                    self._draw(name, owner, weights)
+                    self._draw(name, owner.init, owner.mode, weights)
             except InputError as error:
                 problems.append(file_problem(f"connections.{name}.init", owner.init, error))
+        for name, synapses in self.graph.synapses.items():
+            problems += self._start_synapses(name, synapses)
         if problems:
             raise InputFileError(problems)
         normalise(self.graph, self.arrays, np)
@@ -93,24 +95,45 @@ class State:
         if problems:
             raise InputFileError(problems)
 
-    def _draw(self, name: str, owner: WeightOwner, weights: Array) -> None:
+    def _start_synapses(self, name: str, synapses: Synapses) -> list[Problem]:
+        """Set synapses and their weights; return what is wrong with the files that are read."""
+        if synapses.drawn and len(seeds := first_of_seeds(self.graph.network)) > 1:
+            key = "sweep.run.seed" if self.graph.network.sweep is not None else "run.seed"
+            message = f"the synapses of connection {name} are those of all slices, and drawn from one seed"
+            raise ParamsError([Problem(key, message, f"{len(seeds)} seeds", "one run for each seed")])
+        mine = self.owned(f"connections/{name}")
+        mine["starts"][...], mine["targets"][...] = synapses.starts, synapses.targets
+        weights = mine["weights"]
+        if synapses.init is None:
+            weights[...] = synapses.given
+            return []
+        try:
+            with calling(synapses.init, f"connections.{name}.init"):
+                self._draw(
+                    name, synapses.init, synapses.mode, weights.reshape(len(weights), 1, 1, 1, 1, 1, -1)
+                )
+        except InputError as error:
+            return [file_problem(f"connections.{name}.init", synapses.init, error)]
+        return []
+
+    def _draw(self, name: str, init: Initial, mode: str, weights: Array) -> None:
         """Set initial weights.
 
         Raises ParamsError when weights that belong to all slices would start from several seeds.
         """
         network = self.graph.network
         if self.variables[f"connections/{name}/weights"].per == "slice":
-            self._fill(owner.init, weights, f"weights/{name}")
+            self._fill(init, weights, f"weights/{name}")
             return
         seeds = [seed_of(network, number) for number in first_of_seeds(network)]
-        drawn = [owner.init.weights(weights.shape[1:], stream(seed, f"weights/{name}")) for seed in seeds]
+        drawn = [init.weights(weights.shape[1:], stream(seed, f"weights/{name}")) for seed in seeds]
         first, *others = drawn
         if not all(np.array_equal(first, other) for other in others):
             problem = Problem(
                 "sweep.run.seed" if network.sweep is not None else "run.seed",
                 f"the weights of connection {name} belong to all slices, and start from one seed",
-                found=f'{len(drawn)} seeds, and connections.{name}.mode = "{owner.mode}"',
-                expected=f'mode = "{owner.mode.removeprefix("extra_")}", or one run for each seed',
+                found=f'{len(drawn)} seeds, and connections.{name}.mode = "{mode}"',
+                expected=f'mode = "{mode.removeprefix("extra_")}", or one run for each seed',
             )
             raise ParamsError([problem])
         weights[...] = first

@@ -10,6 +10,7 @@ patch. One code path serves all weight modes, since they differ in leading lengt
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +56,21 @@ class ArrayKernels:
         """Return a coarse layer `[L, ny, nx, nf]` with its margins as `[L, G, M, nf]`."""
         extended = self.extend(layer, (p.y.margin, p.y.margin), (p.x.margin, p.x.margin), border)
         return extended.reshape(len(layer), p.groups, p.members, p.features)
+
+    def scatter(
+        self, layer: Array, synapses: Mapping[str, Array], positions: int, pre: int, shape: tuple[int, ...]
+    ) -> Array:
+        """Return what single synapses carry from a layer, `[L, *shape]`; see `spec/synapses.py`.
+
+        At each of the positions are `pre` units of the layer and the same synapses.
+        """
+        xp, lanes = self.xp, len(layer)
+        starts, targets, weights = (synapses[name] for name in ("starts", "targets", "weights"))
+        sources = xp.searchsorted(starts[0], xp.arange(targets.shape[1]), side="right") - 1
+        carried = layer.reshape(lanes, positions, pre)[:, :, sources] * weights[:, None]
+        out = xp.zeros((lanes, *shape), layer.dtype)
+        xp.add.at(out.reshape(lanes, positions, -1), (slice(None), slice(None), targets[0]), carried)
+        return out
 
     def project(self, fine: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
         """Return each coarse unit's scalar product with its patch of the fine layer, `[L, ny, nx, nf]`."""

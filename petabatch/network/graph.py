@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from petabatch.network.until import variables
+from petabatch.random import stream
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, WeightOwner, Wiring
+from petabatch.spec.synapses import Synapses
 from petabatch.variable import Border, Variable
 
 
@@ -72,6 +74,16 @@ class Graph:
         return {name: c.owner for name, c in self.network.connections.items() if c.owner is not None}
 
     @cached_property
+    def synapses(self) -> dict[str, Synapses]:
+        """Single synapses by connection; the same in all slices."""
+        seed = self.network.run.seed
+        return {
+            name: self.network.connections[name].synapses(wiring.synapses, stream(seed, f"synapses/{name}"))
+            for name, wiring in self.wirings.items()
+            if wiring.synapses is not None
+        }
+
+    @cached_property
     def variables(self) -> dict[str, Variable]:
         """Every array of the network, by its key, as `layers/V1/V`; a plan adds those of its stepper."""
         layers = self.network.layers
@@ -85,6 +97,8 @@ class Graph:
             )
             for variable in layer.variables():
                 found[f"layers/{name}/{variable.name}"] = variable
+        for name, synapses in self.synapses.items():
+            found |= {f"connections/{name}/{variable.name}": variable for variable in synapses.variables()}
         for name, owner in self.weighted.items():
             weights = owner.weights(layers)
             found[f"connections/{name}/weights"] = weights

@@ -172,6 +172,27 @@ class Carry(Operation):
 
 
 @dataclass(frozen=True)
+class Scatter(Operation):
+    """What single synapses deliver, summed from the active units."""
+
+    source: Source
+    connection: str
+    """Its arrays are those of `connections/<connection>`."""
+    positions: int
+    """Places at which the same synapses are."""
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"scatter {self.connection}"
+
+    @property
+    def _text(self) -> str:
+        places = f" at each of {self.positions} positions" if self.positions > 1 else ""
+        return f"scatter {self.source} by {self.connection}{places}"
+
+
+@dataclass(frozen=True)
 class Update(Operation):
     """The rule of a layer on its summed sources."""
 

@@ -27,6 +27,7 @@ from petabatch.network.operations import (
     LazyUpdate,
     Operation,
     Program,
+    Scatter,
     Source,
     Update,
     When,
@@ -210,6 +211,11 @@ class _Maker:
         place = f"connections.{edge.name}"
         if c.operation == "copy":
             return replace(seen, factor=edge.factor, buffer=edge.buffer), []
+        if c.operation == "sparse" and edge.wiring.synapses is not None:
+            out = f"scratch/{edge.name}"
+            self.scratch[out] = math.prod(self.layers[c.post].shape)
+            scatter = Scatter(out, seen, edge.name, edge.wiring.synapses.positions, when=when)
+            return Source(out, 0, edge.factor, edge.buffer), [scatter]
         link = edge.wiring.link
         if c.operation == "other" or link is None:
             raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")

@@ -50,6 +50,9 @@ def _connections(plan: Plan) -> Iterator[str]:
             notes.append(f"{owner.mode} weights {list(plan.variables[f'connections/{name}/weights'].shape)}")
             if owner.learn is not None:
                 notes.append(f"learns ({owner.learn.type}) every {owner.learn.every}")
+        if name in graph.synapses:
+            count, per = len(graph.synapses[name].targets), graph.synapses[name].per
+            notes.append(f"{count:,} synapses, weights of {'each slice' if per == 'slice' else 'all slices'}")
         arrow = f"{connection.pre} -> {connection.post} ({connection.channel})"
         text = f"{arrow}{'; ' if notes else ''}{', '.join(notes)}"
         yield from wrapped(f"  {name:16} {connection.type:9} ", text, 31)

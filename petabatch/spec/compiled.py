@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from petabatch.spec.rows import RowFunction
+
 
 class NotSuitable(Exception):
     """A part or a network cannot be advanced in some way; the message is the reason, one clause."""
@@ -29,6 +31,8 @@ class CompiledRule:
     """By feature, what the second buffer holds, which then has no other source."""
     memory: bool = False
     """The rule depends on the step before otherwise than by its input."""
+    row: RowFunction | None = None
+    """Of the rule `row`, the function of a layer that makes its update."""
     variables: tuple[str, ...] = ()
     """Of rules without membrane, the variables of the layer that they change, in their order."""
     vertices: tuple[tuple[float, float], ...] = ()

@@ -17,13 +17,16 @@ import numpy as np
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from petabatch.kernels.rows import Draw
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
 from petabatch.spec.images import ImageStream
 from petabatch.spec.model import LARGEST, Count, Finite, Flag, Index, Offset, OneOf, Part
+from petabatch.spec.rows import row_function, update_by_row
 from petabatch.spec.schedule import DISPLAY as DISPLAY
 from petabatch.spec.schedule import NEVER as NEVER
 from petabatch.spec.schedule import STEP as STEP
 from petabatch.spec.schedule import Every, Schedule, fires
+from petabatch.spec.synapses import Ends, Synapses
 from petabatch.spec.weights import Initial, Learning, Normalize
 from petabatch.variable import Array, Border, Variable
 
@@ -31,9 +34,11 @@ if TYPE_CHECKING:
     from petabatch.geometry import Link
     from petabatch.kernels.array import ArrayKernels
 
-Operation = Literal["copy", "forward", "transposed", "pool_max", "pool_sum", "pool_average", "other"]
+Operation = Literal[
+    "copy", "forward", "transposed", "pool_max", "pool_sum", "pool_average", "sparse", "other"
+]
 """Of a connection: the activity as it is, through patches of weights, through them the other way, pooled over
-windows, or else."""
+windows, over single synapses, or else."""
 
 
 def _bounded(shape: tuple[int, int, int]) -> tuple[int, int, int]:
@@ -100,6 +105,7 @@ class Layer(Part):
         "static",
         "host_numbers",
         "compiled_rule",
+        "row",
         "graph_safe",
         "splittable",
         "linear_gain",
@@ -112,6 +118,13 @@ class Layer(Part):
     graph_safe: ClassVar[bool] = False
     """`update` launches the same kernels on the same arrays in each step, so that steps can be captured and
     replayed as CUDA graphs."""
+
+    row: ClassVar[Callable[..., None] | None] = None
+    """The update of some units of one slice, as a function `row(p, state, drive, draws, A)` that numba
+    compiles: parameters, variables, inputs and random numbers by name, and the activity, which is that of the
+    step before."""
+    draws: ClassVar[Mapping[str, Draw]] = {}
+    """Random numbers of the row function, one for each unit and step: name to `uniform` or `normal`."""
 
     type: str
     shape: Shape
@@ -192,7 +205,18 @@ class Layer(Part):
 
     def compiled_rule(self) -> CompiledRule:
         """Return the update as compiled code makes it; raises NotSuitable where there is none."""
+        if self.row is not None:
+            return CompiledRule("row", memory=True, row=row_function(self))
         raise NotSuitable(f"layers of type {self.type} have no compiled rule")
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a type of layers without an update."""
+        super().__pydantic_init_subclass__(**kwargs)
+        named = isinstance(cls.model_fields["type"].default, str)
+        by_row = any(base.__dict__.get("row") for base in cls.__mro__)
+        if named and cls.update is Layer.update and not by_row:
+            raise TypeError(f"the layer {cls.__name__} has neither `update` nor `row`")
 
     def due(self, step: int, display: int) -> bool:
         """Return whether the layer updates in `step`."""
@@ -218,7 +242,6 @@ class Layer(Part):
         """Declare the state variables besides the activity `A`; shapes omit the leading batch axis."""
         return ()
 
-    @abstractmethod
     def update(
         self,
         ctx: StepContext,
@@ -231,8 +254,9 @@ class Layer(Part):
 
         `state` holds the declared variables, `drive` the summed input of each buffer, `previous` the activity
         of the previous step; `activity` receives the new activity, and may be the same array as `previous`.
-        All are `[lanes, ny, nx, nf]`.
+        All are `[lanes, ny, nx, nf]`. By default the row function makes the update.
         """
+        update_by_row(self, ctx, state, drive, previous, activity)
 
     def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
         """Set the initial state (step 0) in place; by default variables keep their declared values."""
@@ -345,6 +369,8 @@ class Wiring:
     link: Link | None = None
     weights: str | None = None
     """Name of the connection that owns the weights."""
+    synapses: Ends | None = None
+    """The units that it joins by single synapses of its own."""
 
 
 class Connection(Part):
@@ -387,6 +413,10 @@ class Connection(Part):
         """Name of the layer against which borrowed weights learn here too, None where they do not."""
         return None
 
+    def synapses(self, ends: Ends, rng: np.random.Generator) -> Synapses:
+        """Return its synapses; of connections whose wiring has `synapses`."""
+        raise NotImplementedError(f"connections of type {self.type} have no synapses")
+
     @abstractmethod
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
@@ -405,7 +435,10 @@ class Connection(Part):
         border: Border,
         patches: Array | None,
     ) -> Array:
-        """Return the input of the post layer, `[lanes, ny, nx, nf]`, without `strength` and sign applied."""
+        """Return the input of the post layer, `[lanes, ny, nx, nf]`, without `strength` and sign applied.
+
+        `patches` are those of its weights, or the arrays of its synapses by name.
+        """
 
 
 class WeightOwner(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import petabatch.builtins  # noqa: F401  (all types are registered)
-from petabatch.connections import Conv, Identity, Transpose
+from petabatch.connections import Conv, Identity, Sparse, Transpose
 from petabatch.errors import ParamsError
 from petabatch.layers import LCA, Constant, Input, Rescale
 from petabatch.layers.timescale import TimeScale
@@ -134,6 +134,8 @@ def test_every_built_in_connection_has_an_operation(kind: type[Any], border: Any
             keys: dict[str, Any] = {"pre": "pre", "post": "post"}
             if kind is Conv:
                 keys |= {"patch": (4, 4), "mode": mode, "init": INIT}
+            if kind is Sparse:
+                keys |= {"probability": 0.1, "mode": mode, "init": INIT}
             if "of" in kind.model_fields:
                 keys["of"] = "back" if kind is Transpose else "there"
             for connection in variants(kind, keys):

@@ -43,6 +43,7 @@ from petabatch.spec.parts import NEVER, STEP, Connection, Layer
 from petabatch.spec.schedule import Every
 from petabatch.weights import L2
 from support.networks import GivenImages, GivenWeights
+from support.row_functions import Adaptive
 
 State = dict[str, np.ndarray]
 DISPLAY, BATCH = 4, 2
@@ -95,6 +96,7 @@ LAYERS: dict[str, Any] = {
     "dropout": lambda c, one_of: Dropout(**c, probability=0.4),
     "bent": lambda c, one_of: Rectified(**c, vertices=((-0.5, 0.2), (0.4, -0.3)), slopes=(-0.2, 0.6)),
     "polyline": lambda c, one_of: LCA(**c, tau=3.0, vertices=((0.1, 0.0), (0.1, 0.2), (0.5, 0.4))),
+    "row": lambda c, one_of: Adaptive(**c, tau=4.0, rise=one_of(1, 2), signed=one_of(True, False)),
     "fista": lambda c, one_of: FISTA(**c, step=0.1, threshold=0.1, signed=one_of(True, False)),
 }  # fmt: skip
 
@@ -119,7 +121,7 @@ def random_network(seed: int, batch: int = BATCH) -> Network:
         kind = one_of(*LAYERS)
         simple = one_of(True, True, False)
         shape = one_of(coarse, fine, fine, pooled)
-        has_potential = kind in ("lca", "firm", "heavy", "momentum", "ista", "lif", "polyline")
+        has_potential = kind in ("lca", "firm", "heavy", "momentum", "ista", "lif", "polyline", "row")
         twins = [name for name, layer in layers.items() if layer.shape == shape]
         common: dict[str, Any] = {
             "shape": shape,

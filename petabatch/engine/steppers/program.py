@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,8 +26,10 @@ from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.whole import norm
+from petabatch.kernels.cpu.rows import raised_in
 from petabatch.network.plan import Plan
 from petabatch.random import stream_pool
+from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
@@ -195,10 +198,25 @@ class ProgramStepper(Stepper):
         """Make operations begin .. end of steps first+1 .. last of a run to step `final`."""
         space = self._workspace
         arrays = np.where(self._bound != 0, self._bound, space.arrays)
-        advance(
-            self._rows[begin:end], self._numbers[begin:end], self._sources, self._factors, self._drives,
-            arrays, space.shapes, first, last, final, new_image, watched, found,
-        )  # fmt: skip
+        with self._naming():
+            advance(
+                self._rows[begin:end], self._numbers[begin:end], self._sources, self._factors, self._drives,
+                arrays, space.shapes, first, last, final, new_image, watched, found,
+            )  # fmt: skip
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Name the layer whose row function raises an error, or all that share the function."""
+        try:
+            yield
+        except Exception as error:
+            functions = self.tables.row_functions.items()
+            names = [name for name, row in functions if raised_in(row.function, error)]
+            if not names:
+                raise
+            layer = self.tables.graph.network.layers[names[0]]
+            with calling(layer, " or ".join(f"layers.{name}" for name in names)):
+                raise
 
     def _show_margins(self, first: int) -> None:
         """Have the images that step first + 1 sees in their places, with their margins."""

@@ -15,6 +15,7 @@ from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
 from petabatch.kernels.cpu.program.lazy.layout import KEPT_NUMBERS, rooms
+from petabatch.kernels.cpu.rows import ARRAYS, row_address
 from petabatch.kernels.cpu.rules import RULES, rule_number
 from petabatch.kernels.cpu.sizes import WORD
 from petabatch.kernels.rules import cell
@@ -31,10 +32,13 @@ from petabatch.network.operations import (
     LazyUpdate,
     Operation,
     Program,
+    Scatter,
     Source,
     Update,
 )
 from petabatch.spec.compiled import CompiledRule, Term
+from petabatch.spec.part_errors import calling
+from petabatch.spec.rows import RowFunction
 
 _RESCALE = {
     "rescale_range": w.RANGE,
@@ -137,6 +141,8 @@ class Tables:
         """The layers whose time scale the program adapts."""
         self.calls: list[tuple[int, Call]] = []
         """What the interpreter does, and before which row."""
+        self.row_functions: dict[str, RowFunction] = {}
+        """By layer."""
         self.scratch[_BUFFERS] = 2 * u.CHUNK
         for operation in program.operations:
             getattr(self, f"_{type(operation).__name__.lower()}")(operation)
@@ -231,6 +237,11 @@ class Tables:
             row |= {t.C: self._array(one.weights)}
         self._row(t.Op.SYNTHESIZE if one.scatter else t.Op.PROJECT, one, row, ())
 
+    def _scatter(self, one: Scatter) -> None:
+        arrays = (self._array(f"connections/{one.connection}/{n}") for n in ("starts", "targets", "weights"))
+        row = dict(zip((t.B, t.C, t.D), arrays, strict=True))
+        self._row(t.Op.SCATTER, one, {**self._read(one.source), t.A: one.positions, **row}, ())
+
     def _update(self, one: Update) -> None:
         first, last = self._summed(one.sources)
         rule, key = one.rule, f"layers/{one.layer}"
@@ -241,6 +252,9 @@ class Tables:
             return
         if rule.variables:
             self._spike(one, row)
+            return
+        if rule.row is not None:
+            self._row_function(one, rule.row)
             return
         if rule.scale is not None:
             row |= {t.G: self._array(f"{key}/time_scale")}
@@ -288,6 +302,30 @@ class Tables:
         arrays = [self._array(name) for name in names]
         row = dict(zip((t.A, t.B, t.C, t.IN, t.D, t.E, t.F, t.G), arrays, strict=True))
         self._row(t.Op.SPIKE, one, row, (*numbers, n["fatigue"], n["after"], n["largest"], *reversal, *decay))
+
+    def _row_function(self, one: Update, function: RowFunction) -> None:
+        self.row_functions[one.layer] = function
+        form, key = function.form, f"layers/{one.layer}"
+        shape, draws = self.graph.network.layers[one.layer].shape, []
+        for name, kind in zip(form.draws, function.draws, strict=True):
+            draws.append(f"scratch/{one.layer} {name}")
+            self.scratch[draws[-1]] = math.prod(shape)
+            stream = {t.A: self._stream(f"{one.layer}/{name}"), t.B: kind == "normal"}
+            drawn = replace(one, out=draws[-1])
+            self._row(t.Op.DRAW, drawn, {**stream, t.C: self._array(WORDS[0])}, ())
+        ends, first = {}, len(self.sources)
+        for buffer in range(form.buffers):
+            heard = [replace(source, buffer=0) for source in one.sources if source.buffer == buffer]
+            ends[t.F + buffer] = self._summed(heard)[1]
+        names = [*(f"{key}/{name}" for name in form.variables), *draws, one.out]
+        _, last = self._summed([Source(name) for name in names])
+        room, buffers = f"scratch/{one.layer} addresses", f"scratch/{one.layer} buffers"
+        self.lists[room], self.scratch[buffers] = ARRAYS + form.arrays, (form.buffers + 1) * u.CHUNK
+        with calling(self.graph.network.layers[one.layer], f"layers.{one.layer}"):
+            place = row_address(function.function, form)
+        row = {t.A: first, t.B: last, t.C: place, t.D: self._array(room), t.E: form.buffers, **ends}
+        row |= {t.IN: self._array(buffers)}
+        self._row(t.Op.ROW, one, row, (self.graph.network.run.dt, *function.values))
 
     def _gather(self, one: Update, row: dict[int, int], sources: Sequence[Source], end: str = "") -> str:
         """Make the sum of sources an array of its own."""

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.draws import draw
 from petabatch.kernels.cpu.program.lazy.step import update_lazily
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
+from petabatch.kernels.cpu.program.row import run_row
 from petabatch.kernels.cpu.program.spiking import spike
+from petabatch.kernels.cpu.program.synapses import scatter
 from petabatch.kernels.cpu.program.table import (
     CODE,
     IN,
@@ -43,12 +46,14 @@ from petabatch.kernels.cpu.program.units import (
     polyline,
     rates,
 )
-from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, unsigned
+from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, ints, longs, unsigned
 from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
 _COPY, _FILL, _FILL_DOUBLE, _EXTEND, _PROJECT, _SYNTHESIZE, _POOL = (int(op) for op in list(Op)[:7])
 _SPREAD, _UPDATE, _RESCALE, _ACCELERATE, _CONTROL, _MEASURE = (int(op) for op in list(Op)[7:13])
-_CROP, _POLYLINE, _NOISE, _DROP, _SHOTS, _SPIKE, _LAZY = (int(op) for op in list(Op)[13:])
+_CROP, _POLYLINE, _NOISE, _DROP, _SHOTS, _SPIKE, _LAZY, _ROW, _DRAW, _SCATTER = (
+    int(op) for op in list(Op)[13:]
+)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -103,6 +108,9 @@ def _random(row: Any, own: Any, arrays: Any, step: int, source: Any, out: Any) -
             floats(arrays, row[G], 0), out,
         )  # fmt: skip
         return
+    if code == _DRAW:
+        draw(unsigned(arrays, row[A]), step, row[B] != 0, unsigned(arrays, row[C]), out)
+        return
     pool, room = unsigned(arrays, row[A]), unsigned(arrays, row[B])
     if code == _NOISE:
         add_noise(pool, step, own[0], own[1], room, out)
@@ -125,6 +133,9 @@ def operate(
     if code == _LAZY:
         update_lazily(row, own, sources, factors, drives, arrays, shapes, step)
         return
+    if code == _ROW:
+        run_row(row, own, sources, factors, arrays, step)
+        return
     if code == _CONTROL:
         _control(row, own, sources, factors, arrays, step, fresh)
         return
@@ -139,6 +150,10 @@ def operate(
         )  # fmt: skip
         return
     source, out = floats(arrays, row[IN], step - row[LOOKBACK]), floats(arrays, row[OUT], step)
+    if code == _SCATTER:
+        starts, targets = longs(arrays, row[B]), ints(arrays, row[C])
+        scatter(source, row[A], starts, targets, floats(arrays, row[D], 0), out)
+        return
     if code >= _NOISE:
         _random(row, own, arrays, step, source, out)
         return

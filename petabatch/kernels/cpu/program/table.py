@@ -17,6 +17,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from petabatch.kernels.cpu.layout import Shape
+from petabatch.kernels.rows import NUMBERS as NUMBERS
 
 (
     CODE, PERIOD, OFFSET, STANDS, WINDOW, OUT, IN, LOOKBACK, A, B, C, D, E, F, G, H, HISTORY, POTENTIAL,
@@ -25,7 +26,7 @@ from petabatch.kernels.cpu.layout import Shape
 """Columns of a row: an `Op`; due at steps t with (t - OFFSET) % PERIOD == 0, or, if it STANDS, at all others;
 only in the last WINDOW steps of a run, if that is not 0; the array that is written; the array that is read,
 and of how many steps ago; what else an operation needs, see `Op`."""
-COLUMNS, NUMBERS = 27, 24
+COLUMNS = 27
 _OWN = len(Shape._fields)
 TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, VECTORS = range(
     _OWN, _OWN + 12
@@ -96,3 +97,12 @@ class Op(IntEnum):
     computed that could be active; G, numbers: as there; HISTORY, PRODUCTS, KEPT: arrays of `lazy/`;
     POTENTIAL: V, which is not written; FLOATS, LISTS, SPARE: scratch; its FEATURES; steps of a DISPLAY;
     AWAKE: whether all units are computed, decided when a display begins with MOST units active or fewer."""
+    ROW = 20
+    """OUT = row function at address C; A .. B: sources that E buffers add up, and the arrays it is called
+    with; F, ...: where each buffer's sources end; D: scratch for addresses; IN: for buffers; numbers:
+    parameters."""
+    DRAW = 21
+    """OUT = random numbers, normal or (B = 0) uniform; A: pool of the stream; C: scratch."""
+    SCATTER = 22
+    """OUT = sum over the synapses of the active units of IN at A positions; B: where those of a unit start;
+    C: their post units; D: weights."""

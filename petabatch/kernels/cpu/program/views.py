@@ -15,7 +15,9 @@ PLACE, SIZE, DEPTH = range(3)
 
 
 @intrinsic
-def _pointer(typing: Any, address: Any) -> Any:
+def pointer(typing: Any, address: Any) -> Any:
+    """Return the pointer to an address."""
+
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
 
@@ -25,30 +27,34 @@ def _pointer(typing: Any, address: Any) -> Any:
 @njit(nogil=True, error_model="numpy")
 def floats(arrays: Any, number: int, step: int) -> Any:
     """Return the float32 numbers of an array at a step, `[size]`: step t lies in place t modulo the depth."""
-    size = arrays[number, SIZE]
-    address = arrays[number, PLACE] + 4 * size * (step % arrays[number, DEPTH])
-    return carray(_pointer(address), (size,), np.float32)
+    return carray(pointer(address(arrays, number, step)), (arrays[number, SIZE],), np.float32)
+
+
+@njit(nogil=True, error_model="numpy")
+def address(arrays: Any, number: int, step: int) -> Any:
+    """Return where the float32 numbers of an array at a step are."""
+    return arrays[number, PLACE] + 4 * arrays[number, SIZE] * (step % arrays[number, DEPTH])
 
 
 @njit(nogil=True, error_model="numpy")
 def doubles(arrays: Any, number: int) -> Any:
     """Return the float64 numbers of an array."""
-    return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.float64)
+    return carray(pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.float64)
 
 
 @njit(nogil=True, error_model="numpy")
 def longs(arrays: Any, number: int) -> Any:
     """Return the int64 numbers of an array."""
-    return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int64)
+    return carray(pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int64)
 
 
 @njit(nogil=True, error_model="numpy")
 def unsigned(arrays: Any, number: int) -> Any:
     """Return the uint64 numbers of an array."""
-    return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.uint64)
+    return carray(pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.uint64)
 
 
 @njit(nogil=True, error_model="numpy")
 def ints(arrays: Any, number: int) -> Any:
     """Return the int32 numbers of an array."""
-    return carray(_pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int32)
+    return carray(pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int32)

@@ -1,0 +1,34 @@
+"""The operation that calls a row function, chunk by chunk in the first cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.table import IN, OUT, A, B, C, D, E, F
+from petabatch.kernels.cpu.program.units import CHUNK, copy, gather
+from petabatch.kernels.cpu.program.views import DEPTH, address, floats, longs
+from petabatch.kernels.cpu.rows import ARRAYS, PARAMETERS, UNITS, call_at
+
+
+@njit(nogil=True, error_model="numpy")
+def run_row(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int) -> None:
+    """Make a ROW; see `table.py`. The activity is that of the step before until the function changes it."""
+    activity = floats(arrays, row[OUT], step)
+    if arrays[row[OUT], DEPTH] > 1:
+        copy(floats(arrays, row[OUT], step - 1), activity)
+    table, room, buffers = longs(arrays, row[D]), floats(arrays, row[IN], 0), row[E]
+    table[PARAMETERS] = own.ctypes.data
+    for begin in range(0, activity.size, CHUNK):
+        end = min(begin + CHUNK, activity.size)
+        table[UNITS] = end - begin
+        other = room[buffers * CHUNK : buffers * CHUNK + end - begin]
+        first = row[A]
+        for buffer in range(buffers):
+            spare, last = room[buffer * CHUNK : buffer * CHUNK + end - begin], row[F + buffer]
+            drive = gather(arrays, sources, factors, first, last, row[OUT], step, begin, end, spare, other)
+            table[ARRAYS + buffer] = drive.ctypes.data
+            first = last
+        for n in range(first, row[B]):
+            table[ARRAYS + buffers + n - first] = address(arrays, sources[n, 0], step) + 4 * begin
+        call_at(row[C], table.ctypes.data)

@@ -1,0 +1,179 @@
+"""Row functions, compiled: a function of one signature for all of them, and its address.
+
+A row function is called with named tuples of parameters, variables and random numbers, whose types are its
+own. A few lines around it take what they hold from a table of addresses, so that programs call all row
+functions alike:
+
+    table   int64 [2 + arrays]   units; address of the parameters, float64; addresses of the arrays
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import traceback
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numba
+import numpy as np
+from numba import carray, types
+from numba.core import cgutils
+from numba.core.errors import NumbaError
+from numba.extending import intrinsic
+
+from petabatch.kernels.cpu.jit import KernelCache, njit
+from petabatch.kernels.cpu.program.views import pointer
+from petabatch.kernels.rows import Form
+
+UNITS, PARAMETERS, ARRAYS = range(3)
+"""Columns of the table; the last is the first of the arrays."""
+
+
+def row_address(function: Callable[..., None], form: Form) -> int:
+    """Return the address of a row function compiled for float32, of which `call_at` makes calls.
+
+    Raises TypeError, with the line, if numba cannot compile it.
+    """
+    compiled = _compiled(function, form, "float32", False)
+    overload = next(iter(compiled.overloads.values()))
+    library, name = overload.library, overload.fndesc.llvm_func_name
+    library.codegen._engine._defined_symbols.add(name)
+    address: int = library.get_pointer_to_function(name)
+    return address
+
+
+def call_row(
+    function: Callable[..., None], form: Form, values: Sequence[float], arrays: Sequence[np.ndarray]
+) -> None:
+    """Call a row function on whole arrays, all of one precision, with every index checked."""
+    given = [np.ascontiguousarray(array) for array in arrays]
+    numbers = np.array(values, np.float64)
+    places = [numbers.ctypes.data, *(array.ctypes.data for array in given)]
+    table = np.array([given[-1].size, *places], np.int64)
+    _compiled(function, form, given[-1].dtype.name, True)(table.ctypes.data)
+    for array, copy in zip(arrays, given, strict=True):
+        if copy is not array and not np.shares_memory(copy, array):
+            array[...] = copy
+
+
+@intrinsic
+def call_at(typing: Any, address: Any, table: Any) -> Any:
+    """Call the row function at an address; what it raises is raised."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        convention = context.call_conv
+        kind = convention.get_function_type(types.none, (types.int64,))
+        function = builder.inttoptr(args[0], kind.as_pointer())
+        status, _ = convention.call_function(builder, function, types.none, (types.int64,), [args[1]])
+        with cgutils.if_unlikely(builder, status.is_error):
+            convention.return_status_propagate(builder, status)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def _longs(address: int, size: int) -> Any:
+    return carray(pointer(address), (size,), np.int64)
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def _doubles(address: int, size: int) -> Any:
+    return carray(pointer(address), (size,), np.float64)
+
+
+@njit(nogil=True, error_model="numpy", inline="always")
+def _singles(address: int, size: int) -> Any:
+    return carray(pointer(address), (size,), np.float32)
+
+
+@cache
+def _compiled(function: Callable[..., None], form: Form, precision: str, checked: bool) -> Any:
+    """Return the function of a table's address, compiled."""
+    options = {"nogil": True, "error_model": "numpy", "boundscheck": checked}
+    row = numba.njit(**options)(function)
+    row._compiler._customize_flags = _without_aliases
+    names = {
+        "row": row,
+        "longs": _longs,
+        "numbers": _doubles,
+        "real": np.float32 if precision == "float32" else np.float64,
+        "floats": _singles if precision == "float32" else _doubles,
+        "Parameters": namedtuple("Parameters", [name for name, _, _ in form.parameters]),
+        "State": namedtuple("State", form.variables),
+        "Draws": namedtuple("Draws", form.draws),
+        "__name__": function.__module__,
+    }
+    text, file = _text(form), inspect.getfile(function)
+    # As a function of the plug-in's file it is kept in its cache, and forgotten when that changes.
+    exec(compile(text, file, "exec"), names)
+    call: Any = names["call"]
+    version = crc32(f"{text} {precision} {checked} {_sources(Path(file))}".encode())
+    call.__qualname__ = f"{function.__qualname__}.{version:08x}"
+    dispatcher = numba.njit(**options)(call)
+    if Path(file).is_file():
+        dispatcher._cache = KernelCache(call)
+    try:
+        dispatcher.compile((types.int64,))
+    except NumbaError as error:
+        raise TypeError(_told(function, error)) from error
+    return dispatcher
+
+
+def _text(form: Form) -> str:
+    """Return the source of the function that calls `row` with what a table holds."""
+    taken = iter(range(form.numbers))
+    given = []
+    for _, kind, length in form.parameters:
+        read = {"float": "real(n[{}])", "int": "int(n[{}])", "bool": "n[{}] != 0"}[kind]
+        several = [read.format(next(taken)) for _ in range(max(1, length))]
+        given.append(f"({', '.join(several)},)" if length else several[0])
+    arrays = [f"floats(at[{ARRAYS + number}], at[{UNITS}])" for number in range(form.arrays)]
+    begin, end = form.buffers, form.buffers + len(form.variables)
+    return f"""def call(table):
+    at = longs(table, {ARRAYS + form.arrays})
+    n = numbers(at[{PARAMETERS}], {form.numbers})
+    row(
+        Parameters({", ".join(given)}), State({", ".join(arrays[begin:end])}),
+        ({", ".join(arrays[:begin])},), Draws({", ".join(arrays[end:-1])}), {arrays[-1]},
+    )
+"""
+
+
+def _without_aliases(flags: Any) -> Any:
+    """Let the compiler know that no two arrays overlap: it makes vectors of more loops."""
+    flags.noalias = True
+    return flags
+
+
+def _sources(file: Path) -> int:
+    """Return a checksum of the Python files of a plug-in's folder, from which it may import functions."""
+    if not file.is_file():
+        return 0
+    return crc32(b"".join(path.read_bytes() for path in sorted(file.parent.glob("*.py"))))
+
+
+def _told(function: Callable[..., None], error: NumbaError) -> str:
+    """Return what numba says of a function that it cannot compile, and the line."""
+    said = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed")]
+    file, (source, first) = inspect.getfile(function), inspect.getsourcelines(function)
+    places = re.findall(r'File ".*?([^"/]+)", line (\d+)', str(error))
+    lines = [int(line) - first for name, line in places if name == Path(file).name]
+    if unknown := re.search(r"name '(\w+)' is not defined", said[0]):
+        lines += [n for n, line in enumerate(source) if re.search(rf"\b{unknown[1]}\b", line)]
+    line = next((line for line in lines if 0 < line < len(source)), 0)
+    return (
+        f"numba cannot compile `row`: {said[0]}\n    found:    {file}:{first + line}: {source[line].strip()}"
+    )
+
+
+def raised_in(function: Callable[..., None], error: BaseException) -> bool:
+    """Return whether an error was raised in a row function."""
+    code = function.__code__
+    frames = traceback.extract_tb(error.__traceback__)
+    return any((frame.filename, frame.name) == (code.co_filename, code.co_name) for frame in frames)

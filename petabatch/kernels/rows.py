@@ -1,0 +1,31 @@
+"""The form of a row function: what the update of some units of one slice is called with."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Draw = Literal["uniform", "normal"]
+"""A distribution of random numbers: uniform in [0, 1), or normal with mean 0 and deviation 1."""
+
+NUMBERS, BUFFERS = 32, 14
+"""The most parameters, dt among them, and buffers."""
+
+
+class Form(NamedTuple):
+    """The arguments of a row function, by name; their values are not part of it."""
+
+    parameters: tuple[tuple[str, str, int], ...]
+    """Name, kind (`float`, `int` or `bool`) and length, which is 0 for a number and not for a tuple."""
+    variables: tuple[str, ...]
+    buffers: int
+    draws: tuple[str, ...]
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the parameters are."""
+        return sum(max(1, length) for _, _, length in self.parameters)
+
+    @property
+    def arrays(self) -> int:
+        """How many arrays there are: inputs, variables, random numbers, activity, in this order."""
+        return self.buffers + len(self.variables) + len(self.draws) + 1

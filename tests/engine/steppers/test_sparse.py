@@ -1,0 +1,167 @@
+"""Sparse connections: which synapses there are, what they deliver, and what is said of mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from petabatch.connections import Identity, Sparse
+from petabatch.engine.engine import Engine
+from petabatch.errors import ParamsError, TableError
+from petabatch.layers import Input, LeakyIntegrator, Rectified
+from petabatch.network.build import build
+from petabatch.network.graph import Graph
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.spec.network import Network, Run
+from petabatch.weights import Gaussian
+from support.networks import GivenImages
+
+Mode = Literal["extra_shared", "shared", "non_shared", "extra_non_shared"]
+PRE, POST = (3, 4, 5), (3, 4, 7)
+DRAWN = Gaussian(deviation=0.3)
+
+
+def network(connection: Sparse, post: tuple[int, int, int] = POST, **keys: Any) -> Network:
+    """Return a few active units that are joined to a layer, and this to itself."""
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(2, 4, *PRE)) * (rng.random((2, 4, *PRE)) < 0.2)
+    layers = {
+        "image": Input(shape=PRE, source=GivenImages(data=images.astype(np.float32))),
+        "seen": Rectified(shape=PRE, threshold=0.1),
+        "post": LeakyIntegrator(shape=post, tau=2.0),
+    }
+    connections = {"see": Identity(pre="image", post="seen"), "sparse": connection}
+    run = Run(batch=2, steps=12, display=3, **keys)
+    return Network(run=run, layers=layers, connections=connections)
+
+
+def joined(**keys: Any) -> Sparse:
+    given = {"probability": 0.3, "init": DRAWN} | keys
+    return Sparse(pre="seen", post="post", strength=0.5, **given)
+
+
+def final(given: Network, threads: int = 1) -> dict[str, np.ndarray]:
+    engine = Engine(schedule(build(given)), Serial(), threads)
+    engine.start()
+    for _ in engine.run():
+        pass
+    engine.collect()
+    return {key: array.copy() for key, array in engine.state.arrays.items()}
+
+
+def matrix(graph: Graph, values: np.ndarray) -> np.ndarray:
+    """Return the weights between all pre and post units of connection `sparse`, as a dense matrix."""
+    synapses, ends = graph.synapses["sparse"], graph.wirings["sparse"].synapses
+    assert ends is not None
+    one = sparse.csr_array((values, synapses.targets, synapses.starts), (ends.pre, ends.post_units))
+    return np.kron(np.eye(ends.positions), one.toarray())
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared", "non_shared", "extra_non_shared"])
+@pytest.mark.parametrize("delay", [0, 2])
+def test_what_arrives_is_the_sum_over_the_synapses(mode: Mode, delay: int) -> None:
+    given = network(joined(mode=mode, delay=delay))
+    state = final(given)
+    method = schedule(build(given)).method
+    assert method.stepper == "program"
+    assert not method.program.interpreted
+    # The reference in float64, and by hand with a dense matrix.
+    reference = final(network(joined(mode=mode, delay=delay), kernel="array", precision="float64"))
+    np.testing.assert_allclose(state["layers/post/A"], reference["layers/post/A"], rtol=0, atol=1e-6)
+    weights = state["connections/sparse/weights"]
+    assert len(weights) == (1 if mode.startswith("extra_") else 2)
+    images = given.layers["image"].source.data  # type: ignore[attr-defined]
+    for number in range(2):
+        dense = matrix(build(given), weights[number % len(weights)])
+        expected = np.zeros(np.prod(POST))
+        for step in range(1, 13):
+            seen = step - delay
+            image = images[number, (seen - 1) // 3] if seen > 0 else np.zeros(PRE)
+            active = np.where(image > 0.1, image, 0).reshape(-1)
+            expected = np.exp(-0.5) * expected + 0.5 * active @ dense
+        np.testing.assert_allclose(state["layers/post/A"][number, 0].reshape(-1), expected, atol=1e-5)
+
+
+def test_bits_depend_on_no_thread_and_no_other_slice() -> None:
+    both, alone = final(network(joined()), threads=2), final(network(joined()), threads=1)
+    for key, array in both.items():
+        assert array.tobytes() == alone[key].tobytes(), key
+
+
+def test_each_synapse_is_there_with_the_probability() -> None:
+    graph = build(network(joined(probability=0.3), post=(30, 40, 7)))
+    count, possible = len(graph.synapses["sparse"].targets), 60 * 8400
+    assert abs(count / possible - 0.3) < 5 * (0.3 * 0.7 / possible) ** 0.5
+    other = build(network(joined(probability=0.3), post=(30, 40, 7), seed=2))
+    assert not np.array_equal(graph.synapses["sparse"].starts, other.synapses["sparse"].starts)
+
+
+def test_in_degree_is_the_number_of_different_pre_units_of_each_post_unit() -> None:
+    graph = build(network(joined(probability=None, in_degree=6)))
+    dense = matrix(graph, np.ones(len(graph.synapses["sparse"].targets)))
+    assert dense.shape == (60, 84)
+    assert dense.max() == 1
+    assert (dense.sum(axis=0) == 6).all()
+
+
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc", "arrays"])
+def test_a_matrix_is_read_from_a_file(tmp_path: Path, kind: str) -> None:
+    entries = sparse.random_array((60, 84), density=0.1, rng=np.random.default_rng(1), format="coo")
+    file = tmp_path / "synapses.npz"
+    if kind == "arrays":
+        np.savez(file, row=entries.coords[0], col=entries.coords[1], data=entries.data)
+    else:
+        sparse.save_npz(file, entries.asformat(kind))
+    graph = build(network(joined(probability=None, init=None, path=str(file))))
+    weights = graph.synapses["sparse"].given
+    assert weights is not None
+    np.testing.assert_array_equal(matrix(graph, weights), entries.toarray())
+    state = final(network(joined(probability=None, init=None, path=str(file))))
+    np.testing.assert_array_equal(state["connections/sparse/weights"][0], weights.astype("f4"))
+
+
+def wrong(**keys: Any) -> str:
+    """Return what is said of a connection that cannot be built."""
+    with pytest.raises((ParamsError, TableError)) as error:
+        build(network(joined(**keys)))
+    return str(error.value)
+
+
+def test_mistakes_are_explained(tmp_path: Path) -> None:
+    assert "it is not clear which synapses there are" in wrong(in_degree=3)
+    assert "the weights of the synapses are missing" in wrong(init=None)
+    assert "expected: at most 60, the units of seen" in wrong(probability=None, in_degree=61)
+    assert "expected: at most 5, the features of seen" in wrong(
+        probability=None, in_degree=6, mode="extra_shared"
+    )
+    file = tmp_path / "other.npz"
+    sparse.save_npz(file, sparse.eye_array(60).tocsr())
+    assert "connections.sparse.path" in wrong(probability=None, path=str(file))
+    assert "found:    [60, 60], last row 59, last column 59" in wrong(probability=None, path=str(file))
+    np.savez(file, numbers=np.ones(3))
+    assert "this is no sparse matrix" in wrong(probability=None, path=str(file))
+    sparse.save_npz(file, sparse.dia_array(np.eye(60, 84)))
+    assert "this is no sparse matrix" in wrong(probability=None, path=str(file))
+    file.write_bytes(file.read_bytes()[:100])
+    assert "this matrix cannot be read" in wrong(probability=None, path=str(file))
+    np.savez(file, row=[0, 60], col=[1, 2], data=[1.0, 2.0])
+    assert "last row 60" in wrong(probability=None, path=str(file))
+    np.savez(file, row=[0, 1], col=[1, 2], data=[1.0, np.nan])
+    assert "some weights are missing or not finite" in wrong(probability=None, path=str(file))
+
+
+def test_weights_of_slices_start_apart_where_they_are_to() -> None:
+    apart = Gaussian(deviation=0.3, per_slice=True)
+    weights = final(network(joined(mode="non_shared", init=apart)))["connections/sparse/weights"]
+    assert not np.array_equal(weights[0], weights[1])
+    assert "these weights belong to all slices" in wrong(init=apart)
+
+
+def test_features_are_joined_where_positions_are_the_same() -> None:
+    with pytest.raises(ParamsError, match="synapses between features need the same positions"):
+        build(network(joined(mode="shared"), post=(6, 4, 7)))
