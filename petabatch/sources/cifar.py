@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import struct
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -18,6 +19,9 @@ from petabatch.sources.paths import Files, find_files
 from petabatch.sources.view import View
 
 _PIXELS = 3 * 32 * 32
+_ERRORS = (OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError, LookupError, AttributeError,
+           ImportError, struct.error, OverflowError, MemoryError, RecursionError)  # fmt: skip
+"""What unpickling a damaged file raises."""
 
 
 class Cifar10(View):
@@ -81,23 +85,31 @@ class _Array:
             return None
 
 
-def _encode(text: Any, encoding: Any) -> bytes:
-    if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
-        raise pickle.UnpicklingError("it encodes a text that is not part of an array")
-    return text.encode("latin1")
+class _Encode:
+    """The bytes of an array that are stored as a text."""
+
+    __slots__ = ()
+
+    def __call__(self, text: Any, encoding: Any) -> bytes:
+        if not isinstance(text, str) or encoding not in ("latin1", b"latin1"):
+            raise pickle.UnpicklingError("it encodes a text that is not part of an array")
+        return text.encode("latin1")
 
 
 _NAMED: dict[tuple[str, str], Any] = {
     **{(f"numpy.{core}.multiarray", "_reconstruct"): _Array for core in ("core", "_core")},
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Array,
-    ("_codecs", "encode"): _encode,
+    ("_codecs", "encode"): _Encode(),
 }
 """What the pickled arrays of the Python version name; nothing is looked up."""
 
 
-class _Unpickler(pickle.Unpickler):
-    """Builds plain containers and descriptions of arrays, and nothing else."""
+class _Unpickler(pickle._Unpickler):
+    """Builds plain containers and descriptions of arrays, and nothing else.
+
+    The implementation in C takes gigabytes for a small file that claims to have many objects.
+    """
 
     def find_class(self, module: str, name: str) -> Any:
         """Return what stands for a name; raises UnpicklingError unless it belongs to an array."""
@@ -125,8 +137,7 @@ def _pickled(path: str) -> np.ndarray:
     try:
         with open(path, "rb") as file:
             stored = _Unpickler(file, encoding="bytes").load()
-    except (OSError, EOFError, pickle.UnpicklingError, ValueError, TypeError, KeyError, IndexError,
-            AttributeError, ImportError, OverflowError, MemoryError, RecursionError) as error:  # fmt: skip
+    except _ERRORS as error:
         raise unreadable(path, error, expected) from error
     found = stored.get(b"data") if isinstance(stored, dict) else None
     data = found.uint8() if isinstance(found, _Array) else None

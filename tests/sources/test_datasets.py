@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import tracemalloc
 import wave
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,18 @@ def test_arrays_of_a_pickle_are_not_made_by_numpy(tmp_path: Path, monkeypatch: p
         (tmp_path / "batch").write_bytes(pickle.dumps({b"data": wrong}, protocol=2))
         with pytest.raises(InputError, match=r"batch: th.*(no images|cannot be read)"):
             Cifar10(files=str(tmp_path / "batch")).gallery()
+
+
+def test_a_pickle_that_claims_many_objects_takes_no_memory(tmp_path: Path) -> None:
+    claim = b"r" + (50_000_000).to_bytes(4, "little")  # the dictionary is object number fifty million
+    (tmp_path / "batch").write_bytes(b"\x80\x02}" + claim + b".")
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="there are no images in this file"):
+            Cifar10(files=str(tmp_path / "batch")).gallery()
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_every_bad_batch_is_told_at_once(tmp_path: Path) -> None:
