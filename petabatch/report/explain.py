@@ -70,6 +70,10 @@ def _costs(plan: Plan) -> Iterator[str]:
     for name, (displays, nbytes) in queues(plan, run.batch).items():
         ahead = f"up to {displays} display{'s' * (displays > 1)} of each slice"
         yield f"read ahead         {name}: {ahead}, {_bytes(nbytes)}"
+    for name, layer in plan.inputs.items():
+        if kept := layer.source.nbytes(layer.shape):
+            steps = ", ".join(step.type for step in layer.source.steps)
+            yield f"transforms         {name}: {steps}; up to {_bytes(kept)} on each rank"
     yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP per step and slice if dense,"
     yield f"                   {2 * macs * batch * plan.length / 1e12:.2f} TFLOP for the run"
     yield from _parallel(plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
@@ -72,7 +72,7 @@ class TransformedSource(Source):
 
     def fitted_as(self, other: Source) -> Source:
         """Return the source with the fitted transforms of `other` for its own of the same types."""
-        theirs = {step.type: step for step in cast(tuple[Transform, ...], other.steps)}
+        theirs = {step.type: step for step in other.steps}
         if not self.unfitted:
             return self
         return self.with_steps([theirs.get(s.type, s) if s.unfitted else s for s in self.steps])

@@ -336,8 +336,8 @@ class Source(Part):
         return False
 
     @property
-    def steps(self) -> Sequence[Part]:
-        """The transforms of its images, in order."""
+    def steps(self) -> Sequence[Any]:
+        """The transforms of its images, in order: see `petabatch.sources.transforms`."""
         return ()
 
     @property

@@ -11,10 +11,15 @@ import pytest
 from PIL import Image
 
 from petabatch.errors import InputError, ParamsError, TableError
+from petabatch.layers import Input
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
 from petabatch.params import first_state, plan
+from petabatch.report.explain import summary
 from petabatch.sources import Gratings, ImageArray, Noise
 from petabatch.sources.transforms import ZCA, Crop, Draws, Flip, Normalize, Resize, Transform, Whiten
 from petabatch.spec.load import parse
+from petabatch.spec.network import Network, Run
 
 RNG = np.random.default_rng(0)
 RAMP = (np.arange(12)[:, None, None] * 100 + np.arange(10)[None, :, None]) * np.ones((1, 1, 1, 1))
@@ -357,4 +362,7 @@ def test_what_transforms_keep_in_memory_is_known_before_the_run() -> None:
     filtered = source(PHOTO, {"type": "whiten"}).nbytes(shape)
     assert filtered > 0
     zca = source(PHOTO, {"type": "zca"}).nbytes(shape)
+    layer = Input(shape=shape, source=source(PHOTO, {"type": "whiten"}, {"type": "crop"}))
+    told = summary(schedule(build(Network(run=Run(steps=1), layers={"image": layer}))))
+    assert "image: whiten, crop; up to 128.0 MiB on each rank" in told
     assert zca >= filtered + 3 * 8 * 768**2  # covariance, its vectors, the matrix
