@@ -33,7 +33,7 @@ from petabatch.series import Series
 from petabatch.sparse_code import sparse_code
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
-from petabatch.traced import ShownImage, traced
+from petabatch.traced import ShownImage, display_period, traced
 from petabatch.use import use_of
 
 
@@ -257,7 +257,9 @@ class Results:
             time = int(item.steps[item.index(display=display, step=step)])
         elif display is not None:
             time *= self._display or 0
-        return traced(self._open_file()[f"inputs/{layer}"], item, frame, crop, time, slice)
+        period = display_period(self.params, layer, self._display or 1)
+        group = self._open_file()[f"inputs/{layer}"]
+        return traced(group, item, frame, crop, time, slice, period)
 
     def files(self, layer: str) -> list[str]:
         """Return the files of the items that an input layer shows, in order."""

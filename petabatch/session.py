@@ -15,6 +15,7 @@ from petabatch.logs import log
 from petabatch.network.advice import advice
 from petabatch.network.slices import coordinates
 from petabatch.network.until import NAME
+from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.watchdog import watched
 from petabatch.progress import Progress
@@ -74,13 +75,28 @@ class RunSession:
         self.provenance["inputs"] = summary(directory)
         self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
 
+    @property
+    def blocking_io(self) -> BlockingIO:
+        """The blocking operations that this rank is inside of."""
+        return self.engine.blocking_io
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with the progress of any lane, evaluations included."""
+        return self.engine.progress + (0 if self.evaluation is None else self.evaluation.progress)
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether it has not yet reached the first sync event."""
+        return self.engine.warming_up
+
     def run(self, quiet: bool) -> None:
         """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
         engine, network = self.engine, self.loaded.network
         first = engine.step
         with (
             watch(announces=self.comm.rank == 0 and not quiet) as flag,
-            watched(self.comm, engine, seconds(network.run.stuck_after)),
+            watched(self.comm, self, seconds(network.run.stuck_after)),
             Progress(
                 first,
                 engine.plan.length,

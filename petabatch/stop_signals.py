@@ -2,7 +2,7 @@
 
 Python runs signal handlers only when the main thread returns to the interpreter. A second signal must not
 depend on that: it is awaited by a thread that runs compiled code, to which Python's signal handler in C sends
-the numbers of all signals.
+the numbers of all signals that have a handler in Python.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _ending_at_second() -> Iterator[None]:
     def wait() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they interrupt no call here
         try:
-            end_at_second(there.fileno(), np.frombuffer(_ENDED, np.uint8))
+            end_at_second(there.fileno(), np.array(WATCHED, np.uint8), np.frombuffer(_ENDED, np.uint8))
         finally:
             there.close()
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from petabatch.errors import NotRecorded
 from petabatch.series import Series
+
+_EVERY = re.compile(r"(?:(\d+) )?(step|display)s?")
+"""A schedule in params; `petabatch.spec.schedule`, which reads it otherwise, needs pydantic."""
 
 
 class ShownImage(NamedTuple):
@@ -25,15 +31,28 @@ class ShownImage(NamedTuple):
     """First row and column of the part that was shown."""
 
 
-def traced(group: Any, item: Series, frame: Series, crop: Series, step: int, slice_: int) -> ShownImage:
+def display_period(params: Mapping[str, Any], layer: str, display: int) -> float:
+    """Return for how many steps an input layer shows an image; infinite if it shows only one."""
+    every = params.get("layers", {}).get(layer, {}).get("every")
+    found = _EVERY.fullmatch(str(every))
+    if found is None:
+        return math.inf
+    return int(found[1] or 1) * (display if found[2] == "display" else 1)
+
+
+def traced(
+    group: Any, item: Series, frame: Series, crop: Series, step: int, slice_: int, period: float
+) -> ShownImage:
     """Return what a slice saw in the display to which `step` belongs; `group` is `/inputs/<layer>`.
 
-    Raises NotRecorded if that display had not ended when the run did.
+    `period` is the length of a display of the layer, in steps. Raises NotRecorded if that display had not
+    ended when the run did, or was before the first one that is recorded.
     """
     ends = item.steps
     row = int(np.searchsorted(ends, step))
-    if step <= 0 or row == len(ends):
-        last = f"up to step {ends[-1]}" if len(ends) else "no display has ended"
+    first = max(0, ends[0] - period) if len(ends) else 0
+    if step <= first or row == len(ends):
+        last = f"steps {first + 1:.0f} to {ends[-1]}" if len(ends) else "no display has ended"
         raise NotRecorded(
             f"{item.name}: what was shown is not recorded\n    found:    step {step}\n"
             f"    expected: a step of a display that has ended: {last}"

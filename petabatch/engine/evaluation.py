@@ -22,7 +22,13 @@ class Evaluation:
             plan = schedule(build(held_out(network)))
             self._coder = Engine(replace(plan, flush=plan.length), engine.comm, engine.threads)
         self._note_repetitions()
+        self._coded = 0
         self._rows = {path: f"probes/{NAME}/{leaf}" for leaf, path, _ in quantities(network)}
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with the progress of an evaluation."""
+        return self._coded + self._coder.progress
 
     def record(self, step: int) -> None:
         """Evaluate the weights at the end of `step`, if that is due, and record the results."""
@@ -54,6 +60,7 @@ class Evaluation:
     def _code(self) -> None:
         """Code the held-out images from the initial state."""
         coder = self._coder
+        self._coded += coder.progress
         coder.restart()
         for name in coder.plan.graph.weighted:
             key = f"connections/{name}/weights"

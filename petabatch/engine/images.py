@@ -59,7 +59,8 @@ class ImageReader:
             raise InputError(
                 f"the run is longer than its films\n"
                 f"    found:    {shown:,} frames to show\n    expected: at most {displays:,}\n"
-                f'    hint:     with order.end = "wrap" films begin again, with "hold" the last frames remain'
+                f'    hint:     with order.end = "hold" the last frames remain; with order.at_end = "next" '
+                'and order.end = "wrap" films begin again'
             )
 
     @property

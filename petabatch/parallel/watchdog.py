@@ -43,7 +43,9 @@ _WAITING, _BLOCKED, _WARMING_UP = 1, 2, 4
 class Worker(Protocol):
     """What is watched."""
 
-    blocking_io: BlockingIO
+    @property
+    def blocking_io(self) -> BlockingIO:
+        """The blocking operations that it is inside of."""
 
     @property
     def progress(self) -> int:

@@ -143,11 +143,13 @@ class Movie(Order):
     """Show every k-th frame of a film."""
     at_end: Literal["next", "again", "hold", "stop"] = "next"
     """What follows the last frame of a film. `next`: the next film of the slice. `again`: the same film from
-    its first frame. `hold`: the last frame remains. `stop`: nothing; further films are not shown."""
+    its first frame. `hold`: the last frame remains. `stop`: nothing; further films are not shown, and the run
+    may be as long as `end` allows."""
     end: Literal["wrap", "hold", "shortest", "longest"] = "wrap"
-    """What follows the last frame of a slice's last film. `wrap`: its first film. `hold`: the last frame
-    remains. `shortest`: the run may be as long as the slice with the fewest frames allows. `longest`: the run
-    may be as long as the slice with the most frames allows; the last frames of other slices remain."""
+    """What follows the last frame of a slice's last film. `wrap`: its first film; after `at_end = "stop"` as
+    `shortest`. `hold`: the last frame remains. `shortest`: the run may be as long as the slice with the
+    fewest frames allows. `longest`: the run may be as long as the slice with the most frames allows; the last
+    frames of other slices remain."""
     reset: Flag = False
     """Reset the layers of a slice to their initial state when it begins a film."""
 
@@ -243,7 +245,10 @@ class _Films(Playlist):
         """Display in which each film of a slice begins, and at which the last one ends."""
         if order.at_end in ("next", "stop"):
             totals = [starts[-1] for starts in self._starts]
-            self.displays = {"shortest": min(totals), "longest": max(totals)}.get(order.end)
+            ends = {"shortest": min(totals), "longest": max(totals)}
+            if order.at_end == "stop":
+                ends["wrap"] = min(totals)
+            self.displays = ends.get(order.end)
 
     def frame(self, slice_: int, display: int, rng: np.random.Generator) -> int:
         position, film, _ = self._at(slice_, display)
@@ -263,6 +268,6 @@ class _Films(Playlist):
     def _at(self, slice_: int, display: int) -> tuple[int, int, int]:
         """Return the position in the films of a slice, the film there, and how often they began before."""
         starts, order = self._starts[slice_], self._order
-        wraps = order.at_end == "again" or (order.at_end != "hold" and order.end == "wrap")
+        wraps = order.at_end == "again" or (order.at_end == "next" and order.end == "wrap")
         turn, position = divmod(display, starts[-1]) if wraps else (0, min(display, starts[-1] - 1))
         return position, bisect_right(starts, position) - 1, turn

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from petabatch import in_memory, results
+from petabatch import in_memory, results, session
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import ParamsError
@@ -16,7 +18,8 @@ from petabatch.learning.revive import Revive
 from petabatch.network.build import build
 from petabatch.network.evaluation import held_out
 from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
+from petabatch.parallel import watchdog
+from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.network import Evaluate, Network
 from petabatch.spec.schedule import Every
 from petabatch.spec.sweep import Sweep
@@ -97,6 +100,27 @@ def test_repeated_evaluations_of_the_same_weights_are_the_same(kernel: Any) -> N
     assert (found[-1] == found[-1][0]).all()
     alone = in_memory.run(held_out(network)).recorded["probes/energy/total"]
     assert np.array_equal(found[-1][0], alone[0])
+
+
+def test_evaluations_are_progress_for_the_watchdog(evaluated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workers: list[watchdog.Worker] = []
+    made: dict[int, int] = {}
+    record = Evaluation.record
+
+    @contextmanager
+    def watched(comm: Comm, worker: watchdog.Worker, limit: float) -> Iterator[None]:
+        workers.append(worker)
+        yield
+
+    def recorded(self: Evaluation, step: int) -> None:
+        before = workers[0].progress
+        record(self, step)
+        made[step] = workers[0].progress - before
+
+    monkeypatch.setattr(session, "watched", watched)
+    monkeypatch.setattr(Evaluation, "record", recorded)
+    alone(evaluated, "watched")
+    assert all(made[step] >= 20 for step in (20, 40, 60)), made
 
 
 def test_networks_whose_updates_have_all_parts_are_evaluated() -> None:

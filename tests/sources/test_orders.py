@@ -68,6 +68,7 @@ def test_shuffled_epochs_have_independent_orders_that_are_equally_likely() -> No
         ({"every": 2}, [[0, 2, 7, 0, 2, 7], [3, 5, 3, 5, 3, 5]]),
         ({"at_end": "again"}, [[0, 1, 2, 0, 1, 2], [3, 4, 5, 6, 3, 4]]),
         ({"at_end": "hold"}, [[0, 1, 2, 2, 2, 2], [3, 4, 5, 6, 6, 6]]),
+        ({"at_end": "stop"}, [[0, 1, 2, 2, 2, 2], [3, 4, 5, 6, 6, 6]]),
         ({"at_end": "stop", "end": "hold"}, [[0, 1, 2, 2, 2, 2], [3, 4, 5, 6, 6, 6]]),
         ({"end": "hold"}, [[0, 1, 2, 7, 8, 8], [3, 4, 5, 6, 6, 6]]),
         ({"end": "longest"}, [[0, 1, 2, 7, 8, 8], [3, 4, 5, 6, 6, 6]]),
@@ -81,7 +82,9 @@ def test_each_slice_shows_its_own_films_from_their_first_frames(keys: Any, expec
     ("keys", "displays"),
     [
         ({}, None), ({"end": "hold"}, None), ({"end": "shortest"}, 4), ({"end": "longest"}, 5),
-        ({"at_end": "stop", "end": "shortest"}, 3), ({"at_end": "again", "end": "shortest"}, None),
+        ({"at_end": "stop", "end": "shortest"}, 3), ({"at_end": "stop"}, 3),
+        ({"at_end": "stop", "end": "hold"}, None),
+        ({"at_end": "again", "end": "shortest"}, None),
         ({"every": 3, "end": "longest"}, 2),
     ],
 )  # fmt: skip

@@ -120,7 +120,7 @@ def test_mistakes_are_answered(run: Results, monkeypatch: pytest.MonkeyPatch) ->
         (lambda: code["A"], NotRecorded, "found:    'A'"),
         (lambda: run.shown("V1", step=1), UnknownName, "no input layer named V1", "expected: image"),
         (lambda: run.shown("image"), ArgumentError, "expected: `display` or `step`"),
-        (lambda: run.shown("image", step=61), NotRecorded, "found:    step 61", "up to step 60"),
+        (lambda: run.shown("image", step=61), NotRecorded, "found:    step 61", "steps 1 to 60"),
         (lambda: run.shown("image", step=0), NotRecorded, "found:    step 0"),
         (lambda: run.shown("image", step=1, slice=3), NotRecorded, "found:    slice 3"),
         (lambda: petabatch.open("nowhere"), StorageError, "there is no such run directory or file"),

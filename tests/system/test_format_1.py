@@ -11,7 +11,7 @@ import pytest
 
 import petabatch
 from petabatch import simulation
-from petabatch.errors import DamagedError
+from petabatch.errors import DamagedError, NotRecorded
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.recovery import name_initial, refuse_unnamed
@@ -48,6 +48,13 @@ def test_it_is_resumed_as_if_it_had_never_stopped(old: Path, tmp_path: Path) -> 
         assert np.array_equal(found[name][: len(before[name])], before[name])
         # it was computed on another processor
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=1e-4, err_msg=name)
+    with petabatch.open(folder) as run:  # what was shown before was not recorded
+        assert run.shown("image", step=41) == run.shown("image", step=50)
+        for step in (1, 40):
+            with pytest.raises(
+                NotRecorded, match="expected: a step of a display that has ended: steps 41 to"
+            ):
+                run.shown("image", step=step)
     named = (folder / "manifest.txt").read_text()
     assert all(segment.name in named for segment in expected_segments(RunDirectory.open(folder)))
 

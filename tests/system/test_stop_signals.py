@@ -50,6 +50,18 @@ def test_a_second_signal_ends_a_process_that_does_not_answer() -> None:
         assert process.stderr.read() == "ended by a second signal\n"
 
 
+def test_other_signals_do_not_end_it() -> None:
+    """Such as the timers of a program that calls `petabatch.run`."""
+    handler = "import signal; signal.signal(signal.SIGALRM, lambda *about: None)"
+    with busy(f"{handler}\nwatching = watch(); watching.__enter__()") as process:
+        for number in (signal.SIGALRM, signal.SIGALRM, signal.SIGTERM, signal.SIGALRM):
+            process.send_signal(number)
+            time.sleep(0.3)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 128 + signal.SIGTERM
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sigaction is that of Linux")
 def test_outside_of_the_steps_the_kernel_ends_it() -> None:
     with busy("interrupt_once()\nwith watch(): pass") as process:

@@ -21,8 +21,8 @@ _READABLE = 1
 
 
 @njit(nogil=True)
-def end_at_second(socket: int, message: Any) -> None:
-    """Read the numbers of signals from `socket`; at the second one write `message` and end the process.
+def end_at_second(socket: int, numbers: Any, message: Any) -> None:
+    """Read signals from `socket`; at the second of those `numbers` write `message` and end the process.
 
     A zero ends the wait instead. The exit code is 128 + the number, as of a process that the signal ended.
     One byte is written to `socket` when the wait begins.
@@ -35,6 +35,8 @@ def end_at_second(socket: int, message: Any) -> None:
         _read(socket, number.ctypes, 1)
         if number[0] == 0:
             return
+        if not (numbers == number[0]).any():
+            continue
         received += 1
         if received == 2:
             _write(2, message.ctypes, message.size)
