@@ -86,6 +86,9 @@ def test_linear_values_change_in_every_step() -> None:
         active = a != 0
         if active.any():
             np.testing.assert_allclose((v - a)[active], expected, rtol=2e-5)
+    unseen = lca_network(images(1), learn=False, displays=1, kernel="array").model_copy(update={"probes": {}})
+    last = in_memory.run(with_values(unseen, **{THRESHOLD: table})).recorded["layers/V1/V"]
+    assert np.array_equal(last[-1], found["layers/V1/V"][-1])
 
 
 @pytest.mark.parametrize("mode", ["extra_shared", "shared"])
@@ -105,7 +108,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_before_and_after_a_change(ker
     rate = {"at": [1, 2], "values": [0.3, 0.1]}
     net = with_values(lca_network(images(3), kernel=kernel, mode="shared"), **{THRESHOLD: table, RATE: rate})
     whole, recorded = simulate(net)
-    for stop in (20, 24, 40):
+    for stop in (24, 30, 40):
         first = Engine(replace(schedule(build(net)), stops=(stop,)), Serial(), 2)
         first.start()
         for step in first.run():
