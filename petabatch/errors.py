@@ -157,10 +157,17 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def similar_path(path: Path, suits: Callable[[Path], bool] = Path.exists) -> str:
-    """Return "did you mean ...?" with the path beside `path` that suits and has the most similar name."""
-    beside = (entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else ()
-    near = nearest(path.name, (name for name in beside if suits(path.parent / name)))
-    return f"did you mean {path.parent / near}?" if near else ""
+    """Return "did you mean ...?" with the path beside `path` that suits and has the most similar name.
+
+    Without its folder, there is only that to tell.
+    """
+    if not path.parent.is_dir():
+        return f"there is no folder {path.parent}"
+    beside = [entry for entry in sorted(path.parent.iterdir()) if suits(entry)]
+    alike = {entry.stem: entry.name for entry in beside if entry.suffix == path.suffix}
+    near = nearest(path.stem, alike)  # a common suffix makes no two names similar
+    name = alike[near] if near else nearest(path.name, (e.name for e in beside if e.suffix != path.suffix))
+    return f"did you mean {path.parent / name}?" if name else ""
 
 
 def install(extra: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from petabatch.arguments import whole_number
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.features import AllFeatures
@@ -85,6 +86,8 @@ def resume(
     Raises InputError when input files have changed without it, AlreadyDone when the run is, and StoppedEarly
     when it is stopped again.
     """
+    if features is not None:
+        features = whole_number("features", features, 1)
     with shown(quiet):
         comm = _connect(mpi)
         directory = RunDirectory.open(Path(path))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import InputError, did_you_mean
+from petabatch.errors import InputError, did_you_mean, similar_path
 
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 """What h5py raises for damaged files."""
@@ -101,7 +101,10 @@ def unreadable(path: str, error: Exception, expected: str) -> InputError:
     if Path(path).exists():
         reason = getattr(error, "strerror", None) or error
         return InputError(f"{path}: this file cannot be read: {reason}\n    expected: {expected}")
-    return InputError(f"{path}: there is no such file\n    expected: {expected}\n    hint:     {path_hint()}")
+    hint = similar_path(Path(path)) if Path(path).parent.is_dir() else ""
+    return InputError(
+        f"{path}: there is no such file\n    expected: {expected}\n    hint:     {hint or path_hint()}"
+    )
 
 
 def path_hint() -> str:

@@ -148,7 +148,10 @@ def _misfit(gallery: Gallery, number: int, chain: Chain) -> InputError | None:
     error = chain.check(gallery.shapes[number])
     if error is None:
         return None
-    named = InputError(f"{gallery.name(number)}: {error}")
+    stack, channels = gallery.stack or (), chain.layer[2]
+    single = len(stack) == 3 and channels > 1 and stack[2] == channels
+    note = "\n    note:     is the array a single image? images[None] is a stack of one" if single else ""
+    named = InputError(f"{gallery.name(number)}: {error}{note}")
     named.key = error.key
     return named
 
