@@ -87,7 +87,8 @@ def _grid(figure: Any, count: int, rows: int, shape: tuple[int, int]) -> tuple[A
     new = figure is None
     figure, cells = panels(figure, size, rows, len(ratios), width_ratios=ratios)
     if new:
-        figure.get_layout_engine().set(w_pad=0.02, h_pad=0.02, wspace=0.01, hspace=0.01)
+        apart = 0.02 if shape[1] < 1.5 * shape[0] else 0.07  # farther than the tiles of an image
+        figure.get_layout_engine().set(w_pad=apart, h_pad=0.02, wspace=0.01, hspace=0.01)
     for axes in cells.flat:
         axes.set_axis_off()
     return figure, cells

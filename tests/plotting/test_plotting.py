@@ -324,6 +324,36 @@ def test_help_names_every_kind_and_the_options_of_one(capsys: pytest.CaptureFixt
     assert "--number" in capsys.readouterr().out
 
 
+def test_the_docs_describe_every_kind() -> None:
+    page = (ANALYSIS.parent / "docs" / "plots.md").read_text()
+    assert all(f"| `{kind}` | " in page for kind in KINDS)
+
+
+def test_spikes_are_marks_at_their_steps(tmp_path: Path) -> None:
+    from petabatch import simulation
+
+    params = """
+    [run]
+    steps = 40
+    kernel = "array"
+    [layers]
+    drive = { type = "constant", shape = [1, 2, 1], value = 1.0 }
+    cells = { type = "conductance_lif", shape = [1, 2, 1] }
+    [connections]
+    current = { type = "identity", pre = "drive", post = "cells", strength = 5.0 }
+    [output.layers]
+    cells = { every = 1 }
+    """
+    (tmp_path / "net.toml").write_text(params)
+    simulation.run(simulation.read(tmp_path / "net.toml"), tmp_path / "out", threads=1, mpi=False, quiet=True)
+    with petabatch.open(tmp_path / "out") as run:
+        spikes = run.layer("cells")[:, 0, 0, 0, 0]
+        assert set(np.unique(spikes)) == {0, 1}
+        (line,) = plotting.raster(run).axes[0].lines
+        first = line.get_xdata()[line.get_ydata() == 0]
+        np.testing.assert_array_equal(first, run.layer("cells").steps[spikes == 1])
+
+
 def run_script(monkeypatch: pytest.MonkeyPatch, kind: str, *arguments: str) -> None:
     file = ANALYSIS / f"plot_{kind.replace('-', '_')}.py"
     monkeypatch.setattr(sys, "argv", [str(file), *arguments])

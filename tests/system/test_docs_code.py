@@ -71,6 +71,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         file.write_text(
             text.replace("displays = 500", "displays = 4").replace('"25 displays"', '"2 displays"')
         )
+    eyes = site / "demos" / "two_eyes" / "two_eyes.toml"
+    eyes.write_text(eyes.read_text().replace("displays = 250", "displays = 25"))
     main = site / "params" / "natural_images.toml"
     text = main.read_text()
     for pattern, value in SMALLER.items():
