@@ -29,7 +29,7 @@ def plot(arguments: Sequence[str]) -> None:
     parser.add_argument("--list", type=Path, metavar="DIR", help="list the kinds that this run can draw")
     parser.add_argument("-o", "--output", metavar="FILE", help="file to write (default: show on screen)")
     head = next((place for place, word in enumerate(arguments) if word in KINDS), None)
-    if head is not None:
+    if head is not None and "--list" not in arguments:  # which is followed by a directory of any name
         draw_kind(
             arguments[head], [*arguments[:head], *arguments[head + 1 :]], f"petabatch plot {arguments[head]}"
         )

@@ -315,6 +315,15 @@ def test_mistakes_in_the_command_are_told(
     assert message in capsys.readouterr().err
 
 
+def test_the_command_lists_a_run_of_any_name(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "energy").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    plot(["--list", "energy"])
+    assert capsys.readouterr().out.startswith("dictionary         yes: the dictionary")
+
+
 def test_help_names_every_kind_and_the_options_of_one(capsys: pytest.CaptureFixture[str]) -> None:
     plot([])
     listed = capsys.readouterr().out
