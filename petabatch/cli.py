@@ -225,7 +225,7 @@ def encode(
         out=output,
     )
     if not quiet:
-        typer.echo(f"{output}: {repr(codes)[1:-1]}")
+        _print(f"{output}: {repr(codes)[1:-1]}")
 
 
 @app.command()
@@ -249,6 +249,7 @@ def check(
 
     loaded = _described(file, overrides, allow_code)
     plan = params.plan(loaded)
+    params.check_values(loaded, plan)
     run, notes = plan.graph.network.run, list[str]()
     if (lacking := shortage(plan, plan.graph.network.batch, lane_threads(run))) is not None:
         notes += field("warning", f"{lacking}; `run` refuses it here")
@@ -405,7 +406,7 @@ def verify(
     from petabatch.report import integrity
 
     text, whole = integrity.verify(folder, repair)
-    typer.echo(text)
+    _print(text)
     if not whole:
         raise typer.Exit(1)
 
@@ -416,7 +417,7 @@ def prune(folder: Folder) -> None:
     from petabatch.storage.prune import prune as prune_run
 
     freed = prune_run(folder)
-    typer.echo(f"{freed:,} bytes freed")
+    _print(f"{freed:,} bytes freed")
 
 
 @app.callback(invoke_without_command=True)

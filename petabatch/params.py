@@ -13,6 +13,7 @@ from petabatch.errors import ArgumentError, ParamsError
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network.build import build
 from petabatch.network.evaluation import held_out, naming_evaluate
+from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.load import Loaded, PartlyWrong, load
@@ -46,6 +47,17 @@ def plan(loaded: Loaded, limits: Limits | None = None) -> Plan:
     """
     try:
         return schedule(build(loaded.network), limits)
+    except ParamsError as error:
+        raise loaded.placed(error) from None
+
+
+def check_values(loaded: Loaded, plan: Plan) -> None:
+    """Raise ParamsError, with file and line, if values per slice or over time need another kernel."""
+    try:
+        for number in range(loaded.network.batch):
+            own = plan.of_slice(number)
+            for step in knots(own.graph.network):
+                own.at_step(step)
     except ParamsError as error:
         raise loaded.placed(error) from None
 

@@ -33,6 +33,7 @@ from petabatch.series import Series
 from petabatch.sparse_code import sparse_code
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
+from petabatch.storage.damaged import naming_damage
 from petabatch.traced import ShownImage, display_period, traced
 from petabatch.use import use_of
 
@@ -48,22 +49,26 @@ class Results:
         self._verify()
         try:
             self._file = h5py.File(file, "r")
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             raise StorageError(f"{file}: the run file cannot be read: {error}") from error
-        found = self._file.attrs.get("petabatch_format"), self._file.attrs.get("kind")
-        if found[0] not in READABLE or found[1] != "run":
-            self._file.close()
-            raise FormatError(
-                f"{file}: not a run file of this version of petabatch\n"
-                f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"
-            )
         try:
-            refuse_references(self._file, is_segment)
+            with naming_damage(file):
+                self._check()
         except StorageError:
             self._file.close()
             raise
         self._contained: set[tuple[Path, str]] = set()
         """Segments, and names in them, that are known to refer to nothing outside of the run."""
+
+    def _check(self) -> None:
+        """Raise FormatError or StorageError if this is no run file, or if it refers to other files."""
+        found = self._file.attrs.get("petabatch_format"), self._file.attrs.get("kind")
+        if found[0] not in READABLE or found[1] != "run":
+            raise FormatError(
+                f"{self.path}: not a run file of this version of petabatch\n"
+                f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"
+            )
+        refuse_references(self._file, is_segment)
 
     def _verify(self) -> None:
         try:
@@ -97,11 +102,12 @@ class Results:
     @property
     def attributes(self) -> dict[str, Any]:
         """The root attributes: params, versions, seed, hosts, times; see docs/file-format.md."""
-        attributes = (
-            (name, v.item() if isinstance(v, np.generic) else v)
-            for name, v in self._open_file().attrs.items()
-        )
-        return {name: json.loads(value) if name in JSON_ATTRIBUTES else value for name, value in attributes}
+        with naming_damage(self.path):
+            attributes = (
+                (name, v.item() if isinstance(v, np.generic) else v)
+                for name, v in self._open_file().attrs.items()
+            )
+            return {name: json.loads(v) if name in JSON_ATTRIBUTES else v for name, v in attributes}
 
     @property
     def params(self) -> dict[str, Any]:
@@ -111,17 +117,20 @@ class Results:
     @property
     def status(self) -> str:
         """`running` (or killed), `stopped` (can be resumed) or `done`."""
-        return str(self._open_file().attrs["status"])
+        with naming_damage(self.path):
+            return str(self._open_file().attrs["status"])
 
     @property
     def steps_reached(self) -> int:
         """The last step whose recordings are in the file."""
-        return int(self._open_file().attrs["steps_reached"])
+        with naming_damage(self.path):
+            return int(self._open_file().attrs["steps_reached"])
 
     @property
     def batch(self) -> int:
         """Number of slices in the batch."""
-        return len(self._open_file()["batch"])
+        with naming_damage(self.path):
+            return len(self._open_file()["batch"])
 
     @cached_property
     def coordinates(self) -> dict[str, np.ndarray]:
@@ -129,7 +138,9 @@ class Results:
 
         Of a sweep also the number of the `point`, and of the `slice` in it. They are coordinates in xarray.
         """
-        return {name: np.asarray(item[()]) for name, item in self._open_file().items() if "key" in item.attrs}
+        with naming_damage(self.path):
+            items = self._open_file().items()
+            return {name: np.asarray(item[()]) for name, item in items if "key" in item.attrs}
 
     def label(self, slice: int) -> str:
         """Return what tells a slice from others: `threshold 0.3, slice 1`, or `slice 5` in a plain batch."""
@@ -154,7 +165,8 @@ class Results:
             if isinstance(item, h5py.Dataset) and "sparse" in item.attrs:
                 found.append(path)
 
-        self._open_file().visititems(visit)
+        with naming_damage(self.path):
+            self._open_file().visititems(visit)
         return tuple(found)
 
     def __getitem__(self, name: str) -> Series:
@@ -163,7 +175,8 @@ class Results:
         if name not in names:
             within = [place for place in names if str(name) in place.split("/")]
             raise _unknown(f"{self.path}: {name} was not recorded", name, names, within)
-        return Series(self.path, self._open_file()[name], self._display, self._contained)
+        with naming_damage(self.path):
+            return Series(self.path, self._open_file()[name], self._display, self._contained)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names()

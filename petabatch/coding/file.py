@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +43,9 @@ def write(
         steps = file.create_dataset("steps", shape[:1], "int64")
         file.create_dataset("dictionary", data=dictionary)
         text = h5py.string_dtype("utf-8")
-        file.create_dataset("name", data=np.array(list(names), dtype=object), dtype=text)
+        file.create_dataset(
+            "name", data=np.array([os.fsencode(name) for name in names], dtype=object), dtype=text
+        )
         _axes(file, {"image": shape[0], "y": shape[1], "x": shape[2], "feature": shape[3]})
         _axes(file, dict(zip(("py", "px", "channel"), dictionary.shape[1:], strict=True)))
         for dataset, dims in {
@@ -56,7 +59,10 @@ def write(
                 file[dataset].dims[axis].label = dim
                 file[dataset].dims[axis].attach_scale(file[dim])
         for name, value in {"kind": "codes", "petabatch_version": __version__, **attributes}.items():
-            file.attrs[name] = value
+            if isinstance(value, str):  # a path may be no UTF-8
+                file.attrs.create(name, os.fsencode(value), dtype=text)
+            else:
+                file.attrs[name] = value
         first = 0
         for part in parts:
             last = first + len(part.activity)

@@ -12,6 +12,7 @@ from petabatch.report.dead_features import dead_features
 from petabatch.report.lines import LABEL, field, wrapped
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
+from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
 from petabatch.storage.rows import all_segments
 from petabatch.storage.verify import file_states
@@ -43,7 +44,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
     """
     directory = _directory(path)
     if directory is None:
-        with results.open(path) as run:
+        with naming_damage(path), results.open(path) as run:
             lines = [f"{'run file':{LABEL}}{path.absolute()}", *_run(run, None), *_recorded(run)]
             lines += field("size on disk", _bytes(path.stat().st_size))
             if missing := len(_missing(run)):
@@ -68,7 +69,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
         recorded = []
     else:
         try:
-            with results.open(directory.run_file) as run:
+            with naming_damage(directory.run_file), results.open(directory.run_file) as run:
                 lines += _run(run, claimed(directory.path), now)
                 recorded = list(_recorded(run))
                 known = " ".join(wrong)

@@ -20,6 +20,9 @@ _ERRORS = (OSError, EOFError, RuntimeError, ValueError, MemoryError, struct.erro
 """What wave raises for damaged files."""
 _EXPECTED = "a complete WAV file of integer samples (PCM)"
 
+_WIDTHS = (1, 2, 3, 4)
+"""Bytes of a sample."""
+
 
 class Sound(View):
     """WAV files of integer samples as images `[1, samples, channels]`, in [-1, 1).
@@ -52,12 +55,13 @@ class Sound(View):
 def _shape(path: str) -> tuple[int, int, int]:
     try:
         with wave.open(path) as file:
-            samples, channels = file.getnframes(), file.getnchannels()
+            samples, channels, width = file.getnframes(), file.getnchannels(), file.getsampwidth()
             if samples:
                 file.setpos(samples - 1)
-                whole = len(file.readframes(1)) == channels * file.getsampwidth()
+                whole = len(file.readframes(1)) == channels * width
     except _ERRORS as error:
         raise unreadable(path, error, _EXPECTED) from error
+    _check_width(path, width)
     if not samples:
         raise InputError(f"{path}: there are no samples in this file\n    expected: at least one")
     if not whole:
@@ -75,6 +79,7 @@ def _samples(path: str, first: int, end: int) -> np.ndarray:
             raw, width, channels = file.readframes(end - first), file.getsampwidth(), file.getnchannels()
     except _ERRORS as error:
         raise unreadable(path, error, _EXPECTED) from error
+    _check_width(path, width)
     if len(raw) != (end - first) * width * channels:
         raise InputError(f"{path}: this file is truncated\n    expected: samples {first:,} to {end - 1:,}")
     if width == 1:  # the only unsigned one
@@ -86,3 +91,11 @@ def _samples(path: str, first: int, end: int) -> np.ndarray:
     else:
         values = np.frombuffer(raw, f"<i{width}")
     return (values / float(1 << (8 * width - 1))).astype(np.float32).reshape(-1, channels)
+
+
+def _check_width(path: str, width: int) -> None:
+    if width not in _WIDTHS:
+        raise InputError(
+            f"{path}: samples of this size cannot be read\n    found:    {8 * width} bits\n"
+            "    expected: 8, 16, 24 or 32 bits"
+        )

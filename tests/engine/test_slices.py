@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory, results
+from petabatch import in_memory, params, results, simulation
 from petabatch.errors import ParamsError
 from petabatch.network.build import build
 from petabatch.network.method import choose
@@ -96,6 +96,17 @@ def test_a_params_file_says_them_in_place(small: Path, petabatch: Command) -> No
     two = petabatch("run", file, "--out", "two", "-q", "-s", 'connections.dictionary.mode="shared"', ranks=2)
     assert two.returncode == 0, two.stderr
     assert contents(small.parent / "two" / "run.h5") == contents(small.parent / "one" / "run.h5")
+
+
+def test_check_refuses_values_that_need_another_kernel_as_run_does(tmp_path: Path) -> None:
+    file = Path(__file__).parents[2] / "params" / "natural_images.toml"
+    values = "layers.V1.threshold={slices=[0.5, 0.0]}"
+    loaded = params.read(file, ["run.batch=2", values, 'connections.dictionary.mode="shared"'])
+    with pytest.raises(ParamsError, match="the values of slice 1 need another kernel") as raised:
+        params.check_values(loaded, params.plan(loaded))
+    with pytest.raises(ParamsError) as again:
+        simulation.run(loaded, tmp_path / "out", quiet=True, mpi=False)
+    assert str(again.value) == str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -11,10 +12,12 @@ import time
 from pathlib import Path
 
 import h5py
+import numpy as np
 import pytest
 
+import petabatch
 from petabatch import results, simulation
-from petabatch.errors import RunDirectoryError, StoppedEarly
+from petabatch.errors import RunDirectoryError, StoppedEarly, StorageError
 from petabatch.report.command import info
 from petabatch.report.information import describe
 from petabatch.report.watch import _fitted, watch
@@ -125,6 +128,24 @@ def test_the_index_and_a_merged_file_have_the_same_page(finished: Path, tmp_path
     assert {name: one[name] for name in same} == {name: page[name] for name in same}
     with pytest.raises(RunDirectoryError, match="no such run directory"):
         describe(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("damage", ["params", "title", "status", "kind", "batch"])
+def test_a_damaged_merged_file_is_an_error_that_names_it(finished: Path, tmp_path: Path, damage: str) -> None:
+    """Its bytes have no checksums: it is no part of a run directory."""
+    one = merge(finished, tmp_path / "one.h5")
+    with h5py.File(one, "r+") as file:
+        if damage == "batch":
+            del file[damage]
+        elif damage == "title":
+            file.attrs["params"] = json.dumps({"run": {}})
+        else:
+            file.attrs[damage] = np.arange(3) if damage == "kind" else "{"
+            if damage == "status":
+                del file.attrs[damage]
+    for read in (describe, lambda path: petabatch.open(path).params and describe(path)):
+        with pytest.raises(StorageError, match=r"one\.h5: (this file is damaged|not a run file)"):
+            read(one)
 
 
 def test_dead_features_are_counted(finished: Path, small: Path) -> None:

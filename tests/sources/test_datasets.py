@@ -148,7 +148,10 @@ def test_sound_is_shown_as_images_of_one_row(tmp_path: Path, width: int) -> None
     expected = (samples[2:7] / top).astype(np.float32)
     assert np.array_equal(source.open((1, 5, 2), 1, 1)(0, 0)[0], expected)
     whole = (tmp_path / "a.wav").read_bytes()
-    for damaged in (whole[: len(whole) // 2], whole[:20], b"", b"RIFF" + bytes(100)):
+    bits = whole.index(b"fmt ") + 22
+    wide = whole[:bits] + b"\x30\0" + whole[bits + 2 :]
+    for damaged in (whole[: len(whole) // 2], whole[:20], b"", b"RIFF" + bytes(100), wide):
         (tmp_path / "a.wav").write_bytes(damaged)
-        with pytest.raises(InputError, match=r"a.wav: this file"):
+        message = r"a.wav: samples of this size (.|\n)*48 bits" if damaged is wide else r"a.wav: this file"
+        with pytest.raises(InputError, match=message):
             source.open((1, 5, 2), 1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -188,6 +189,19 @@ def test_the_verb_writes_the_codes_of_the_function(learned: Path, petabatch: Com
     again = petabatch("encode", learned, "images.npy", "-o", "codes.h5")
     assert (again.returncode, "already exists" in again.stderr) == (1, True)
     assert not list(learned.parent.glob(".*.tmp"))
+
+
+def test_paths_need_not_be_text(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"d\xff")
+    folder.mkdir()
+    np.save(folder / "D.npy", np.random.default_rng(0).normal(size=(8, 4, 4, 1)))
+    np.save(folder / "images.npy", np.random.default_rng(1).random((2, 8, 8)).astype(np.float32))
+    out = tmp_path / "codes.h5"
+    petabatch.encode(folder / "images.npy", folder / "D.npy", 0.3, stride=2, out=out, threads=1, steps=5)
+    with h5py.File(out) as file:
+        names = file["name"].asstr(errors="surrogateescape")[()]
+        assert names.tolist() == [f"{folder}/images.npy[{number}]" for number in range(2)]
+        assert file.attrs["threshold"] == 0.3
 
 
 def test_runs_whose_codes_are_others_are_refused(learned: Path, monkeypatch: pytest.MonkeyPatch) -> None:

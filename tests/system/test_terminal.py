@@ -60,6 +60,9 @@ def test_no_command_prints_a_control_character(
     with h5py.File(out / "run.h5", "r+") as file:
         file.attrs["status"] = EVIL
     (out / "manifest.txt").unlink()
+    theirs = out.rename(out.parent / EVIL.rstrip("\u202e"))
+    call("verify", theirs)
+    out = theirs.rename(out)
     with petabatch.open(out) as run:
         assert not CONTROL & set(repr(run))
         assert "\\x1b" in repr(run)
