@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -34,17 +35,17 @@ def invalidate_stale(folder: Path) -> None:
             drop_stale(cache, state)
         return
     user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    private_folder = Path(tempfile.gettempdir(), f"petabatch-{os.getuid()}")
-    places = (Path(given),) if given else (Path(user, "petabatch"), private_folder)
+    temporary = Path(tempfile.gettempdir(), f"petabatch-{os.getuid()}")
+    places = (Path(given),) if given else (Path(user, "petabatch"), temporary)
     if _OURS.fullmatch(places[0].name):  # inherited from a process that has been here
         places = (places[0].parent,)
     possible = [place / f"kernels-{state}" for place in places]
-    chosen = next((path for path in possible if _writable(path, path.parent == private_folder)), None)
+    chosen = next((path for path in possible if _writable(path, _among_others(path.parent))), None)
     if chosen is None:
         tried = ", ".join(map(str, places if given else (caches[0], *places)))
         raise ResourceError(
             f"there is no place to keep compiled kernels\n"
-            f"    found:    no permission to write, or no room, in {tried}\n"
+            f"    found:    no permission to write, no room, or files of other users, in {tried}\n"
             f"    hint:     export {_PLACE}=/a/directory/of/yours"
         )
     os.environ[_PLACE] = str(chosen)  # numba reads it when it is imported
@@ -66,10 +67,13 @@ def drop_stale(cache: Path, state: str) -> None:
 
 
 def _writable(folder: Path, private: bool = False) -> bool:
-    """Return whether files can be written in a folder, which is created if it is missing."""
+    """Return whether files can be written in a folder, which is created if it is missing.
+
+    With `private`, the folder that holds it must be one in which only this user can write.
+    """
     try:
         if private:
-            folder.parent.mkdir(0o700, exist_ok=True)
+            folder.parent.mkdir(0o700, parents=True, exist_ok=True)
             about = folder.parent.stat()
             if about.st_uid != os.getuid() or about.st_mode & 0o022:
                 return False  # other users could put code there
@@ -79,3 +83,9 @@ def _writable(folder: Path, private: bool = False) -> bool:
     except OSError:
         return False
     return True
+
+
+def _among_others(place: Path) -> bool:
+    """Return whether every user can make this folder, as below the directory for temporary files."""
+    place = place.resolve()
+    return any(path.exists() and path.stat().st_mode & stat.S_IWOTH for path in (place, *place.parents))

@@ -97,6 +97,14 @@ def test_kernels_are_kept_where_there_is_room_for_them(
     with pytest.raises(ResourceError, match=r"no place to keep compiled kernels(?s:.)*NUMBA_CACHE_DIR=/"):
         place()
     assert place(str(given)).parent == given
+    temporary.chmod(0o1777)  # as /tmp: somebody else could have made this folder
+    planted = temporary / "planted"
+    planted.mkdir()
+    planted.chmod(0o777)
+    with pytest.raises(ResourceError, match=r"files of other users, in (?s:.)*planted"):
+        place(str(planted))
+    planted.chmod(0o700)
+    assert place(str(planted)).parent == planted
     given.rename(tmp_path / "away")
     given.write_text("nor there")
     with pytest.raises(ResourceError, match=f"in {given}\n"):

@@ -181,3 +181,19 @@ def test_check_tells_every_bad_file_at_once(tmp_path: Path) -> None:
     for name in ("bad.png", "bomb.png", "small.png"):
         assert name in str(raised.value)
     assert "layers.image.source" in str(raised.value)
+
+
+def test_an_image_that_is_damaged_anywhere_is_skipped_whichever_part_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        stored = np.random.default_rng(1).random((3, 32, 32, 1)).astype(np.float32)
+        file.create_dataset("x", data=stored, chunks=(1, 16, 16, 1), fletcher32=True)
+        place = file["x"].id.get_chunk_info_by_coord((1, 16, 16, 0)).byte_offset
+    data = bytearray(path.read_bytes())
+    data[place + 5] ^= 255
+    path.write_bytes(data)
+    source = ImageArray(file=str(path), dataset="x", on_bad_item="skip", crop="top_left")
+    for size in (32, 8):  # the part that is damaged, and one that is not
+        shown = source.stream((size, size, 1), 1, 1)
+        assert [shown.shown(0, display).item for display in range(3)] == [0, 2, 2]
+        shown(0, 1)
