@@ -17,6 +17,7 @@ import argparse
 import json
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -139,14 +140,9 @@ noise : 1 (constant)
 S : 1
 I : 1
 ''', threshold="v >= 30", reset="v = c; u += d", method="euler")
-rng = np.random.default_rng(0)
-inhibitory = np.arange(n) % 1000 >= 800
-r = rng.random(n)
-group.a = np.where(inhibitory, 0.02 + 0.08 * r, 0.02)
-group.b = np.where(inhibitory, 0.25 - 0.05 * r, 0.2)
-group.c = np.where(inhibitory, -65, -65 + 15 * r**2)
-group.d = np.where(inhibitory, 2, 8 - 6 * r**2)
-group.noise = np.where(inhibitory, 2, 5)
+given = np.load(sys.argv[3])
+for name in ("a", "b", "c", "d", "noise"):
+    setattr(group, name, np.tile(given[name], slices))
 group.v = -65
 group.u = group.b[:] * -65
 step = group.run_regularly('''
@@ -156,29 +152,36 @@ v += 0.5 * (0.04 * v**2 + 5 * v + 140 - u + I)
 v += 0.5 * (0.04 * v**2 + 5 * v + 140 - u + I)
 u += a * (b * v - u)
 ''', dt=1 * ms, when="start")
-pre, post = np.nonzero(rng.random((1000, 1000)) < 0.1)
-weights = np.where(pre < 800, 5, -10) * rng.random(pre.size)
+pre, post = np.nonzero(given["weights"])
+weights = given["weights"][pre, post]
 synapses = Synapses(group, group, "w : 1", on_pre="S_post += w")
 shift = 1000 * np.arange(slices)[:, None]
 synapses.connect(i=(pre + shift).ravel(), j=(post + shift).ravel())
 synapses.w = np.tile(weights, slices)
 counts = SpikeMonitor(group, record=False)
 network = Network(group, step, synapses, counts)
-network.run(2 * ms)
-begin, before = time.process_time(), np.array(counts.count)
+network.store()
+network.run(2 * ms)  # compiles
+network.restore()
+begin = time.process_time()
 network.run(steps * ms)
 seconds = time.process_time() - begin
-found = (np.array(counts.count) - before).reshape(slices, 1000).sum(axis=1)
+found = np.array(counts.count).reshape(slices, 1000).sum(axis=1)
 print(json.dumps([seconds, found.tolist()]))
 """
 
 
 def by_brian(python: str, slices: int, steps: int) -> Iterator[Result]:
-    while True:
-        command = [python, "-c", BRIAN, str(slices), str(steps)]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        seconds, spikes = json.loads(printed.splitlines()[-1])
-        yield seconds, np.array(spikes)
+    rival = NumPy(slices, "matrix")
+    names = ("a", "b", "c", "d", "noise", "weights")
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/network.npz"
+        np.savez(file, **{name: getattr(rival, name) for name in names})
+        command = [python, "-c", BRIAN, str(slices), str(steps), file]
+        while True:
+            printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            seconds, spikes = json.loads(printed.splitlines()[-1])
+            yield seconds, np.array(spikes)
 
 
 def main() -> None:
