@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import petabatch as pb
-from petabatch import simulation
+from petabatch import plotting, simulation
 from petabatch.errors import PetabatchError, StoppedEarly
 from petabatch.report import information, integrity
 from petabatch.session import RunSession
@@ -116,6 +117,23 @@ def use_reader(folder: Path, runs: Path) -> bool:
         )
 
 
+def use_plot(folder: Path, runs: Path) -> bool:
+    return drawn(folder) == drawn(runs / "stopped")
+
+
+def drawn(folder: Path) -> list[bytes]:
+    """Return the numbers in plots of a run."""
+    found = []
+    with pb.open(folder) as run:
+        for plot in (plotting.energy, plotting.dictionary, plotting.sparsity):
+            figure = plot(run, figure=Figure())
+            for ax in figure.axes:
+                found += [np.asarray(image.get_array()).tobytes() for image in ax.images]
+                found += [np.asarray(line.get_xydata()).tobytes() for line in ax.lines]
+                found += [np.asarray(bar.get_bbox()).tobytes() for bar in ax.patches]
+    return found
+
+
 def use_info(folder: Path, runs: Path) -> bool:
     return bool(information.describe(folder))
 
@@ -144,6 +162,7 @@ USES: dict[str, Callable[[Path, Path], bool]] = {
     "resume": use_resume,
     "reader": use_reader,
     "info": use_info,
+    "plot": use_plot,
 }
 
 

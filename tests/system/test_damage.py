@@ -335,5 +335,12 @@ def test_a_file_damaged_at_random_gives_the_same_values_or_is_refused(
     runs: Path, kind: str, how: str
 ) -> None:
     """At length: tests/support/fuzz.py."""
-    uses = ("verify", "compaction", "reader", "info", *(["resume"] if kind in ("head", "segment") else []))
+    uses = (
+        "verify",
+        "compaction",
+        "reader",
+        "info",
+        "plot",
+        *(["resume"] if kind in ("head", "segment") else []),
+    )
     assert not [outcome for outcome in campaign(runs, kind, how, uses, seed=7) if outcome.wrong]
