@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 
 from petabatch.engine.images import queues
 from petabatch.errors import ResourceError
-from petabatch.network.plan import Plan
+from petabatch.network.build import build
+from petabatch.network.evaluation import held_out
+from petabatch.network.operations import LazyUpdate
+from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.host_memory import address_limit, host_limit, used
 
@@ -31,6 +35,9 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
     kept = state + _records(plan, slices) + slices * _bound(plan) + ahead
     kept += sum(layer.source.nbytes(layer.shape) for layer in plan.inputs.values())
+    if network.evaluate is not None:  # an engine of its own
+        evaluation = schedule(build(held_out(network)))
+        kept += needed(replace(evaluation, flush=evaluation.length), slices, threads)
     return kept + _workers(plan, slices, threads) + _weights(plan)
 
 
@@ -46,10 +53,21 @@ def _records(plan: Plan, slices: int) -> int:
 
 def _bound(plan: Plan) -> int:
     """Return the bytes that a stepper keeps of each slice."""
+    if plan.method.stepper == "program":
+        return 4 * sum(_of_lazy_code(plan, one) for one in plan.method.program.lazy)
     if plan.method.stepper != "lazy":
         return 0
     loop = plan.method.loop
     return 4 * (3 * loop.patches.positions * loop.patches.features + 2 * _fine(plan))
+
+
+def _of_lazy_code(plan: Plan, one: LazyUpdate) -> int:
+    """Return the numbers that a program keeps of each slice for the bound of a lazily evaluated code."""
+    found = 2 * math.prod(plan.graph.network.layers[one.layer].shape)
+    for p in (drive.patches for drive in one.drives):
+        found += 2 * p.y.padded * p.x.padded * p.channels + 2 * p.positions
+        found += 0 if p.shared else p.positions * p.features
+    return found
 
 
 def _fine(plan: Plan) -> int:

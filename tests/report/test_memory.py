@@ -8,15 +8,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from petabatch import simulation
+from petabatch.engine.engine import Engine
+from petabatch.engine.steppers.program import make_tables
 from petabatch.errors import ResourceError
 from petabatch.main import main
+from petabatch.network.build import build
+from petabatch.network.evaluation import held_out
+from petabatch.network.plan import schedule
 from petabatch.parallel import host_memory
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.host_memory import Limit
 from petabatch.report import memory
+from petabatch.spec.network import Evaluate
+from petabatch.spec.schedule import Every
+from support.lazy_codes import random_loops
+from support.networks import GivenImages, images, lca_network
 
 HUGE = ("run.batch=16", "layers.image.shape=[2000, 2000, 3]", "layers.error.shape=[2000, 2000, 3]",
         "layers.recon.shape=[2000, 2000, 3]", "layers.V1.shape=[1000, 1000, 128]")  # fmt: skip
@@ -60,6 +70,27 @@ def test_the_ranks_of_a_host_are_summed_up(small: Path, monkeypatch: pytest.Monk
     memory.refuse_shortage(plan, Serial(), 2, 1)
     with pytest.raises(ResourceError, match=r"on 2 ranks of .*\n    expected: at most .*iB, a limit"):
         memory.refuse_shortage(plan, TwoRanks(), 2, 1)
+
+
+def test_the_engine_of_an_evaluation_counts() -> None:
+    network = lca_network(images(2), mode="shared", kernel="array")
+    held = Evaluate.model_construct(source=GivenImages(data=images(2)), every=Every(1, "displays"))
+    alone, both = (
+        memory.needed(schedule(build(one)), 2, 1)
+        for one in (network, network.model_copy(update={"evaluate": held}))
+    )
+    of_coder = Engine(schedule(build(held_out(network.model_copy(update={"evaluate": held})))), Serial(), 1)
+    state = sum(array.nbytes for array in of_coder.state.arrays.values())
+    assert both - alone >= state
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_programs_keep_of_lazily_evaluated_codes_counts(seed: int) -> None:
+    plan = schedule(build(random_loops(seed)))
+    tables, _ = make_tables(plan)
+    assert plan.method.stepper == "program"
+    own = sum(length * np.dtype(kind).itemsize for length, kind in tables.own.values())
+    assert 0 < own * 0.9 <= memory._bound(plan) <= own * 1.1
 
 
 def test_check_counts_what_only_a_run_imports(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
