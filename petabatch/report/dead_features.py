@@ -8,9 +8,10 @@ import numpy as np
 
 from petabatch.results import Results
 from petabatch.series import Series
+from petabatch.use import latest_codes
 
 _RECENT = 10
-"""Recorded times that count."""
+"""Displays, or recorded updates, that count."""
 _LIMIT = 1 << 25
 """Bytes of codes that are read at most, before compression: a report must not take long."""
 
@@ -44,15 +45,11 @@ def _parts(name: str) -> tuple[str, str, str]:
 def _active(code: Series) -> tuple[np.ndarray, int]:
     """Return which features the latest codes use, and the number of these codes; stop when all are used."""
     alive, codes = np.zeros(code.shape[-1], bool), 0
-    size = int(np.prod(code.shape[2:])) * code.dtype.itemsize
-    for time in range(len(code) - 1, max(-1, len(code) - 1 - _RECENT), -1):
-        for slice in range(code.shape[1]):
-            if codes and (codes + 1) * size > _LIMIT:
-                return alive, codes
-            alive |= code[time, slice].any(axis=(0, 1))
-            codes += 1
-        if alive.all():
+    for time, number in latest_codes(code, _RECENT, limit=_LIMIT):
+        if number == 0 and alive.all():
             break
+        alive |= code[time, number].any(axis=(0, 1))
+        codes += 1
     return alive, codes
 
 
