@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -245,9 +246,13 @@ def _files(directory: RunDirectory, bad: Collection[int | None]) -> Iterator[str
     """Yield sizes on disk, and the checkpoints."""
     sizes: dict[str, int] = {}
     for file in directory.path.rglob("*"):
-        if file.is_file() and not file.is_symlink():
+        try:
+            about = file.lstat()
+        except OSError:  # a run in progress has removed it meanwhile
+            continue
+        if stat.S_ISREG(about.st_mode):
             folder = file.relative_to(directory.path).parts[0]
-            sizes[folder] = sizes.get(folder, 0) + file.stat().st_size
+            sizes[folder] = sizes.get(folder, 0) + about.st_size
     largest = sorted(sizes, key=lambda name: -sizes[name])
     told = ", ".join(f"{name} {_bytes(sizes[name])}" for name in largest if sizes[name] >= 1 << 10)
     yield from field("size on disk", f"{_bytes(sum(sizes.values()))}: {told}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -128,6 +129,14 @@ def test_the_index_and_a_merged_file_have_the_same_page(finished: Path, tmp_path
     assert {name: one[name] for name in same} == {name: page[name] for name in same}
     with pytest.raises(RunDirectoryError, match="no such run directory"):
         describe(tmp_path / "nothing")
+
+
+def test_files_that_a_run_removes_meanwhile_are_left_out(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = Path.rglob
+    gone = [run / "checkpoints" / "step_000000000.h5", run / "parts" / ".x.h5.tmp"]
+    monkeypatch.setattr(Path, "rglob", lambda self, pattern: [*listed(self, pattern), *gone])
+    monkeypatch.setattr(Path, "is_file", lambda self: self in gone or os.path.isfile(self))
+    assert lines(describe(run))["size on disk"]
 
 
 @pytest.mark.parametrize("damage", ["params", "title", "status", "kind", "batch"])

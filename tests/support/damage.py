@@ -134,17 +134,24 @@ def drawn(folder: Path) -> list[bytes]:
     return found
 
 
-def use_info(folder: Path, runs: Path) -> bool:
-    return bool(information.describe(folder))
-
-
-def use_verify(folder: Path, runs: Path) -> bool:
-    """Return whether verify finds what was changed, and repairs what can be."""
-    changed = [
+def changes(folder: Path, runs: Path) -> list[Path]:
+    """Return the files that differ from those of the run that was damaged."""
+    return [
         path.relative_to(folder)
         for path in folder.rglob("*")
         if path.is_file() and path.read_bytes() != (runs / "stopped" / path.relative_to(folder)).read_bytes()
     ]
+
+
+def use_info(folder: Path, runs: Path) -> bool:
+    """Return whether info names what was changed."""
+    text, changed = "".join(information.describe(folder).split()), changes(folder, runs)
+    return changed == [Path("manifest.txt")] or all(path.name in text for path in changed)
+
+
+def use_verify(folder: Path, runs: Path) -> bool:
+    """Return whether verify finds what was changed, and repairs what can be."""
+    changed = changes(folder, runs)
     text, whole = integrity.verify(folder, repairing=False)
     found = not whole and all(str(path) in text for path in changed)
     _, sound = integrity.verify(folder, repairing=True)
