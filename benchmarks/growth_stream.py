@@ -12,7 +12,7 @@ from growth_axes import Point
 
 from petabatch.bench.trial import Trial, run
 from petabatch.engine.engine import Engine
-from petabatch.engine.lane import Lane
+from petabatch.engine.group import Group
 
 
 class Cost(NamedTuple):
@@ -28,13 +28,13 @@ class Cost(NamedTuple):
 
 
 class _Clock:
-    """Accumulates the processor time of a lane in each display, which may run in parts."""
+    """Accumulates the processor time of a slice in each display, which may run in parts."""
 
-    def __init__(self, lane: Lane, steps: int) -> None:
+    def __init__(self, group: Group, steps: int) -> None:
         self.spent: dict[int, float] = {}
         """By the step at the end of the display."""
-        self._run, self._steps, self._since = lane.run, steps, 0.0
-        lane.run = self.timed  # type: ignore[method-assign]
+        self._run, self._steps, self._since = group.run, steps, 0.0
+        group.run = self.timed  # type: ignore[method-assign]
 
     def timed(self, first: int, last: int) -> None:
         begin = time.thread_time()
@@ -79,7 +79,7 @@ class Stream:
     def cost(self, threads: int) -> Cost:
         """Time all displays after those that settle."""
         engine = self._engine(self.trial, threads)
-        clocks = [_Clock(lane, self.point.workload.steps) for lane in engine.lanes]
+        clocks = [_Clock(group, self.point.workload.steps) for group in engine.groups]
         begin = time.perf_counter(), time.process_time()
         run(engine)
         wall, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]

@@ -23,6 +23,7 @@ from petabatch.engine.backend import Backend, Host
 from petabatch.engine.clock import Clock
 from petabatch.engine.features import AllFeatures, Features
 from petabatch.engine.gpu.backend import GpuBackend
+from petabatch.engine.group import Group, groups
 from petabatch.engine.images import open_images
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
@@ -82,6 +83,8 @@ class Engine:
         self.recorder = Recorder(self.plan.recordings, hi - lo, self.backend.allocate)
         self.backend.sum_updates(self.updates)
         self.lanes = list(self._lanes())
+        self.groups = list(groups(self.lanes, self.plan.method.group_size(hi - lo, self.backend.workers)))
+        self.workers = min(self.backend.workers, len(self.groups))
 
     def _lanes(self) -> Iterator[Lane]:
         """Yield the lanes, each with the plan of its slices; slices that are alike share one."""
@@ -162,7 +165,7 @@ class Engine:
         found: dict[str, float] = {}
         for lane in self.lanes:
             for name, seconds in lane.clock.elapsed.items():
-                found[name] = found.get(name, 0.0) + seconds / self.backend.workers
+                found[name] = found.get(name, 0.0) + seconds / self.workers
         found.pop("lane", None)
         waited = min(self.backend.waited / self.backend.workers, found.get("input", 0.0))
         found["input"] = found.get("input", 0.0) - waited
@@ -172,37 +175,36 @@ class Engine:
         return found | {"kernels": self.warm_up.seconds}
 
     def _advance(self, pool: Executor, stop: int) -> None:
-        """Have all lanes run to `stop`."""
-        waiting = deque((lane, self.step) for lane in self.lanes)
-        workers = [pool.submit(self._work, waiting, stop) for _ in range(self.backend.workers)]
+        """Have all groups run to `stop`."""
+        waiting = deque((group, self.step) for group in self.groups)
+        workers = [pool.submit(self._work, waiting, stop) for _ in range(self.workers)]
         poll = _POLL if self.updates.reduction.pending else None
         while wait(workers, poll, FIRST_EXCEPTION).not_done and not _failed(workers):
             self.updates.reduction.poll()
         for worker in workers:
             worker.result()
 
-    def _work(self, waiting: deque[tuple[Lane, int]], stop: int) -> None:
-        """Take lanes and the steps they have reached, and advance them to `stop`, until none is left.
+    def _work(self, waiting: deque[tuple[Group, int]], stop: int) -> None:
+        """Take groups and the steps they have reached, and advance them to `stop`, until none is left.
 
-        The last few take turns in parts of the way, or one thread would often wait for another's last lane.
+        The last few take turns in parts of the way, or one thread would often wait for another's last group.
         """
         part = -(-(stop - self.step) // _PARTS)
-        workers = self.backend.workers
         while True:
             try:
-                lane, step = waiting.popleft()
+                group, step = waiting.popleft()
             except IndexError:
                 return
-            turns = 1 < workers < len(self.lanes) and len(waiting) < workers
+            turns = 1 < self.workers < len(self.groups) and len(waiting) < self.workers
             last = min(step + part, stop) if turns else stop
             try:
-                with self.backend.holding(lane.lanes):
-                    lane.run(step, last)
+                with self.backend.holding(group.lanes):
+                    group.run(step, last)
             except BaseException:
                 waiting.clear()
                 raise
             if last < stop:
-                waiting.append((lane, last))
+                waiting.append((group, last))
 
     def _update(self, step: int) -> None:
         with self.clock.measure("learning"):
@@ -212,7 +214,7 @@ class Engine:
     @contextmanager
     def _shared_slices(self) -> Iterator[None]:
         """Let several threads work on each slice while there are fewer slices than threads; same bits."""
-        each = self.threads // len(self.lanes)
+        each = self.threads // len(self.groups)
         with ThreadPoolExecutor(self.threads, "rows") as pool:
             for lane in self.lanes:
                 lane.share(Rows(pool, each))

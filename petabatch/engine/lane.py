@@ -1,4 +1,4 @@
-"""A lane: a range of slices that runs from one sync event to the next on its own."""
+"""A lane: a range of slices with all that belongs to them, to which nothing comes from others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from petabatch.variable import host
 
 
 class Lane:
-    """Local slices `lanes` of a rank; `run` advances them."""
+    """Local slices `lanes` of a rank, and what happens to them between steps; a `Group` makes those."""
 
     def __init__(
         self,
@@ -84,33 +84,37 @@ class Lane:
         """The last completed step, by which the watchdog tells a slow lane from one that hangs."""
         return self.stepper.reached
 
-    def run(self, first: int, last: int) -> None:
-        """Make steps first+1 .. last, with everything that happens in them.
+    def start(self, step: int) -> None:
+        """Be ready to go on from `step`."""
+        if self._values != self._values_at(step):  # the run was resumed or restarted here
+            self._rebind(step)
+        self.stepper.load_weights()
 
-        Raises NonFiniteError when a layer holds a NaN or an infinity at the end.
-        """
-        step = first
-        if self._values != self._values_at(first):  # the run was resumed or restarted here
-            self._rebind(first)
-        # What overflows is reported by name at the end, not as a warning of numpy's.
-        with np.errstate(over="ignore", invalid="ignore"), self.clock.measure("lane"):
-            self.stepper.load_weights()
-            while step < last:
-                self._change(step + 1)
-                with self.clock.measure("input"):
-                    self.images.show(step + 1)
-                    self._restart(self.images.begin(step + 1))
-                stop = self.plan.next_event(step, last, self.stepper.passed)
-                with self.clock.measure("steps"):
-                    self._advance(step, stop)
-                step = stop
-                with self.clock.measure("learning"):
-                    self.learning.learn(step)
-                with self.clock.measure("probes and output"):
-                    self.observer.record(step)
-            self._check(step)
-            if step == self.plan.length:
-                self.stepper.materialise()
+    def begin(self, step: int, last: int) -> int:
+        """Show what is new in step + 1; return the next event, up to `last`."""
+        self._change(step + 1)
+        with self.clock.measure("input"):
+            self.images.show(step + 1)
+            self._restart(self.images.begin(step + 1))
+        return self.plan.next_event(step, last, self.stepper.passed)
+
+    def rests(self, first: int, last: int) -> bool:
+        """Let steps first+1 .. last be like `first` if the slice is stopped; return whether it is."""
+        rests = self.early_stop.rests(first + 1)
+        if rests:
+            self._rest(first, last)
+        return rests
+
+    def moved(self, first: int, last: int) -> None:
+        """Tell early stopping that steps first+1 .. last have been made."""
+        self.early_stop.advanced(first, last, partial(self.observer.gap, last))
+
+    def end(self, step: int) -> None:
+        """Learn and record what is due at the end of `step`."""
+        with self.clock.measure("learning"):
+            self.learning.learn(step)
+        with self.clock.measure("probes and output"):
+            self.observer.record(step)
 
     def _change(self, step: int) -> None:
         """Take over the values of `step` where they change, as a run does that is resumed here with them."""
@@ -140,22 +144,6 @@ class Lane:
                 layer.restart({key: array[lane : lane + 1] for key, array in state.items()}, None)
         self.stepper.state_changed()
 
-    def _advance(self, first: int, last: int) -> None:
-        if self.early_stop.rests(first + 1):
-            self._rest(first, last)
-            return
-        if self.control.needed:
-            for step in range(first + 1, last + 1):
-                self.control.control(step, self.images.new_at(step))
-                self._steps(step - 1, step)
-        else:
-            self._steps(first, last)
-        self.early_stop.advanced(first, last, partial(self.observer.gap, last))
-
-    def _steps(self, first: int, last: int) -> None:
-        sums = self.stepper.run(first, last, self.images.new_at(first + 1))
-        self.stepper.probes.write(self.recorder, self.lanes, first, last, sums)
-
     def _rest(self, first: int, last: int) -> None:
         """Let steps first+1 .. last be like `first`."""
         for history in self.signals.histories.values():
@@ -164,8 +152,13 @@ class Lane:
         sums = np.tile(self.stepper.sums(first), (last - first, 1, 1))
         self.stepper.probes.write(self.recorder, self.lanes, first, last, sums)
 
+    def check(self, step: int) -> None:
+        """Raise NonFiniteError when a layer holds a NaN or an infinity; at the end of a run, materialise."""
+        self._check(step)
+        if step == self.plan.length:
+            self.stepper.materialise()
+
     def _check(self, step: int) -> None:
-        """Raise NonFiniteError when a layer holds a NaN or an infinity."""
         for name, history in self.signals.histories.items():
             activity, xp = history.at(step), self.kernels.xp
             # A finite sum of squares proves that all values are finite, and is faster than isfinite().all().

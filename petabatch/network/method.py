@@ -29,6 +29,7 @@ from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.loop import Loop, find_loop
 from petabatch.network.operations import Program
 from petabatch.network.program import find_program, measured_layers
+from petabatch.network.together import group_size, slices_together
 from petabatch.spec.compiled import NotSuitable
 
 StepperName = Literal["layers", "program", "dense", "lazy", "cuda"]
@@ -53,6 +54,14 @@ class Method:
     found: Loop | Program | None = None
     unfollowed: Mapping[str, str] = field(default_factory=dict)
     """The layers of compiled steps whose time scale is adapted between the steps, and why."""
+    together: int = 1
+    """Slices that a program advances in one call at most."""
+    alone: str = ""
+    """Why it is one."""
+
+    def group_size(self, slices: int, threads: int) -> int:
+        """Return how many of a rank's slices are advanced in one call."""
+        return group_size(slices, self.together, threads)
 
     @property
     def loop(self) -> Loop:
@@ -90,6 +99,8 @@ class Method:
             text += f"; lazily evaluated: {', '.join(lazily)}" if lazily else ""
             for code, reason in self.program.codes.items():
                 text += f"; all units of {code} are computed, because {reason}" if reason else ""
+            text += f"; up to {self.together} slices in one call" if self.together > 1 else ""
+            text += f"; slice by slice, because {self.alone}" if self.alone else ""
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
         for layer, reason in self.unfollowed.items():
@@ -165,8 +176,15 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
     program = find_program(graph, measured_layers(graph), lazy_codes(graph))
     if set(moving) <= program.interpreted.keys():
         raise NotSuitable("; ".join(f"{name}: {why}" for name, why in program.interpreted.items()) or reason)
+    together, alone = 1, ""
+    try:
+        together = slices_together(graph, program)
+    except NotSuitable as why:
+        alone = str(why)
     slow = bool(program.interpreted)
-    return Method("program", moving, reason, slow, found=program, unfollowed=_unfollowed(graph))
+    return Method("program", moving, reason, slow, found=program, together=together, alone=alone,
+        unfollowed=_unfollowed(graph),
+    )
 
 
 def _unfollowed(graph: Graph) -> dict[str, str]:

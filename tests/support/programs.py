@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.connections import Clone, Conv, Identity, Pool, Transpose
 from petabatch.engine.engine import Engine
+from petabatch.engine.group import Group
 from petabatch.geometry import GeometryError
 from petabatch.layers import (
     FISTA,
@@ -219,7 +220,7 @@ class Runs:
     def expected(self, step: int) -> State:
         """Make the next step of the reference, and return its state."""
         for lane in self.reference.lanes:
-            lane.run(step - 1, step)
+            Group(lane).run(step - 1, step)
         return {key: array.copy() for key, array in self.reference.state.arrays.items()}
 
     def synchronise(self) -> None:

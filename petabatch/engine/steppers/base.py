@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -76,6 +76,16 @@ class Stepper(ABC):
         Returns the norms of `probes.columns` after each step that `probes` records, float64 `[steps, lanes,
         columns]`.
         """
+
+    def join(self, leader: Stepper) -> bool:
+        """Let `run_together` of `leader` make the steps of this one too; return whether it can."""
+        return False
+
+    def run_together(
+        self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool
+    ) -> Sequence[Array]:
+        """Do as `run` does for this one and some of those that have joined it."""
+        return [stepper.run(first, last, new_image) for stepper in steppers]
 
     def warm_up(self) -> None:
         """Have everything compiled that `run` needs."""

@@ -42,7 +42,7 @@ _TIMED_STEPS, _TURNS = 20, 7
 def make_tables(plan: Plan) -> tuple[Tables, StepProbes]:
     """Return the program of a plan in tables, and the probes that it measures inside; for all slices."""
     probes = StepProbes.of(plan)
-    return Tables(plan.graph, plan.method.program, probes.columns), probes
+    return Tables(plan.graph, plan.method.program, probes.columns, plan.method.together), probes
 
 
 class ProgramStepper(Stepper):
@@ -51,6 +51,8 @@ class ProgramStepper(Stepper):
     def __init__(self, bound: Binding, tables: Tables, probes: StepProbes) -> None:
         super().__init__(bound, probes, tables.controlled)
         self.tables, self.arrays = tables, bound.arrays
+        self._group = [self]
+        """Those whose steps are made together; the first has the workspaces."""
         self._calls = [(row, layer_operation(bound, call.layer)) for row, call in tables.calls]
         self._rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
         self._numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
@@ -100,11 +102,21 @@ class ProgramStepper(Stepper):
 
     def warm_up(self) -> None:
         """Compile by making no steps."""
-        self._make(0, len(self._rows), 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((0, 0)))
+        self._make(0, len(self._rows), 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((1, 0, 0)))
         if self.tables.lazy_rows:
             nothing = np.zeros(t.COLUMNS, np.int64)
             nothing[t.FEATURES] = 1
-            materialise(nothing, self._drives, self._workspace.arrays, self._workspace.shapes)
+            materialise(nothing, self._drives, self._workspace.arrays[0], self._workspace.shapes)
+
+    def join(self, leader: Stepper) -> bool:
+        """Let `leader` make the steps of this slice too, if its program differs in numbers alone."""
+        if not isinstance(leader, ProgramStepper) or self.tables.slices == 1:
+            return False
+        if not self.tables.alike(leader.tables):
+            return False
+        self._group = leader._group
+        self._group.append(self)
+        return True
 
     def load_weights(self) -> None:
         """Put the weights in reading order; each thread calls this when they may have changed."""
@@ -112,28 +124,41 @@ class ProgramStepper(Stepper):
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; see `Stepper`."""
-        self.start_codes()
-        self._made += last - first
+        return self.run_together([self], first, last, new_image)[0]
+
+    def run_together(
+        self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool
+    ) -> Sequence[Array]:
+        """Make the same steps of several slices; see `Stepper`."""
+        slices = [one for one in steppers if isinstance(one, ProgramStepper)]
+        for one in slices:
+            one._begin(first, last)
         due, columns = self.probes.due(first, last), len(self.probes.columns)
         watched = np.repeat(due[:, None], columns, axis=1)
-        found = np.zeros((last - first, columns))
-        self._show_margins(first)
-        self._shown = last
+        found = np.zeros((len(slices), last - first, columns))
         if not self._calls:
-            self._make(0, len(self._rows), first, last, last, new_image, watched, found)
-            self.reached = last
-            return found[:, None]
+            self._make(0, len(self._rows), first, last, last, new_image, watched, found, slices)
+            for one in slices:
+                one.reached = last
+            return list(found[:, :, None])
         for step in range(first + 1, last + 1):
             begin, these = 0, slice(step - first - 1, step - first)
             new = new_image and step == first + 1
-            ends = (step - 1, step, last, new, watched[these], found[these])
+            ends = (step - 1, step, last, new, watched[these], found[:, these])
             for row, operate in self._calls:
                 self._make(begin, row, *ends)
                 operate(replace(self.bound.ctx, step=step))
                 begin = row
             self._make(begin, len(self._rows), *ends)
             self.reached = step
-        return found[:, None]
+        return list(found[:, :, None])
+
+    def _begin(self, first: int, last: int) -> None:
+        """Prepare what steps first+1 .. last start from."""
+        self.start_codes()
+        self._made += last - first
+        self._show_margins(first)
+        self._shown = last
 
     def materialise(self) -> None:
         """Bring V of lazily evaluated codes up to date, on any thread."""
@@ -179,7 +204,7 @@ class ProgramStepper(Stepper):
     def _write_potentials(self) -> None:
         """Write V of lazily evaluated codes."""
         space = self._workspace
-        arrays = np.where(self._bound != 0, self._bound, space.arrays)
+        arrays = np.where(self._bound != 0, self._bound, space.arrays[0])
         for row in self.tables.lazy_rows:
             materialise(self._rows[row], self._drives, arrays, space.shapes)
         self._behind = False
@@ -194,14 +219,18 @@ class ProgramStepper(Stepper):
         new_image: bool,
         watched: np.ndarray,
         found: np.ndarray,
+        slices: Sequence[ProgramStepper] = (),
     ) -> None:
-        """Make operations begin .. end of steps first+1 .. last of a run to step `final`."""
-        space = self._workspace
-        arrays = np.where(self._bound != 0, self._bound, space.arrays)
+        """Make operations begin .. end of steps first+1 .. last of a run to step `final`, by default here."""
+        space, slices = self._workspace, slices or [self]
+        bound = np.stack([one._bound for one in slices])
+        several = slice(None) if len(slices) > 1 else slice(0)
         with self._naming():
             advance(
-                self._rows[begin:end], self._numbers[begin:end], self._sources, self._factors, self._drives,
-                arrays, space.shapes, first, last, final, new_image, watched, found,
+                self._rows[begin:end], np.stack([one._numbers[begin:end] for one in slices]), self._sources,
+                np.stack([one._factors for one in slices]), self._drives,
+                np.where(bound != 0, bound, space.arrays[: len(slices)]), space.shapes, first, last, final,
+                new_image, watched, found, space.places[several], space.room[several],
             )  # fmt: skip
 
     @contextmanager
@@ -274,22 +303,23 @@ class ProgramStepper(Stepper):
 
     def time_parts(self) -> StepTimes:
         """Time the operations of a step one by one, each from the present state; see `Stepper`."""
-        now, last = self.reached, self.reached + _TIMED_STEPS
-        known = {**self.arrays, **{key: self.own[key] for key in self.tables.own}}
-        kept = {key: known[key].copy() for key in self.tables.numbers_of.keys() & known.keys()}
+        now, last, slices = self.reached, self.reached + _TIMED_STEPS, self._group
+        changing = [one._known[key] for one in slices for key in self.tables.numbers_of if key in one._known]
+        kept = [array.copy() for array in changing]
         watched = np.ones((_TIMED_STEPS, len(self.probes.columns)), bool)
-        sums = np.zeros(watched.shape)
+        sums = np.zeros((len(slices), *watched.shape))
 
         def seconds(job: Callable[[], object]) -> float:
-            for key, array in kept.items():
-                known[key][...] = array
+            for array, before in zip(changing, kept, strict=True):
+                array[...] = before
             begin = time.thread_time()
             job()
-            return (time.thread_time() - begin) / _TIMED_STEPS
+            return (time.thread_time() - begin) / _TIMED_STEPS / len(slices)
 
         jobs: list[tuple[str, Callable[[], object]]] = []
         for row, label in enumerate(self.tables.labels):
-            jobs.append((label, partial(self._make, row, row + 1, now, last, last, False, watched, sums)))
+            ends = (row, row + 1, now, last, last, False, watched, sums, slices)
+            jobs.append((label, partial(self._make, *ends)))
         contexts = [replace(self.bound.ctx, step=step) for step in range(now + 1, last + 1)]
         for (_, call), (_, operate) in zip(self.tables.calls, self._calls, strict=True):
             jobs.append((call.label, partial(_each, operate, contexts)))
@@ -299,8 +329,13 @@ class ProgramStepper(Stepper):
         return StepTimes(times)
 
     @property
+    def _known(self) -> dict[str, Array]:
+        """The arrays that a step may change."""
+        return {**self.arrays, **{key: self.own[key] for key in self.tables.own}}
+
+    @property
     def _workspace(self) -> Workspace:
-        """This thread's own workspace for this program."""
+        """This thread's own workspace for this program, or for those that make their steps together."""
         spaces: WeakKeyDictionary[Tables, Workspace] = _workspaces.__dict__.setdefault(
             "by_tables", WeakKeyDictionary()
         )

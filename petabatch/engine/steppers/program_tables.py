@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from petabatch.geometry import Axis, Patches
-from petabatch.kernels.cpu.layout import DRIVE_BLOCK
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
@@ -36,6 +36,7 @@ from petabatch.network.operations import (
     Source,
     Update,
 )
+from petabatch.network.together import together
 from petabatch.spec.compiled import CompiledRule, Term
 from petabatch.spec.part_errors import calling
 from petabatch.spec.rows import RowFunction
@@ -56,6 +57,11 @@ GEOMETRY = ("window", "drive", "active", "values", "ends", "places", "vectors")
 """Scratch of a geometry, besides its strips."""
 WORDS = ("scratch/random words", "scratch/more random words")
 _BUFFERS, _INPUT = "scratch/buffers", "scratch/input of "
+_FORM = (
+    "rows", "sources", "drives", "numbers_of", "scratch", "constants", "lists", "geometries", "weights",
+    "own", "turned", "slices",
+)  # fmt: skip
+"""What slices that are advanced in one call have in common."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,11 @@ class Weights:
         return f"scratch/rows {self.key} {self._shape}", f"scratch/norms {self.key} {self._shape}"
 
     @property
+    def turned(self) -> str:
+        """The array of panels over the other end."""
+        return f"scratch/turned {self.key} {self._shape}"
+
+    @property
     def _shape(self) -> tuple[int, ...]:
         return (self.patches.features, self.patches.y.size, self.patches.x.size, self.patches.channels)
 
@@ -111,8 +122,13 @@ class Measure(Operation):
 class Tables:
     """A program in tables, for any slice of any network with this graph; arrays by number."""
 
-    def __init__(self, graph: Graph, program: Program, measured: Sequence[Term]) -> None:
-        self.graph, self.program = graph, program
+    def __init__(self, graph: Graph, program: Program, measured: Sequence[Term], slices: int = 1) -> None:
+        """Make the tables; `slices` are advanced in one call at most."""
+        self.graph, self.program, self.slices = graph, program, slices
+        self.places, self.room = 0, 0
+        """Positions of a slice that are computed with those of others, and floats of their results."""
+        self.turned: dict[str, Weights] = {}
+        """Panels of weights that are read from the other end, by their name."""
         self._like: Tables | None = None
         self.numbers_of: dict[str, int] = {NOTHING: 0}
         self.scratch, self.constants = dict(program.scratch), dict(program.constants)
@@ -168,6 +184,10 @@ class Tables:
 
     def _array(self, key: str) -> int:
         return self.numbers_of.setdefault(key, len(self.numbers_of))
+
+    def alike(self, other: Tables) -> bool:
+        """Return whether slices of the two differ in numbers alone."""
+        return all(getattr(self, name) == getattr(other, name) for name in _FORM)
 
     def _row(self, op: t.Op, operation: Operation, row: Mapping[int, int], numbers: Sequence[float]) -> None:
         when, columns = operation.when, [0] * t.COLUMNS
@@ -233,6 +253,8 @@ class Tables:
             weights = Weights(one.weights, p)
             self.weights[weights.names] = weights
             row |= {t.B: self._array(weights.names[one.scatter])}
+            if self.slices > 1 and together(one):
+                row |= {t.D: self._together(one, weights)}
         else:
             row |= {t.C: self._array(one.weights)}
         self._row(t.Op.SYNTHESIZE if one.scatter else t.Op.PROJECT, one, row, ())
@@ -241,6 +263,16 @@ class Tables:
         arrays = (self._array(f"connections/{one.connection}/{n}") for n in ("starts", "targets", "weights"))
         row = dict(zip((t.B, t.C, t.D), arrays, strict=True))
         self._row(t.Op.SCATTER, one, {**self._read(one.source), t.A: one.positions, **row}, ())
+
+    def _together(self, one: Carry, weights: Weights) -> int:
+        """Make room for an operation on several slices at once; return its mark in the row."""
+        p, outputs = weights.patches, weights.patches.length if one.scatter else weights.patches.features
+        self.places = max(self.places, p.positions)
+        self.room = max(self.room, p.positions * -(-outputs // PANEL) * PANEL)
+        if not one.scatter:
+            return 1
+        self.turned[weights.turned] = weights
+        return self._array(weights.turned)
 
     def _update(self, one: Update) -> None:
         first, last = self._summed(one.sources)

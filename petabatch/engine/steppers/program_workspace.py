@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.engine.steppers.program_tables import GEOMETRY, NOTHING, WORDS, Tables, Weights
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
-from petabatch.kernels.cpu.layout import DRIVE_BLOCK, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Scratch, Shape
 from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
@@ -22,11 +22,8 @@ class Workspace:
     """Scratch and packed weights of one thread."""
 
     def __init__(self, tables: Tables) -> None:
-        self.weights = tables.weights
+        self.weights, self.turned = tables.weights, tables.turned
         self.held: dict[str, np.ndarray] = {NOTHING: np.zeros(0, np.float32)}
-        for key, size in tables.scratch.items():
-            # Drives are computed in blocks, the last of which may reach beyond the end.
-            self.held[key] = np.zeros(size + _slack(tables, key), np.float32)
         for key, (pattern, times) in tables.constants.items():
             self.held[key] = np.tile(np.array(pattern, np.float32), times)
         self.held |= {key: np.zeros(random.WORDS + 4, np.uint64) for key in WORDS}
@@ -44,11 +41,27 @@ class Workspace:
             if names in tables.read_by_rows:
                 self._rows(weights, dictionary)
             self.packed[names] = np.full((weights.patches.features, weights.patches.length), np.nan, "f4")
-        self.arrays = np.zeros((len(tables.numbers_of), 3), np.int64)
+        for name, weights in tables.turned.items():
+            panels = -(-weights.patches.length // PANEL)
+            self.held[name] = np.zeros((panels, weights.patches.features, PANEL), np.float32)
+        self.own: dict[str, np.ndarray] = {}
+        """Scratch of each slice, `[slices, size]`."""
+        self.arrays = np.zeros((tables.slices, len(tables.numbers_of), 3), np.int64)
+        """The table of arrays of each slice."""
         for key, number in tables.numbers_of.items():
             if key in self.held:
                 array = self.held[key]
-                self.arrays[number] = array.ctypes.data, tables.scratch.get(key, array.size), 1
+                self.arrays[:, number] = array.ctypes.data, array.size, 1
+            elif key in tables.scratch:
+                # Drives are computed in blocks, the last of which may reach beyond the end.
+                size = tables.scratch[key]
+                array = self.own[key] = np.zeros((tables.slices, size + _slack(tables, key)), np.float32)
+                self.arrays[:, number, 0] = array.ctypes.data + array.strides[0] * np.arange(tables.slices)
+                self.arrays[:, number, 1:] = size, 1
+        calls = tables.slices if tables.slices > 1 else 0
+        self.places = np.zeros(calls * tables.places, np.int64)
+        """Scratch of what is computed in several slices at once."""
+        self.room = np.zeros(-(-calls // DRIVE_BLOCK) * DRIVE_BLOCK * tables.room, np.float32)
         self.products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
 
     def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
@@ -81,6 +94,10 @@ class Workspace:
                 layout.pack(mine, one.patches, self.dictionaries[names])
                 if names in self.features:
                     lazy_layout.fill(mine, one.patches, self.features[names])
+                if one.turned in self.turned:
+                    for number, panel in enumerate(self.held[one.turned]):
+                        part = mine[:, number * PANEL : (number + 1) * PANEL]
+                        panel[:, : part.shape[1]] = part
                 self.packed[names][...] = mine
 
 

@@ -1,4 +1,4 @@
-"""The loop of a program, compiled: many steps of one slice in one call, without the interpreter."""
+"""The loop of a program, compiled: many steps of some slices in one call, without the interpreter."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from petabatch.kernels.cpu.program.table import (
     H,
     Op,
 )  # fmt: skip
+from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
 from petabatch.kernels.cpu.program.units import (
     CHUNK,
@@ -125,7 +126,7 @@ def operate(
     row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int,
     fresh: bool,
 ) -> None:  # fmt: skip
-    """Make one operation of one step."""
+    """Make one operation of one step of one slice."""
     code = row[CODE]
     if code == _UPDATE:
         _update(row, own, sources, factors, arrays, step)
@@ -188,21 +189,30 @@ def operate(
 @njit(nogil=True, error_model="numpy")
 def advance(
     rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, first: int,
-    last: int, final: int, fresh: bool, watched: Any, sums: Any,
+    last: int, final: int, fresh: bool, watched: Any, sums: Any, places: Any, room: Any,
 ) -> None:  # fmt: skip
-    """Make steps first + 1 .. last of one slice, of a run to step `final`; see `table.py` for the tables.
+    """Make steps first + 1 .. last of some slices, of a run to step `final`; see `table.py` for the tables.
 
     `fresh` says that an image is new in the first step. Where `watched` `[steps, quantities]` is true, `sums`
-    of that shape, float64, receives the norm of a layer after the step.
+    `[slices, steps, quantities]`, float64, receives the norm of a layer after the step. `places` and `room`
+    are scratch of what is computed in several slices at once; empty where there is one.
     """
+    slices = arrays.shape[0]
     for step in range(first + 1, last + 1):
         for number in range(rows.shape[0]):
             row = rows[number]
             if not due(row, step, final):
                 continue
-            if row[CODE] != _MEASURE:
+            if row[CODE] == _PROJECT and row[D] > 0 and places.size > 0:
+                project_together(row, arrays, shapes, step, places, room)
+            elif row[CODE] == _SYNTHESIZE and row[D] > 0 and places.size > 0:
+                synthesize_together(row, arrays, shapes, step, places, room)
+            elif row[CODE] != _MEASURE:
                 new = fresh and step == first + 1
-                operate(row, numbers[number], sources, factors, drives, arrays, shapes, step, new)
+                for w in range(slices):
+                    operate(
+                        row, numbers[w, number], sources, factors[w], drives, arrays[w], shapes, step, new
+                    )
             elif watched[step - first - 1, row[A]]:
-                found = norm(floats(arrays, row[OUT], step), row[B])
-                sums[step - first - 1, row[A]] = found
+                for w in range(slices):
+                    sums[w, step - first - 1, row[A]] = norm(floats(arrays[w], row[OUT], step), row[B])

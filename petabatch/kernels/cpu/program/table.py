@@ -1,15 +1,17 @@
 """The format of a program: one row of integers for each operation, and one of its constants.
 
     rows      int64 [operations, COLUMNS]    what is done, when, to which arrays (by number)
-    numbers   float64 [operations, NUMBERS]  constants: values per slice need no second program
+    numbers   float64 [slices, operations, NUMBERS]  constants: values per slice need no second program
     sources   int64 [n, 3]                   array, steps it is looked back, buffer: what UPDATE adds up
-    factors   float32 [n]                    the factor of each source
-    arrays    int64 [n, 3]                   address, numbers in a place, places; see `views.py`
+    factors   float32 [slices, n]            the factor of each source
+    arrays    int64 [slices, n, 3]           address, numbers in a place, places; see `views.py`
     shapes    int64 [n, SHAPES]              geometries of patches, and scratch that goes with them
     drives    int64 [n, DRIVES]              what LAZY knows of the connections that drive a code
 
 An array is one of a slice's state (activities: step t in place t modulo the number of places) or scratch of
-the thread; number 0 is empty. Operations are made in order, in each step in which they are due.
+the thread; number 0 is empty. Operations are made in order, in each step in which they are due, each in all
+slices of the call before the next. Kernels of one operation see the numbers, factors and arrays of one slice;
+those of `together.py` those of all.
 """
 
 from __future__ import annotations
@@ -59,9 +61,10 @@ class Op(IntEnum):
     beyond a CONSTANT one."""
     PROJECT = 4
     """OUT [units] = product of each unit's patch with the padded IN; A: geometry; B: panels; C: patches of
-    each unit's own. One of B and C is empty."""
+    each unit's own. One of B and C is empty. D: 1 where it is made in several slices at once."""
     SYNTHESIZE = 5
-    """OUT [fine] = sum of the patches of the active units of IN; A: geometry; B: groups; C: own patches."""
+    """OUT [fine] = sum of the patches of the active units of IN; A: geometry; B: groups; C: own patches; D:
+    panels of the same weights read from the other end, where one position's patch is the whole layer."""
     POOL = 6
     """OUT [units] = number 0 times the sum of windows of the padded IN; A: geometry; B: 1 for the maximum."""
     SPREAD = 7

@@ -25,15 +25,15 @@ def pointer(typing: Any, address: Any) -> Any:
 
 
 @njit(nogil=True, error_model="numpy")
-def floats(arrays: Any, number: int, step: int) -> Any:
-    """Return the float32 numbers of an array at a step, `[size]`: step t lies in place t modulo the depth."""
-    return carray(pointer(address(arrays, number, step)), (arrays[number, SIZE],), np.float32)
+def address(arrays: Any, number: int, step: int) -> int:
+    """Return where the float32 numbers of an array lie at a step: step t is in place t modulo the depth."""
+    return arrays[number, PLACE] + 4 * arrays[number, SIZE] * (step % arrays[number, DEPTH])  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, error_model="numpy")
-def address(arrays: Any, number: int, step: int) -> Any:
-    """Return where the float32 numbers of an array at a step are."""
-    return arrays[number, PLACE] + 4 * arrays[number, SIZE] * (step % arrays[number, DEPTH])
+def floats(arrays: Any, number: int, step: int) -> Any:
+    """Return the float32 numbers of an array at a step, `[size]`."""
+    return carray(pointer(address(arrays, number, step)), (arrays[number, SIZE],), np.float32)
 
 
 @njit(nogil=True, error_model="numpy")

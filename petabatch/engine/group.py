@@ -1,0 +1,83 @@
+"""A group: lanes that run from one sync event to the next together, small slices in one compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from petabatch.engine.lane import Lane
+
+
+class Group:
+    """One lane or several, whose stepper advances all of them; nothing crosses from one to another.
+
+    Each rests, resets and learns by itself, and has its own values.
+    """
+
+    def __init__(self, lane: Lane) -> None:
+        self.all = [lane]
+
+    def join(self, lane: Lane) -> bool:
+        """Take in the next lane, if its steps can be made together with those of the others."""
+        joins = lane.stepper.join(self.all[0].stepper)
+        if joins:
+            self.all.append(lane)
+        return joins
+
+    @property
+    def lanes(self) -> slice:
+        """The local slices."""
+        return slice(self.all[0].lanes.start, self.all[-1].lanes.stop)
+
+    def run(self, first: int, last: int) -> None:
+        """Make steps first+1 .. last, with everything that happens in them.
+
+        Raises NonFiniteError when a layer holds a NaN or an infinity at the end.
+        """
+        step, leader = first, self.all[0]
+        # What overflows is reported by name at the end, not as a warning of numpy's.
+        with np.errstate(over="ignore", invalid="ignore"), leader.clock.measure("lane"):
+            for lane in self.all:
+                lane.stepper.load_weights()
+            while step < last:
+                stop = min(lane.begin(step, last) for lane in self.all)
+                with leader.clock.measure("steps"):
+                    self._advance(step, stop)
+                step = stop
+                for lane in self.all:
+                    lane.end(step)
+            for lane in self.all:
+                lane.check(step)
+
+    def _advance(self, first: int, last: int) -> None:
+        moving = [lane for lane in self.all if not lane.rests(first, last)]
+        if not moving:
+            return
+        if moving[0].control.needed:
+            for step in range(first + 1, last + 1):
+                for lane in moving:
+                    lane.control.control(step, lane.images.new_at(step))
+                self._steps(moving, step - 1, step)
+        else:
+            self._steps(moving, first, last)
+        for lane in moving:
+            lane.moved(first, last)
+
+    def _steps(self, moving: Sequence[Lane], first: int, last: int) -> None:
+        fresh, steppers = moving[0].images.new_at(first + 1), [lane.stepper for lane in moving]
+        sums = steppers[0].run_together(steppers, first, last, fresh)
+        for lane, found in zip(moving, sums, strict=True):
+            lane.stepper.probes.write(lane.recorder, lane.lanes, first, last, found)
+
+
+def groups(lanes: Sequence[Lane], size: int) -> Iterator[Group]:
+    """Yield groups of up to `size` lanes, one after the other."""
+    group: Group | None = None
+    for lane in lanes:
+        if group is None or len(group.all) == size or not group.join(lane):
+            if group is not None:
+                yield group
+            group = Group(lane)
+    if group is not None:
+        yield group

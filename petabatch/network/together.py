@@ -1,0 +1,70 @@
+"""How many slices a program advances in one call, so that weights are read once for all of them.
+
+A function of the network alone. It decides about speed: the bits of a slice depend on no other slice.
+"""
+
+from __future__ import annotations
+
+import math
+
+from petabatch.network.graph import Graph
+from petabatch.network.operations import Carry, Program
+from petabatch.spec.compiled import NotSuitable
+
+BLOCK = 6
+"""Positions whose drive the kernels compute together, `kernels.cpu.layout.DRIVE_BLOCK`."""
+FEW = 4 * BLOCK
+"""Positions from which on the weights are used often enough within a slice."""
+_MOST = 8 * BLOCK
+"""Slices in one call at most."""
+_BYTES = 2**20
+"""Bytes of all arrays of these slices at most, about a second-level cache."""
+
+
+def together(carry: Carry) -> bool:
+    """Return whether an operation is made in several slices at once: weights that few positions share."""
+    p = carry.patches
+    if not carry.weights or not p.shared or p.positions >= FEW:
+        return False
+    return not carry.scatter or whole(carry)
+
+
+def whole(carry: Carry) -> bool:
+    """Return whether the patch of the only position is the whole layer, as between vectors."""
+    p = carry.patches
+    return p.positions == 1 and (p.y.size, p.x.size) == (p.y.fine, p.x.fine)
+
+
+def slices_together(graph: Graph, program: Program) -> int:
+    """Return how many slices are advanced in one call; raises NotSuitable if it is one."""
+    found = [one for one in program.operations if isinstance(one, Carry) and together(one)]
+    if not found:
+        raise NotSuitable(f"no weights are shared by fewer than {FEW} positions")
+    if program.interpreted:
+        raise NotSuitable(f"{next(iter(program.interpreted))} is interpreted")
+    if program.lazy:
+        raise NotSuitable(f"{program.lazy[0].layer} is lazily evaluated")
+    for one in found:
+        owner = one.weights.split("/")[1]
+        if graph.weighted[owner].weights(graph.network.layers).per != "network":
+            raise NotSuitable(f"each slice has weights of its own in {owner}")
+    most = _BYTES // (4 * _floats(graph, program))
+    if most < BLOCK:
+        raise NotSuitable("a slice fills the cache alone")
+    return min(_MOST, most - most % BLOCK)
+
+
+def group_size(slices: int, most: int, threads: int) -> int:
+    """Return how many of so many slices go into one call, so that each thread has as many calls."""
+    calls = threads * math.ceil(slices / (most * threads))
+    size = math.ceil(slices / calls)
+    return size if size < BLOCK else min(most, BLOCK * math.ceil(size / BLOCK))
+
+
+def _floats(graph: Graph, program: Program) -> int:
+    state = sum(
+        math.prod(variable.shape)
+        for key, variable in graph.variables.items()
+        if variable.per == "slice" and key.startswith("layers/")
+    )
+    return state + sum(program.scratch.values())

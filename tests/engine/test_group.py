@@ -1,0 +1,129 @@
+"""Small slices that are advanced in one compiled call: the bits of a slice depend on no other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from petabatch.connections import Identity
+from petabatch.engine.engine import Engine
+from petabatch.layers import Linear
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
+from petabatch.network.together import group_size
+from petabatch.parallel.comm import Serial
+from petabatch.probes import Optimality
+from petabatch.spec.network import Network, Until
+from petabatch.spec.parts import DISPLAY
+from support.networks import collect, images, lca_network
+from support.random_runs import Arrays, on_ranks, states
+from support.recurrent import everything, in_groups, recurrent_network
+
+some = settings(
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # seeds do not shrink
+)
+
+
+def assert_equal(found: Arrays, expected: Arrays) -> None:
+    assert found.keys() == expected.keys()
+    for key, values in expected.items():
+        assert found[key].tobytes() == values.tobytes(), key
+
+
+def sizes(engine: Engine) -> list[int]:
+    return [len(group.all) for group in engine.groups]
+
+
+@some
+@given(seed=st.integers(0, 2**32), batch=st.integers(2, 9), most=st.integers(2, 9), threads=st.integers(1, 3))
+def test_bits_depend_on_no_group_and_no_thread(seed: int, batch: int, most: int, threads: int) -> None:
+    network = recurrent_network(seed, batch)
+    engine, expected = in_groups(network, 1)
+    assert sizes(engine) == [1] * batch
+    engine, found = in_groups(network, most, threads)
+    assert batch < threads or max(sizes(engine)) == min(most, -(-batch // len(engine.groups)))
+    assert_equal(found, expected)
+
+
+@some
+@given(seed=st.integers(0, 2**32), ranks=st.integers(2, 3))
+def test_ranks_and_resumption_change_no_bit(seed: int, ranks: int) -> None:
+    network = recurrent_network(seed, 5)
+    _, expected = in_groups(network, 1)
+    state, recorded = on_ranks(network, ranks)
+    assert_equal(everything(state, recorded), expected)
+    engine = Engine(schedule(build(network)), Serial(), 2)
+    engine.start()
+    for step in engine.run():
+        if step == network.run.display:
+            break
+    engine.collect()
+    second = Engine(schedule(build(network)), Serial(), 1)
+    second.resume(step, states(engine))
+    collect(second)
+    for key, array in states(second).items():
+        assert array.tobytes() == expected[key].tobytes(), key
+
+
+def vectors(**keys: object) -> Network:
+    """Return a code of vectors, whose only patch is the whole layer, with a readout."""
+    base = lca_network(
+        images(7, 2, (4, 4, 2)), features=20, patch=(4, 4), stride=4, learn=False, kernel="dense", **keys
+    )
+    layers = {**base.layers, "readout": Linear(shape=base.layers["V1"].shape)}
+    read = Identity(pre="V1", post="readout")
+    return base.model_copy(update={"layers": layers, "connections": {**base.connections, "read": read}})
+
+
+def test_slices_of_a_group_differ_in_their_values() -> None:
+    thresholds = tuple(0.2 + 0.1 * number for number in range(7))
+    strengths = (1.0, 1.0, 0.5, 0.5, 1.0, 2.0, 2.0)
+    network = vectors().model_copy(
+        update={"slices": {"layers.V1.threshold": thresholds, "connections.read.strength": strengths}}
+    )
+    engine, found = in_groups(network, 12)
+    assert sizes(engine) == [7]
+    assert len(np.unique(found["recorded/probes/active/fraction"][-1])) > 1
+    assert_equal(found, in_groups(network, 1)[1])
+
+
+def test_slices_of_a_group_rest_each_for_itself() -> None:
+    base = vectors(display=100, until=Until(gap=0.2, every=5))
+    certificate = Optimality(
+        image="image", reconstruction="recon", code="V1", drive="drive", coefficient=0.4, every=DISPLAY
+    )
+    network = base.model_copy(update={"probes": {**base.probes, "optimality": certificate}})
+    engine, found = in_groups(network, 12)
+    assert sizes(engine) == [7]
+    assert len(np.unique(found["recorded/probes/until/steps"])) > 1
+    assert_equal(found, in_groups(network, 1)[1])
+
+
+def test_slices_with_weights_of_their_own_are_advanced_one_by_one() -> None:
+    base = vectors()
+    dictionary = base.connections["dictionary"].model_copy(update={"mode": "shared"})
+    network = base.model_copy(update={"connections": {**base.connections, "dictionary": dictionary}})
+    method = schedule(build(network)).method
+    assert method.together == 1
+    assert "slice by slice, because each slice has weights of its own in dictionary" in str(method)
+
+
+@pytest.mark.parametrize(
+    ("slices", "most", "threads", "expected"),
+    [
+        (64, 48, 1, 36),
+        (64, 48, 2, 36),
+        (64, 48, 4, 18),
+        (7, 48, 2, 4),
+        (5, 48, 8, 1),
+        (200, 6, 3, 6),
+        (3, 1, 1, 1),
+    ],
+)
+def test_threads_share_the_slices(slices: int, most: int, threads: int, expected: int) -> None:
+    assert group_size(slices, most, threads) == expected
