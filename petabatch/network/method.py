@@ -29,6 +29,7 @@ from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.loop import Loop, find_loop
 from petabatch.network.operations import Program
 from petabatch.network.program import find_program, measured_layers
+from petabatch.network.stages import side_by_side
 from petabatch.network.together import group_size, slices_together
 from petabatch.spec.compiled import NotSuitable
 
@@ -58,6 +59,8 @@ class Method:
     """Slices that a program advances in one call at most."""
     alone: str = ""
     """Why it is one."""
+    beside: tuple[tuple[str, ...], ...] = ()
+    """Operations of a program that threads make side by side where there are more than slices."""
 
     def group_size(self, slices: int, threads: int) -> int:
         """Return how many of a rank's slices are advanced in one call."""
@@ -101,6 +104,8 @@ class Method:
                 text += f"; all units of {code} are computed, because {reason}" if reason else ""
             text += f"; up to {self.together} slices in one call" if self.together > 1 else ""
             text += f"; slice by slice, because {self.alone}" if self.alone else ""
+            for labels in self.beside:
+                text += f"; on threads beyond one for each slice, side by side: {', '.join(labels)}"
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
         for layer, reason in self.unfollowed.items():
@@ -182,7 +187,16 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
     except NotSuitable as why:
         alone = str(why)
     slow = bool(program.interpreted)
-    return Method("program", moving, reason, slow, found=program, together=together, alone=alone,
+    beside = tuple(tuple(one.label for one in ones) for ones in side_by_side(graph, program))
+    return Method(
+        "program",
+        moving,
+        reason,
+        slow,
+        found=program,
+        together=together,
+        alone=alone,
+        beside=beside,
         unfollowed=_unfollowed(graph),
     )
 

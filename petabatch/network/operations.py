@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from petabatch.geometry import Patches
@@ -52,6 +52,16 @@ class Operation(ABC):
         return f"{type(self).__name__.lower()} {_short(self.out)}"
 
     @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return ()
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """The arrays that it writes."""
+        return (self.out,)
+
+    @property
     @abstractmethod
     def _text(self) -> str:
         """The right-hand side."""
@@ -76,6 +86,11 @@ class Copy(Operation):
     """A copy of one array."""
 
     source: Source
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
 
     @property
     def _text(self) -> str:
@@ -107,6 +122,11 @@ class Extend(Operation):
     border: Border
 
     @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
     def label(self) -> str:
         """Its name in a profile."""
         return f"pad {self.source}"
@@ -127,6 +147,11 @@ class Crop(Operation):
     """Its first row and column."""
     columns: int
     """Of the layer."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
 
     @property
     def label(self) -> str:
@@ -151,6 +176,11 @@ class Carry(Operation):
     method: str = "sum"
     """Of pooling: sum or max."""
     factor: float = 1.0
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
 
     @property
     def label(self) -> str:
@@ -182,6 +212,11 @@ class Scatter(Operation):
     """Places at which the same synapses are."""
 
     @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
     def label(self) -> str:
         """Its name in a profile."""
         return f"scatter {self.connection}"
@@ -200,6 +235,16 @@ class Update(Operation):
     sources: tuple[Source, ...]
     layer: str
     """Its arrays are those of `layers/<layer>`."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return self.sources
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """The arrays that it writes, with the layer's variables."""
+        return (self.out, f"layers/{self.layer}/")
 
     @property
     def _text(self) -> str:
@@ -240,6 +285,17 @@ class LazyUpdate(Update):
     """Share of active units when a display begins above which all are computed."""
 
     @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (*self.sources, *(drive.source for drive in self.drives))
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """The arrays that it writes, with the layer's variables."""
+        own = (self.history, self.current, self.awake, *(drive.key for drive in self.drives))
+        return (*super().writes, *own)
+
+    @property
     def _text(self) -> str:
         return f"{super()._text}, lazily: {', '.join(map(str, self.drives))}"
 
@@ -252,6 +308,11 @@ class Control(Operation):
     terms: tuple[Term, ...]
     scale: Growth
     """The numbers of its controller."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return tuple(Source(f"layers/{term.layer}/A", 1) for term in self.terms)
 
     @property
     def _text(self) -> str:

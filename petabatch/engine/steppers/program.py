@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from petabatch.engine.steppers.base import Binding, Stepper, StepTimes
+from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.layers import layer_operation
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program_tables import NORMS, Tables
@@ -25,6 +26,7 @@ from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance
+from petabatch.kernels.cpu.program.team import ITEM, TICKETS
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.kernels.cpu.rows import raised_in
 from petabatch.network.plan import Plan
@@ -35,6 +37,8 @@ from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
 _workspaces = threading.local()
+_NONE_LEFT = 2**62
+"""Tickets taken and done, where none is left to take or to wait for."""
 _TIMED_STEPS, _TURNS = 20, 7
 """Steps in which an operation is timed alone, and repetitions, of which the fastest counts."""
 
@@ -53,6 +57,9 @@ class ProgramStepper(Stepper):
         self.tables, self.arrays = tables, bound.arrays
         self._group = [self]
         """Those whose steps are made together; the first has the workspaces."""
+        self._team: Rows | None = None
+        """Threads that work on this slice together, when there are more threads than slices."""
+        self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
         self._calls = [(row, layer_operation(bound, call.layer)) for row, call in tables.calls]
         self._rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
         self._numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
@@ -117,6 +124,15 @@ class ProgramStepper(Stepper):
         self._group = leader._group
         self._group.append(self)
         return True
+
+    def share(self, rows: Rows) -> None:
+        """Let threads make operations side by side if that is worth their waiting for each other."""
+        if rows.threads > 1 and self.tables.worth_sharing:
+            self._team = rows
+
+    def unshare(self) -> None:
+        """Work on one thread again."""
+        self._team = None
 
     def load_weights(self) -> None:
         """Put the weights in reading order; each thread calls this when they may have changed."""
@@ -224,14 +240,32 @@ class ProgramStepper(Stepper):
         """Make operations begin .. end of steps first+1 .. last of a run to step `final`, by default here."""
         space, slices = self._workspace, slices or [self]
         bound = np.stack([one._bound for one in slices])
+        numbers = np.stack([one._numbers[begin:end] for one in slices])
+        factors = np.stack([one._factors for one in slices])
         several = slice(None) if len(slices) > 1 else slice(0)
+        items, tickets, own = np.array([[0, end - begin, 0]]), np.zeros(TICKETS, np.int64), [space.arrays]
+        if self._team is not None and not self._calls and len(slices) == 1:
+            items, own = self._items, space.for_threads(self._team.threads)
+
+        def work(arrays: np.ndarray) -> None:
+            try:
+                advance(
+                    self._rows[begin:end], numbers, self._sources, factors, self._drives,
+                    np.where(bound != 0, bound, arrays[: len(slices)]), space.shapes, first, last, final,
+                    new_image, watched, found, space.places[several], space.room[several], items, tickets,
+                )  # fmt: skip
+            except BaseException:
+                tickets[:] = _NONE_LEFT  # nobody waits for this thread
+                raise
+
         with self._naming():
-            advance(
-                self._rows[begin:end], np.stack([one._numbers[begin:end] for one in slices]), self._sources,
-                np.stack([one._factors for one in slices]), self._drives,
-                np.where(bound != 0, bound, space.arrays[: len(slices)]), space.shapes, first, last, final,
-                new_image, watched, found, space.places[several], space.room[several],
-            )  # fmt: skip
+            if len(own) == 1 or self._team is None:
+                work(own[0])
+                return
+            tasks = [self._team.pool.submit(work, arrays) for arrays in own]
+            wait(tasks)
+            for task in tasks:
+                task.result()
 
     @contextmanager
     def _naming(self) -> Iterator[None]:

@@ -36,6 +36,7 @@ from petabatch.network.operations import (
     Source,
     Update,
 )
+from petabatch.network.stages import find_stages, side_by_side
 from petabatch.network.together import together
 from petabatch.spec.compiled import CompiledRule, Term
 from petabatch.spec.part_errors import calling
@@ -56,7 +57,8 @@ NOTHING = "scratch/"
 GEOMETRY = ("window", "drive", "active", "values", "ends", "places", "vectors")
 """Scratch of a geometry, besides its strips."""
 WORDS = ("scratch/random words", "scratch/more random words")
-_BUFFERS, _INPUT = "scratch/buffers", "scratch/input of "
+BUFFERS = "scratch/buffers"
+_INPUT = "scratch/input of "
 _FORM = (
     "rows", "sources", "drives", "numbers_of", "scratch", "constants", "lists", "geometries", "weights",
     "own", "turned", "slices",
@@ -159,12 +161,20 @@ class Tables:
         """What the interpreter does, and before which row."""
         self.row_functions: dict[str, RowFunction] = {}
         """By layer."""
-        self.scratch[_BUFFERS] = 2 * u.CHUNK
+        self.scratch[BUFFERS] = 2 * u.CHUNK
+        spans = []
         for operation in program.operations:
+            begin = len(self.rows)
             getattr(self, f"_{type(operation).__name__.lower()}")(operation)
+            spans.append((begin, len(self.rows)))
+        begin = len(self.rows)
         for column, term in enumerate(measured):
             row = {t.OUT: self._array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
             self._row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
+        self.items = _items(spans, find_stages(graph, program), (begin, len(self.rows)))
+        """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
+        self.worth_sharing = bool(side_by_side(graph, program))
+        """Whether there is enough to do side by side."""
 
     @property
     def workspace_of(self) -> Tables:
@@ -278,7 +288,7 @@ class Tables:
         first, last = self._summed(one.sources)
         rule, key = one.rule, f"layers/{one.layer}"
         V, before = (self._array(f"{key}/{n}" if n else NOTHING) for n in (rule.potential, rule.previous))
-        row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: self._array(_BUFFERS)}
+        row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: self._array(BUFFERS)}
         if rule.adaptive is not None:
             self._accelerate(one, row)
             return
@@ -439,6 +449,17 @@ class Tables:
         kind, *growth = one.scale
         row = dict(zip((t.A, t.B, t.C, t.D, t.E), (*others, first, len(self.sources), kind), strict=True))
         self._row(t.Op.CONTROL, one, row, growth)
+
+
+def _items(
+    spans: Sequence[tuple[int, int]], stages: Sequence[int], last: tuple[int, int]
+) -> list[tuple[int, int, int]]:
+    """Return the rows of each operation, and how many items come before its stage, stage by stage."""
+    found: list[tuple[int, int, int]] = []
+    for stage in range(max(stages, default=-1) + 1):
+        before = len(found)
+        found += [(*span, before) for span, at in zip(spans, stages, strict=True) if at == stage]
+    return [*found, (*last, len(found))]
 
 
 def _numbers(rule: CompiledRule, dt: float) -> list[float]:

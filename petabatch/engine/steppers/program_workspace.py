@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.engine.steppers.program_tables import GEOMETRY, NOTHING, WORDS, Tables, Weights
+from petabatch.engine.steppers.program_tables import BUFFERS, GEOMETRY, NOTHING, WORDS, Tables, Weights
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Scratch, Shape
@@ -16,6 +16,8 @@ from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.sizes import WORD
 from petabatch.network.operations import Carry
+
+_OF_GEOMETRY = (*GEOMETRY, "strips")
 
 
 class Workspace:
@@ -62,11 +64,17 @@ class Workspace:
         self.places = np.zeros(calls * tables.places, np.int64)
         """Scratch of what is computed in several slices at once."""
         self.room = np.zeros(-(-calls // DRIVE_BLOCK) * DRIVE_BLOCK * tables.room, np.float32)
+        private = {f"scratch/{name} {g}" for g in range(len(tables.geometries)) for name in _OF_GEOMETRY}
+        private |= {BUFFERS, *WORDS} & tables.numbers_of.keys()
+        self._private = [(tables.numbers_of[key], (self.held | self.own)[key]) for key in sorted(private)]
+        """Scratch that holds nothing between operations, by number."""
+        self._more: list[tuple[np.ndarray, list[np.ndarray]]] = []
+        """Tables of arrays of further threads, and their own scratch."""
         self.products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
 
     def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
         row, names = self.shapes[number], tables.numbers_of
-        own = {name: getattr(scratch, name) for name in (*GEOMETRY, "strips")}
+        own = {name: getattr(scratch, name) for name in _OF_GEOMETRY}
         self.held |= {f"scratch/{name} {number}": array for name, array in own.items()}
         y, x = np.divmod(np.arange(p.positions), s.nx)
         across = (p.x.offset + x * p.x.stride) * p.channels
@@ -85,6 +93,15 @@ class Workspace:
         norms = np.zeros(weights.patches.features + WORD, np.float32)
         self.held[weights.rows[0]], self.held[weights.rows[1]] = features.rows, norms
         self.features[weights.names] = features._replace(norms=norms[: weights.patches.features])
+
+    def for_threads(self, count: int) -> list[np.ndarray]:
+        """Return a table of arrays for each thread that works on a slice, with scratch of its own."""
+        while len(self._more) < count - 1:
+            table, own = self.arrays.copy(), [array.copy() for _, array in self._private]
+            for (number, _), array in zip(self._private, own, strict=True):
+                table[:, number, 0] = array.ctypes.data
+            self._more.append((table, own))
+        return [self.arrays, *(table for table, _ in self._more[: count - 1])]
 
     def load(self, weights: Mapping[str, np.ndarray]) -> None:
         """Put the weights of a slice in reading order, where they are not those that are there."""

@@ -32,6 +32,7 @@ from petabatch.kernels.cpu.program.table import (
     H,
     Op,
 )  # fmt: skip
+from petabatch.kernels.cpu.program.team import BEFORE, FIRST, LAST, done, take, wait
 from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
 from petabatch.kernels.cpu.program.units import (
@@ -187,32 +188,50 @@ def operate(
 
 
 @njit(nogil=True, error_model="numpy")
+def _make(
+    number: int, rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any,
+    step: int, fresh: bool, watched: Any, sums: Any, places: Any, room: Any,
+) -> None:  # fmt: skip
+    """Make one operation of one step of all slices; `watched` and `sums` are those of the step."""
+    row = rows[number]
+    if row[CODE] == _PROJECT and row[D] > 0 and places.size > 0:
+        project_together(row, arrays, shapes, step, places, room)
+    elif row[CODE] == _SYNTHESIZE and row[D] > 0 and places.size > 0:
+        synthesize_together(row, arrays, shapes, step, places, room)
+    elif row[CODE] != _MEASURE:
+        for w in range(arrays.shape[0]):
+            operate(row, numbers[w, number], sources, factors[w], drives, arrays[w], shapes, step, fresh)
+    elif watched[row[A]]:
+        for w in range(arrays.shape[0]):
+            sums[w, row[A]] = norm(floats(arrays[w], row[OUT], step), row[B])
+
+
+@njit(nogil=True, error_model="numpy")
 def advance(
     rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, first: int,
-    last: int, final: int, fresh: bool, watched: Any, sums: Any, places: Any, room: Any,
+    last: int, final: int, fresh: bool, watched: Any, sums: Any, places: Any, room: Any, items: Any,
+    tickets: Any,
 ) -> None:  # fmt: skip
     """Make steps first + 1 .. last of some slices, of a run to step `final`; see `table.py` for the tables.
 
     `fresh` says that an image is new in the first step. Where `watched` `[steps, quantities]` is true, `sums`
     `[slices, steps, quantities]`, float64, receives the norm of a layer after the step. `places` and `room`
-    are scratch of what is computed in several slices at once; empty where there is one.
+    are scratch of what is computed in several slices at once; empty where there is one. Threads that make the
+    same steps together share `items` and `tickets` of `team.py`; of a thread alone, one item is a step.
     """
-    slices = arrays.shape[0]
-    for step in range(first + 1, last + 1):
-        for number in range(rows.shape[0]):
-            row = rows[number]
-            if not due(row, step, final):
-                continue
-            if row[CODE] == _PROJECT and row[D] > 0 and places.size > 0:
-                project_together(row, arrays, shapes, step, places, room)
-            elif row[CODE] == _SYNTHESIZE and row[D] > 0 and places.size > 0:
-                synthesize_together(row, arrays, shapes, step, places, room)
-            elif row[CODE] != _MEASURE:
-                new = fresh and step == first + 1
-                for w in range(slices):
-                    operate(
-                        row, numbers[w, number], sources, factors[w], drives, arrays[w], shapes, step, new
-                    )
-            elif watched[step - first - 1, row[A]]:
-                for w in range(slices):
-                    sums[w, step - first - 1, row[A]] = norm(floats(arrays[w], row[OUT], step), row[B])
+    count = items.shape[0] * (last - first)
+    while True:
+        ticket = take(tickets)
+        if ticket >= count:
+            return
+        n = ticket % items.shape[0]
+        step = first + 1 + ticket // items.shape[0]
+        wait(tickets, ticket - n + items[n, BEFORE])
+        now = step - first - 1
+        for number in range(items[n, FIRST], items[n, LAST]):
+            if due(rows[number], step, final):
+                _make(
+                    number, rows, numbers, sources, factors, drives, arrays, shapes, step, fresh and now == 0,
+                    watched[now], sums[:, now], places, room,
+                )  # fmt: skip
+        done(tickets)

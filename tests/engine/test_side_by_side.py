@@ -1,0 +1,77 @@
+"""Threads that work on one slice together, where there are more than slices: the same bits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from petabatch.engine.engine import Engine
+from petabatch.engine.steppers.program import ProgramStepper
+from petabatch.errors import NonFiniteError, ParamsError
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.spec.network import Network
+from support.networks import GivenImages, collect, images, lca_network
+from support.random_runs import finish, random_run, states
+from support.recurrent import recurrent_network
+
+some = settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # seeds do not shrink
+)
+
+
+def shared(network: Network, each: int) -> tuple[Engine, dict[str, object]]:
+    """Run with so many threads for each slice, whether it is worth it or not."""
+    engine = Engine(schedule(build(network)), Serial(), each * network.run.batch)
+    for lane in engine.lanes:
+        if isinstance(lane.stepper, ProgramStepper):
+            lane.stepper.tables.worth_sharing = True
+    engine.start()
+    return engine, dict(collect(engine))
+
+
+def assert_same_bits(network: Network, each: int) -> None:
+    engine, recorded = finish(network)
+    team, seen = shared(network, each)
+    for key, array in states(engine).items():
+        assert states(team)[key].tobytes() == array.tobytes(), key
+    for path, values in recorded.items():
+        assert seen[path].tobytes() == values.tobytes(), path  # type: ignore[attr-defined]
+
+
+@some
+@given(seed=st.integers(0, 2**32), each=st.integers(2, 3))
+def test_threads_that_share_a_slice_change_no_bit(seed: int, each: int) -> None:
+    try:
+        network = random_run(seed)
+        assume(schedule(build(network)).method.stepper == "program")
+        finish(network)
+    except (ParamsError, NonFiniteError):
+        assume(False)
+    assert_same_bits(network, each)
+
+
+def test_branches_of_one_geometry_have_scratch_of_their_own() -> None:
+    one = lca_network(images(1, 1, (24, 24, 3)), features=32, display=60, learn=False, kernel="dense")
+    layers, connections = dict(one.layers), dict(one.connections)
+    for name, layer in one.layers.items():
+        data = {"source": GivenImages(data=images(1, 1, (24, 24, 3), 1))} if name == "image" else {}
+        layers[f"{name}2"] = layer.model_copy(update=data)
+    for name, connection in one.connections.items():
+        ends: dict[str, str] = {"pre": f"{connection.pre}2", "post": f"{connection.post}2"}
+        if connection.borrows:
+            ends["of"] = f"{connection.borrows}2"
+        connections[f"{name}2"] = connection.model_copy(update=ends)
+    network = one.model_copy(update={"layers": layers, "connections": connections})
+    assert schedule(build(network)).method.stepper == "program"
+    assert_same_bits(network, 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_threads_that_share_a_slice_with_feedback_change_no_bit(seed: int) -> None:
+    assert_same_bits(recurrent_network(seed, 1), 2)
