@@ -22,7 +22,8 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None, dict[str, flo
     whole = spent.pop("lane") + engine.clock.spent.get("learning", 0.0)
     slices = [lane.stepper.computed() for lane in engine.lanes]
     computed = {code: sum(one[code] for one in slices) / len(slices) for code in slices[0]}
-    parts = engine.lanes[0].stepper.time_parts()
+    steppers = [lane.stepper for lane in engine.groups[0].all]
+    parts = steppers[0].time_parts(steppers)
     found = _divide(spent.pop("steps"), dict(parts.seconds), parts.rest, trial.slice_steps) | spent
     found["other"] = whole - sum(found.values())
     shares = {name: seconds / whole for name, seconds in found.items() if seconds != 0}

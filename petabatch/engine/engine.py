@@ -167,7 +167,7 @@ class Engine:
             for name, seconds in lane.clock.elapsed.items():
                 found[name] = found.get(name, 0.0) + seconds / self.workers
         found.pop("lane", None)
-        waited = min(self.backend.waited / self.backend.workers, found.get("input", 0.0))
+        waited = min(self.backend.waited / self.workers, found.get("input", 0.0))
         found["input"] = found.get("input", 0.0) - waited
         found[WAITING] = waited
         for name, seconds in self.clock.elapsed.items():

@@ -20,7 +20,7 @@ class Group:
 
     def join(self, lane: Lane) -> bool:
         """Take in the next lane, if its steps can be made together with those of the others."""
-        joins = lane.stepper.join(self.all[0].stepper)
+        joins = lane.stepper.joins(self.all[0].stepper)
         if joins:
             self.all.append(lane)
         return joins
@@ -39,7 +39,7 @@ class Group:
         # What overflows is reported by name at the end, not as a warning of numpy's.
         with np.errstate(over="ignore", invalid="ignore"), leader.clock.measure("lane"):
             for lane in self.all:
-                lane.stepper.load_weights()
+                lane.start(step)
             while step < last:
                 stop = min(lane.begin(step, last) for lane in self.all)
                 with leader.clock.measure("steps"):
@@ -65,10 +65,15 @@ class Group:
             lane.moved(first, last)
 
     def _steps(self, moving: Sequence[Lane], first: int, last: int) -> None:
-        fresh, steppers = moving[0].images.new_at(first + 1), [lane.stepper for lane in moving]
-        sums = steppers[0].run_together(steppers, first, last, fresh)
-        for lane, found in zip(moving, sums, strict=True):
+        leader, fresh = moving[0].stepper, moving[0].images.new_at(first + 1)
+        # Values over time may have made programs differ in more than numbers.
+        mine = [lane for lane in moving if lane.stepper is leader or lane.stepper.joins(leader)]
+        sums = leader.run_together([lane.stepper for lane in mine], first, last, fresh)
+        for lane, found in zip(mine, sums, strict=True):
             lane.stepper.probes.write(lane.recorder, lane.lanes, first, last, found)
+        others = [lane for lane in moving if lane not in mine]
+        if others:
+            self._steps(others, first, last)
 
 
 def groups(lanes: Sequence[Lane], size: int) -> Iterator[Group]:

@@ -44,7 +44,9 @@ def slices_together(graph: Graph, program: Program) -> int:
         raise NotSuitable(f"{next(iter(program.interpreted))} is interpreted")
     if program.lazy:
         raise NotSuitable(f"{program.lazy[0].layer} is lazily evaluated")
-    for one in found:
+    for one in program.operations:
+        if not isinstance(one, Carry) or not one.weights or not one.patches.shared:
+            continue  # a thread packs weights that positions share, those of one slice
         owner = one.weights.split("/")[1]
         if graph.weighted[owner].weights(graph.network.layers).per != "network":
             raise NotSuitable(f"each slice has weights of its own in {owner}")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from petabatch.connections import Identity
+from petabatch.connections import Conv, Identity
 from petabatch.engine.engine import Engine
 from petabatch.layers import Linear
 from petabatch.network.build import build
@@ -17,7 +17,7 @@ from petabatch.parallel.comm import Serial
 from petabatch.probes import Optimality
 from petabatch.spec.network import Network, Until
 from petabatch.spec.parts import DISPLAY
-from support.networks import collect, images, lca_network
+from support.networks import GivenWeights, collect, images, lca_network
 from support.random_runs import Arrays, on_ranks, states
 from support.recurrent import everything, in_groups, recurrent_network
 
@@ -111,6 +111,13 @@ def test_slices_with_weights_of_their_own_are_advanced_one_by_one() -> None:
     method = schedule(build(network)).method
     assert method.together == 1
     assert "slice by slice, because each slice has weights of its own in dictionary" in str(method)
+    # Nor are they where those weights are shared by many positions, and others by few.
+    own = Conv(
+        pre="wide", post="wide", patch=(1, 1), mode="shared", init=GivenWeights(data=0.1), feedback=True
+    )
+    layers = {**base.layers, "wide": Linear(shape=(8, 8, 2))}
+    network = base.model_copy(update={"layers": layers, "connections": {**base.connections, "own": own}})
+    assert schedule(build(network)).method.together == 1
 
 
 @pytest.mark.parametrize(

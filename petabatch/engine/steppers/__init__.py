@@ -33,7 +33,8 @@ class StepperMaker:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Plan, Callable[[Binding], Stepper]]] = {}
-        self._first: Tables | None = None
+        self._kinds: list[Tables] = []
+        """Programs of which no two are alike."""
 
     def __call__(self, plan: Plan, bound: Binding) -> Stepper:
         """Return the stepper that a plan's method names, for the slices of a lane; thread-safe."""
@@ -41,6 +42,7 @@ class StepperMaker:
         if known is None:
             if len(self._known) >= MOST_PLANS:
                 self._known.clear()
+                self._kinds.clear()
             known = self._known[id(plan)] = plan, self._maker(plan)
         return known[1](bound)
 
@@ -48,7 +50,6 @@ class StepperMaker:
         if plan.method.stepper != "program":
             return _STEPPERS[plan.method.stepper]
         tables, probes = make_tables(plan)
-        if self._first is None:
-            self._first = tables
-        tables.share_workspace(self._first)
+        if not any(tables.share_workspace(kind) for kind in self._kinds):
+            self._kinds.append(tables)
         return partial(ProgramStepper, tables=tables, probes=probes)

@@ -77,14 +77,14 @@ class Stepper(ABC):
         columns]`.
         """
 
-    def join(self, leader: Stepper) -> bool:
-        """Let `run_together` of `leader` make the steps of this one too; return whether it can."""
+    def joins(self, leader: Stepper) -> bool:
+        """Return whether `run_together` of `leader` can make the steps of this one too."""
         return False
 
     def run_together(
         self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool
     ) -> Sequence[Array]:
-        """Do as `run` does for this one and some of those that have joined it."""
+        """Do as `run` does for `steppers`, this one and others that join it."""
         return [stepper.run(first, last, new_image) for stepper in steppers]
 
     def warm_up(self) -> None:
@@ -128,8 +128,11 @@ class Stepper(ABC):
         """Return the share of units computed in a step so far, of each code that is lazily evaluated."""
         return {}
 
-    def time_parts(self) -> StepTimes:
-        """Time the parts of a step from the present state, which is void after."""
+    def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
+        """Time the parts of a step of one of `steppers`, this one and others that join it.
+
+        It begins with the present state, which is void after.
+        """
         return StepTimes({}, "steps")
 
     def sums(self, step: int) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -137,7 +138,7 @@ class DenseStepper(Stepper):
         dictionary_gradient(self.units.A, self.images.error, *scratch, product, counts)
         return True
 
-    def time_parts(self) -> StepTimes:
+    def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
         """Time the kernels of a step one by one; see `Stepper`."""
         return time_dense_step(self.patches, self.images, self.units.A, self.weights)
 

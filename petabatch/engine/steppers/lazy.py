@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -102,10 +102,10 @@ class LazyStepper(Stepper):
         code = self.bound.plan.method.loop.code
         return {code: self._computed / (self._made * self.units.A.size)} if self._made else {}
 
-    def time_parts(self) -> StepTimes:
+    def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
         """Time a step as far as each of its parts; see `Stepper`."""
         if not self.sleeps:
-            return self.dense.time_parts()
+            return self.dense.time_parts(steppers)
         images, age = self.dense.images, int(self.age[0])
         return time_lazy_step(images, self.lazy, self._model(), self.patches, age, self.dense.weights[0])
 

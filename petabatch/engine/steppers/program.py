@@ -55,8 +55,6 @@ class ProgramStepper(Stepper):
     def __init__(self, bound: Binding, tables: Tables, probes: StepProbes) -> None:
         super().__init__(bound, probes, tables.controlled)
         self.tables, self.arrays = tables, bound.arrays
-        self._group = [self]
-        """Those whose steps are made together; the first has the workspaces."""
         self._team: Rows | None = None
         """Threads that work on this slice together, when there are more threads than slices."""
         self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
@@ -115,15 +113,10 @@ class ProgramStepper(Stepper):
             nothing[t.FEATURES] = 1
             materialise(nothing, self._drives, self._workspace.arrays[0], self._workspace.shapes)
 
-    def join(self, leader: Stepper) -> bool:
-        """Let `leader` make the steps of this slice too, if its program differs in numbers alone."""
-        if not isinstance(leader, ProgramStepper) or self.tables.slices == 1:
-            return False
-        if not self.tables.alike(leader.tables):
-            return False
-        self._group = leader._group
-        self._group.append(self)
-        return True
+    def joins(self, leader: Stepper) -> bool:
+        """Return whether the programs are alike and are advanced in one call; see `Stepper`."""
+        alike = isinstance(leader, ProgramStepper) and self.tables.workspace_of is leader.tables.workspace_of
+        return alike and self.tables.slices > 1
 
     def share(self, rows: Rows) -> None:
         """Let threads make operations side by side if that is worth their waiting for each other."""
@@ -335,9 +328,10 @@ class ProgramStepper(Stepper):
             for code in self.tables.program.lazy
         }
 
-    def time_parts(self) -> StepTimes:
+    def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
         """Time the operations of a step one by one, each from the present state; see `Stepper`."""
-        now, last, slices = self.reached, self.reached + _TIMED_STEPS, self._group
+        now, last = self.reached, self.reached + _TIMED_STEPS
+        slices = [one for one in steppers if isinstance(one, ProgramStepper)]
         changing = [one._known[key] for one in slices for key in self.tables.numbers_of if key in one._known]
         kept = [array.copy() for array in changing]
         watched = np.ones((_TIMED_STEPS, len(self.probes.columns)), bool)
@@ -369,7 +363,7 @@ class ProgramStepper(Stepper):
 
     @property
     def _workspace(self) -> Workspace:
-        """This thread's own workspace for this program, or for those that make their steps together."""
+        """This thread's own workspace for this program."""
         spaces: WeakKeyDictionary[Tables, Workspace] = _workspaces.__dict__.setdefault(
             "by_tables", WeakKeyDictionary()
         )

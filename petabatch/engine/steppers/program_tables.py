@@ -59,11 +59,6 @@ GEOMETRY = ("window", "drive", "active", "values", "ends", "places", "vectors")
 WORDS = ("scratch/random words", "scratch/more random words")
 BUFFERS = "scratch/buffers"
 _INPUT = "scratch/input of "
-_FORM = (
-    "rows", "sources", "drives", "numbers_of", "scratch", "constants", "lists", "geometries", "weights",
-    "own", "turned", "slices",
-)  # fmt: skip
-"""What slices that are advanced in one call have in common."""
 
 
 @dataclass(frozen=True)
@@ -181,23 +176,21 @@ class Tables:
         """The program whose workspaces this one uses: its own, or another of the same structure."""
         return self._like or self
 
-    def share_workspace(self, other: Tables) -> None:
-        """Use the workspaces of another program if it differs in numbers alone."""
-        if self is not other and self._structure() == other._structure():
-            self._like = other
+    def share_workspace(self, other: Tables) -> bool:
+        """Use the workspaces of another program if it differs in numbers alone; return whether it does."""
+        if self._structure() != other._structure():
+            return False
+        self._like = other
+        return True
 
     def _structure(self) -> tuple[object, ...]:
         return (
-            self.scratch, self.constants, self.lists, self.geometries, self.weights, self.numbers_of,
-            self.own, self.read_by_rows,
+            self.rows, self.sources, self.drives, self.scratch, self.constants, self.lists, self.geometries,
+            self.weights, self.turned, self.numbers_of, self.own, self.read_by_rows, self.slices,
         )  # fmt: skip
 
     def _array(self, key: str) -> int:
         return self.numbers_of.setdefault(key, len(self.numbers_of))
-
-    def alike(self, other: Tables) -> bool:
-        """Return whether slices of the two differ in numbers alone."""
-        return all(getattr(self, name) == getattr(other, name) for name in _FORM)
 
     def _row(self, op: t.Op, operation: Operation, row: Mapping[int, int], numbers: Sequence[float]) -> None:
         when, columns = operation.when, [0] * t.COLUMNS
