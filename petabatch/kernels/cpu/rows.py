@@ -14,6 +14,7 @@ import re
 import traceback
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -113,10 +114,11 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
     # As a function of the plug-in's file it is kept in its cache, and forgotten when that changes.
     exec(compile(text, file, "exec"), names)
     call: Any = names["call"]
-    version = crc32(f"{text} {precision} {checked} {_sources(Path(file))}".encode())
+    values = _constants(function)
+    version = crc32(f"{text} {precision} {checked} {values} {_sources(Path(file))}".encode())
     call.__qualname__ = f"{function.__qualname__}.{version:08x}"
     dispatcher = numba.njit(**options)(call)
-    if Path(file).is_file():
+    if Path(file).is_file() and values is not None:
         dispatcher._cache = KernelCache(call)
     try:
         dispatcher.compile((types.int64,))
@@ -151,11 +153,34 @@ def _without_aliases(flags: Any) -> Any:
     return flags
 
 
+def _constants(function: Callable[..., None]) -> str | None:
+    """Return the values from outside that are compiled into a function, as text; None if they are not plain.
+
+    The files of its folder do not tell those of a closure, and those that are computed on import.
+    """
+    inside = [cell.cell_contents for cell in function.__closure__ or ()]
+    known = function.__globals__
+    outside = [known[name] for name in function.__code__.co_names if name in known]
+    found = []
+    for value in (*inside, *(one for one in outside if not (callable(one) or inspect.ismodule(one)))):
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            found.append(f"{value.dtype} {value.shape} {crc32(value.tobytes())}")
+        elif isinstance(value, bool | int | float | complex | str | np.generic):
+            found.append(repr(value))
+        else:
+            return None
+    return " ".join(found)
+
+
 def _sources(file: Path) -> int:
     """Return a checksum of the Python files of a plug-in's folder, from which it may import functions."""
     if not file.is_file():
         return 0
-    return crc32(b"".join(path.read_bytes() for path in sorted(file.parent.glob("*.py"))))
+    found = 0
+    for path in sorted(file.parent.glob("[!.]*.py")):  # hidden ones are the locks of editors
+        with suppress(OSError):
+            found = crc32(path.read_bytes(), found)
+    return found
 
 
 def _told(function: Callable[..., None], error: NumbaError) -> str:

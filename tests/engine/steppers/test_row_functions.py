@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from petabatch import in_memory
 from petabatch.connections import Conv, Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import PartError
@@ -127,9 +128,28 @@ def test_a_layer_needs_an_update() -> None:
             type: Literal["nothing"] = "nothing"
 
 
-def failing(function: Callable[..., None]) -> Layer:
+def constant(name: str, value: float) -> Layer:
+    """Return a layer whose row function has a value of its own."""
+
+    def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
+        for i in range(A.size):
+            A[i] = value
+
+    return layer_of(row, name)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_functions_of_one_text_with_other_values_are_others(kernel: Literal["auto", "array"]) -> None:
+    layers = {name: constant(f"test_{name}", value) for name, value in (("a", 1.0), ("b", 2.0))}
+    given = Network(run=Run(batch=1, steps=2, display=2, kernel=kernel), layers=layers)
+    found = in_memory.run(given, [2]).states
+    assert (found["layers/a/A"] == 1).all()
+    assert (found["layers/b/A"] == 2).all()
+
+
+def layer_of(function: Callable[..., None], name: str = "") -> Layer:
     """Return a layer with this row function, as of a plug-in."""
-    name = function.__name__
+    name = name or function.__name__
     members = {
         "__module__": __name__, "__annotations__": {"type": Literal[name]}, "type": name,
         "row": staticmethod(function),
@@ -170,7 +190,7 @@ def test_an_error_names_layer_and_line(
     function: Callable[..., None], message: str, line: str, kernel: Literal["auto", "array"]
 ) -> None:
     with pytest.raises(PartError) as error:
-        final(network(failing(function), kernel=kernel))
+        final(network(layer_of(function), kernel=kernel))
     text = str(error.value)
     assert text.startswith("layers.L: the plug-in type ")
     assert message in text
@@ -181,7 +201,7 @@ def test_an_error_names_layer_and_line(
 
 def test_indices_are_checked_layer_by_layer() -> None:
     with pytest.raises(PartError, match=r"layers\.L: .*IndexError"):
-        final(network(failing(beyond), kernel="array"))
+        final(network(layer_of(beyond), kernel="array"))
 
 
 class Whole(Layer):
