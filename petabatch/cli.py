@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 import typer
 from typer.core import TyperGroup
 
-from petabatch.errors import ParamsError, printable
+from petabatch.errors import ArgumentError, ParamsError, printable
 from petabatch.importing import importing
 from petabatch.logs import console
 from petabatch.parallel.failure import reporting
@@ -114,7 +114,7 @@ def run(
         from petabatch.spec.override import swept
 
     console(quiet)
-    wanted = [*(overrides or ()), *map(swept, sweep or ()), *([f"run.device={device}"] if device else ())]
+    wanted = [*(overrides or ()), *swept(sweep or ()), *([f"run.device={device}"] if device else ())]
     simulation.run(
         simulation.read(file, wanted),
         out or Path("runs") / file.stem,
@@ -232,6 +232,7 @@ def encode(
 def check(
     file: File,
     overrides: Set = None,
+    sweep: Sweep = None,
     whole: Annotated[
         bool, typer.Option("--explain", help="Print the full plan: operations and schedules.")
     ] = False,
@@ -246,8 +247,9 @@ def check(
         from petabatch.report.lines import field
         from petabatch.report.memory import shortage
         from petabatch.report.stability import step_limits
+        from petabatch.spec.override import swept
 
-    loaded = _described(file, overrides, allow_code)
+    loaded = _described(file, [*(overrides or ()), *swept(sweep or ())], allow_code)
     plan = params.plan(loaded)
     params.check_values(loaded, plan)
     run, notes = plan.graph.network.run, list[str]()
@@ -329,6 +331,8 @@ def report(
     """Write a report of a run: one HTML file with curves, dictionary, reconstructions."""
     from petabatch.report.page.build import report as write_report
 
+    if output.suffix not in (".html", ".htm"):
+        raise ArgumentError("--output", "a report is an HTML file", output, f"{output.with_suffix('.html')}")
     write_report(folder, output)
     _print(f"{output}: {output.stat().st_size:,} bytes")
 

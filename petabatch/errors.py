@@ -150,6 +150,11 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     return known[found[0]] if found else None
 
 
+def with_article(noun: str) -> str:
+    """Return a noun after `a` or `an`."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """Return "did you mean ...?" with the most similar choice, or an empty string."""
     near = nearest(name, choices)

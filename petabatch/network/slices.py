@@ -170,7 +170,11 @@ def problem_of_values(
     if not _is_number(table, keys) or keys[0] == "source":
         numbers = ", ".join(key for key in type(table).model_fields if _is_number(table, [key]))
         return Problem(
-            key, f"this cannot {vary}", found=rest, expected=f"a number of the dynamics: {numbers}"
+            key,
+            f"this cannot {vary}",
+            found=rest,
+            expected=f"a number of the dynamics: {numbers}",
+            hint=did_you_mean(keys[0], numbers.split(", ")),
         )
     if kind == "connections" and keys[0] in ("learn", "decorrelate", "init", "normalize"):
         common = (table.owner is None or _in_common(table.owner)) and not over_time

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from petabatch.errors import with_article
 from petabatch.spec.model import OneOf
 from petabatch.spec.schedule import Every
 
@@ -24,7 +25,7 @@ def describe_type(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         part = _one_of(annotation)
-        return f"a {part.base.kind} table" if part else describe_type(arguments[0])
+        return f"{with_article(part.base.kind)} table" if part else describe_type(arguments[0])
     if origin in (Union, UnionType):
         return " or ".join(dict.fromkeys(describe_type(one) for one in arguments if one is not NoneType))
     if origin is Literal:

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from petabatch.errors import Problem, TableError, did_you_mean
+from petabatch.errors import Problem, TableError, did_you_mean, with_article
 from petabatch.spec.docstrings import docstrings
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
@@ -165,7 +165,7 @@ class OneOf:
             raise PydanticCustomError(
                 "not_a_table",
                 "a table with a `type` is required here",
-                {"expected": f"a {self.base.kind} table; types: {listed}", "hint": hint},
+                {"expected": f"{with_article(self.base.kind)} table; types: {listed}", "hint": hint},
             )
         if "type" not in value:
             raise PydanticCustomError(

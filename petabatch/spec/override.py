@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Sequence
 from typing import Any
 
-from petabatch.errors import Problem, did_you_mean, shortened
+from petabatch.errors import ParamsError, Problem, did_you_mean, shortened
 from petabatch.spec.syntax import loads
 
 _NAMED = {"layers": "layer", "connections": "connection", "probes": "probe"}
@@ -41,11 +41,37 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     return done, found
 
 
-def swept(text: str) -> str:
-    """Return the override that `--sweep KEY=V,V` stands for; values may be an array or a range in TOML."""
-    key, equals, values = text.partition("=")
-    values = values.strip()
-    return f"sweep.{key}{equals}{values if values[:1] in ('[', '{') else f'[{values}]'}"
+def swept(texts: Sequence[str]) -> list[str]:
+    """Return the overrides that `--sweep KEY=V,V` stand for; values may be an array or a range in TOML.
+
+    Raises ParamsError where one is not of this form, or its key has been given before.
+    """
+    found: dict[str, str] = {}
+    problems = []
+    for text in texts:
+        key, _, values = (part.strip() for part in text.partition("="))
+        path = ".".join(_path(key))
+        given = values if values[:1] in ("[", "{") else f"[{values}]"
+        if path.partition(".")[0] not in ("run", *_NAMED) or not _is_array(given):
+            expected = "KEY=VALUE,VALUE, with a key of layers, connections, probes or run, and numbers"
+            hint = "for example, --sweep layers.V1.threshold=0.3,0.4"
+            problems.append(Problem("", "this is not a sweep", f"--sweep {shortened(text)}", expected, hint))
+        elif path in found:
+            problems.append(
+                Problem("", "this key is swept twice", f"--sweep {shortened(text)}", "all its values in one")
+            )
+        found[path] = f"sweep.{key}={given}"
+    if problems:
+        raise ParamsError(problems, "command line")
+    return list(found.values())
+
+
+def _is_array(text: str) -> bool:
+    """Return whether a text is an array of numbers, or a table, in TOML."""
+    values = _value(text)
+    return isinstance(values, dict) or (
+        isinstance(values, list) and all(isinstance(value, int | float) for value in values)
+    )
 
 
 def _path(key: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from petabatch.errors import with_article
 from petabatch.spec.docstrings import docstrings
 from petabatch.spec.model import LARGEST, Model, Part
 from petabatch.spec.network import (
@@ -126,8 +127,7 @@ def _same(key: str, model: type[BaseModel], base: type[BaseModel]) -> bool:
 def _value(schema: dict[str, Any]) -> str:
     """Return a short description of the type of a key."""
     if "part" in schema:
-        article = "an" if schema["part"][0] in "aeiou" else "a"
-        return f"{article} {schema['part']}"
+        return with_article(schema["part"])
     if "anyOf" in schema:
         kinds = [_value(one) for one in schema["anyOf"] if one.get("type") != "null"]
         return "schedule" if kinds == ["integer, at least 1", "string"] else " or ".join(dict.fromkeys(kinds))

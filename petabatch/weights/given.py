@@ -125,7 +125,7 @@ def _checked(values: np.ndarray, shape: tuple[int, ...], name: str, per_slice: b
         )
     weights = np.asarray(values, float).reshape(shape)
     if not np.isfinite(weights).all():
-        raise InputError(f"{name}: some weights are not finite\n    found:    NaN or infinity")
+        raise InputError(f"{name}: some values are not finite\n    found:    NaN or infinity")
     return weights
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch.errors import ParamsError, Problem
+from petabatch.spec.override import swept
 from support.commands import SMALL
 
 LINE = "threshold = 0.3"
@@ -80,3 +81,26 @@ def test_unknown_keys_of_a_sweep_and_zips_of_unequal_lengths(tmp_path: Path) -> 
     (problem,) = problems(tmp_path, f"{text}\n{zipped}")
     assert problem.key == "sweep"
     assert problem.found == "run.seed: 2, layers.V1.tau: 3"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["layers.V1.threshold"], "this is not a sweep"),
+        (["V1.threshold=0.4,0.5"], "this is not a sweep"),
+        (["layers.V1.threshold=0.4,,0.5"], "this is not a sweep"),
+        (["layers.V1.threshold=low,high"], "this is not a sweep"),
+        (["layers.V1.threshold=0.4", "layers.V1.threshold=0.5"], "this key is swept twice"),
+    ],
+)
+def test_a_sweep_on_the_command_line_has_a_key_and_numbers(given: list[str], said: str) -> None:
+    with pytest.raises(ParamsError, match=f"{said}[^$]*--sweep"):
+        swept(given)
+
+
+def test_sweeps_on_the_command_line_are_overrides() -> None:
+    given = ["layers.V1.threshold=0.4,0.5", "run.seed={start=1, stop=4, count=4}"]
+    assert swept(given) == [
+        "sweep.layers.V1.threshold=[0.4,0.5]",
+        "sweep.run.seed={start=1, stop=4, count=4}",
+    ]
