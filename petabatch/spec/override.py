@@ -70,7 +70,7 @@ def _is_array(text: str) -> bool:
     """Return whether a text is an array of numbers, or a table, in TOML."""
     values = _value(text)
     return isinstance(values, dict) or (
-        isinstance(values, list) and all(isinstance(value, int | float) for value in values)
+        isinstance(values, list) and values != [] and all(isinstance(value, int | float) for value in values)
     )
 
 
