@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from petabatch.params import first_state, plan
 from petabatch.report.explain import summary
 from petabatch.sources import Gratings, ImageArray, Noise
 from petabatch.sources.transforms import ZCA, Crop, Draws, Flip, Normalize, Resize, Transform, Whiten
+from petabatch.sources.transforms.picture import Picture
 from petabatch.spec.load import parse
 from petabatch.spec.network import Network, Run
 
@@ -366,3 +368,19 @@ def test_what_transforms_keep_in_memory_is_known_before_the_run() -> None:
     told = summary(schedule(build(Network(run=Run(steps=1), layers={"image": layer}))))
     assert "image: whiten, crop; up to 128.0 MiB on each rank" in told
     assert zca >= filtered + 3 * 8 * 768**2  # covariance, its vectors, the matrix
+
+
+def test_of_an_image_that_is_resized_only_the_result_is_kept() -> None:
+    decoded: list[weakref.ref[np.ndarray]] = []
+
+    def read(rows: slice, columns: slice) -> np.ndarray:
+        pixels = RAMP[0, rows, columns].copy()
+        decoded.append(weakref.ref(pixels))
+        return pixels
+
+    nowhere = Draws(0, (), ())
+    small = Picture((12, 10, 1), read)
+    for step in (Resize(size=(6, 5)), Normalize()):
+        small = step.shows(small, (6, 5, 1), nowhere)
+    assert small.pixels.shape == (6, 5, 1)
+    assert [one() for one in decoded] == [None]

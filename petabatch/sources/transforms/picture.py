@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 
@@ -73,6 +73,17 @@ class Picture:
         shape: Shape | None = None,
         axes: tuple[Axis, Axis] | None = None,
     ) -> Picture:
-        """Return what `change` makes of all pixels, once they are needed."""
-        changed = cache(lambda: change(self.pixels))
-        return Picture(shape or self.shape, lambda rows, columns: changed()[rows, columns], axes or self.axes)
+        """Return what `change` makes of all pixels, once they are needed; it then lets go of this image."""
+        before: Picture | None = self
+        after: np.ndarray | None = None
+
+        def read(rows: slice, columns: slice) -> np.ndarray:
+            nonlocal before, after
+            picture = before  # read first: another thread sets `after` before it clears `before`
+            if after is None:
+                assert picture is not None
+                after = change(picture.pixels)
+                before = None
+            return after[rows, columns]
+
+        return Picture(shape or self.shape, read, axes or self.axes)
