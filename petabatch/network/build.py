@@ -23,7 +23,7 @@ from petabatch.network.graph import Edge, Graph
 from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
-from petabatch.network.slices import check_slices
+from petabatch.network.slices import check_fits, check_slices
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Wiring
@@ -49,6 +49,7 @@ def build(network: Network) -> Graph:
     check_over_time(network, problems)
     check_features(network, problems)
     levels = find_levels(network, problems)
+    problems = problems or check_fits(network)
     if problems:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}

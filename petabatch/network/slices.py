@@ -83,6 +83,22 @@ def first_of_seeds(network: Network) -> list[int]:
     return list(found.values())
 
 
+def check_fits(network: Network) -> list[Problem]:
+    """Check that transforms, which are fitted once for all slices, would be the same in the run of each."""
+    if len(seeds := first_of_seeds(network)) == 1:
+        return []
+    return [
+        Problem(
+            "sweep.run.seed" if network.sweep is not None else "run.seed",
+            f"the source of layer {name} is fitted to random images, and to those of one seed",
+            found=f"{len(seeds)} seeds",
+            expected="one run for each seed, or no random transform before the one that is fitted",
+        )
+        for name, layer in network.layers.items()
+        if layer.images is not None and layer.images.source.fitted_by_chance
+    ]
+
+
 def coordinates(network: Network, streams: Iterable[Stream]) -> tuple[Coordinate, ...]:
     """Return what the slices of a batch differ in, under names that can stand beside the streams."""
     taken = {"batch", "step", "time", "file"} | {n for s in streams for n in (s.leaf, *s.dims)}

@@ -90,6 +90,16 @@ class View(TransformedSource):
 
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
         """Return the reader; raises InputError if an image does not fit the layer."""
+        gallery, chain, bad = self._usable(shape)
+        alone = self.slices == "same"
+        playlist = self.order.open(gallery.frames, 1 if alone else batch, seed)
+        return Views(self, gallery, playlist, bad, chain, seed)
+
+    def _usable(self, shape: tuple[int, int, int]) -> tuple[Gallery, Chain, set[int]]:
+        """Return images, transforms, and the numbers of the images that cannot be shown.
+
+        Raises InputError if an image does not fit the layer, unless it is skipped.
+        """
         gallery, chain = self.gallery(), self.chain(shape)
         if chain.stacks and not (gallery.films or self.order.moving):
             error = InputError(
@@ -106,9 +116,7 @@ class View(TransformedSource):
                 "%d of %d images are skipped; the first:\n%s", len(bad), len(gallery.shapes), errors[0]
             )
             gallery, bad = gallery.skipping(bad)
-        alone = self.slices == "same"
-        playlist = self.order.open(gallery.frames, 1 if alone else batch, seed)
-        return Views(self, gallery, playlist, bad, chain, seed)
+        return gallery, chain, bad
 
     @property
     def traced(self) -> bool:
@@ -123,11 +131,19 @@ class View(TransformedSource):
         opened = self.open(shape, batch, seed)
         return opened if isinstance(opened, Views) else View.open(self, shape, batch, seed).through(opened)
 
+    @property
+    def fitted_by_chance(self) -> bool:
+        """Whether a transform before one that is to be fitted is random."""
+        last = max((at for at, step in enumerate(self.steps) if step.unfitted), default=0)
+        return any(step.random for step in self.steps[:last])
+
     def fitted(self, shape: tuple[int, int, int], seed: int) -> View:
         """Return the source with its transforms fitted to its images."""
         if not self.unfitted:
             return self
-        return self.with_steps(View.open(self, shape, 1, seed).transforms)
+        gallery, chain, bad = self._usable(shape)
+        playlist = Sequential().open(gallery.frames, 1, seed)  # in whatever order they are shown
+        return self.with_steps(Views(self, gallery, playlist, bad, chain, seed).transforms)
 
     def _bad(self, gallery: Gallery, chain: Chain) -> tuple[set[int], list[InputError]]:
         """Return the numbers of the images that cannot be shown, and their errors."""

@@ -345,6 +345,11 @@ class Source(Part):
         """Whether something is to be fitted to its images before the run."""
         return False
 
+    @property
+    def fitted_by_chance(self) -> bool:
+        """Whether what is fitted depends on the seed of the run."""
+        return self.unfitted
+
     def fitted(self, shape: tuple[int, int, int], seed: int) -> Source:
         """Return the source with what is fitted to its images; raises InputError as `open` does."""
         return self

@@ -10,12 +10,12 @@ import pytest
 
 from petabatch import in_memory, results, simulation
 from petabatch.errors import ParamsError
-from petabatch.layers import GaussianNoise
+from petabatch.layers import GaussianNoise, Input
 from petabatch.learning.revive import Revive
 from petabatch.network.build import build
 from petabatch.network.slices import sliced
-from petabatch.sources import Noise
-from petabatch.spec.network import Network
+from petabatch.sources import ImageArray, Noise
+from petabatch.spec.network import Network, Run
 from petabatch.spec.override import swept as override
 from petabatch.spec.sweep import Sweep
 from petabatch.weights import Gaussian
@@ -199,6 +199,22 @@ def test_weights_in_common_cannot_start_from_several_seeds(small: Path) -> None:
     with pytest.raises(ParamsError) as raised:
         alone(small, "out", "connections.dictionary.learn.every='never'", "sweep.run.seed=[1, 2]")
     assert 'mode = "shared"' in raised.value.problems[0].expected
+
+
+def test_a_transform_that_is_fitted_to_random_images_has_one_seed() -> None:
+    def net(*before: dict[str, Any]) -> Network:
+        source = ImageArray(
+            data=np.random.default_rng(0).random((5, 9, 9, 1)),
+            transforms=(*before, {"type": "zca", "samples": 9}),
+        )
+        layers = {"image": Input(shape=(4, 4, 1), source=source)}
+        return swept(Network(run=Run(batch=2, steps=2), layers=layers), run={"seed": [1, 2]})
+
+    with pytest.raises(ParamsError, match="layer image is fitted to random images") as raised:
+        build(net({"type": "flip"}, {"type": "crop"}))
+    (problem,) = raised.value.problems
+    assert (problem.key, problem.found) == ("sweep.run.seed", "2 seeds")
+    build(net({"type": "crop", "position": "center"}))
 
 
 def test_points_that_need_different_kernels_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

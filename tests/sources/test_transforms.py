@@ -370,6 +370,15 @@ def test_what_transforms_keep_in_memory_is_known_before_the_run() -> None:
     assert zca >= filtered + 3 * 8 * 768**2  # covariance, its vectors, the matrix
 
 
+def test_zca_is_fitted_whatever_the_order_of_each_slice() -> None:
+    order = {"type": "specified", "start": [0, 2]}
+    zca, shape = {"type": "zca", "samples": 3}, (4, 3, 1)
+    small = PHOTO[:, :4, :3, :1]
+    fitted = source(small, zca, order=order).fitted(shape, 1)
+    assert fitted.transforms == source(small, zca).fitted(shape, 1).transforms
+    fitted.open(shape, 2, 1)
+
+
 def test_of_an_image_that_is_resized_only_the_result_is_kept() -> None:
     decoded: list[weakref.ref[np.ndarray]] = []
 
