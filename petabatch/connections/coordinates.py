@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zipfile
 from typing import NamedTuple
 
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.sources.npz import NPZ_ERRORS
 
 _EXPECTED = "a .npz file of scipy.sparse.save_npz (COO, CSR or CSC), or with arrays row, col and data"
 
@@ -24,23 +24,24 @@ def read_coordinates(path: str, pre: int, post: int) -> Coordinates:
     """Return the entries of a matrix `[pre, post]` in a file; raises InputError for another."""
     try:
         with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+            members = {name: file[name] for name in file.files}
+    except (*NPZ_ERRORS, AttributeError) as error:
         raise InputError(f"{path}: this matrix cannot be read: {error}\n    expected: {_EXPECTED}") from error
-    found = _entries(arrays)
-    if found is None:
-        kind = f", format {arrays['format'].item()!r}" if arrays.get("format", np.zeros(2)).ndim == 0 else ""
+    arrays = {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
+    found, size = _entries(arrays), arrays.get("shape", np.array([pre, post]))
+    if found is None or not _whole(size):
+        said = (f"{name} {_text(array) or list(array.shape)}" for name, array in sorted(arrays.items()))
         raise InputError(
-            f"{path}: this is no sparse matrix\n    found:    arrays {', '.join(sorted(arrays))}{kind}\n"
+            f"{path}: this is no sparse matrix\n    found:    {', '.join(said) or 'no arrays'}\n"
             f"    expected: {_EXPECTED}"
         )
-    shape = tuple(map(int, arrays["shape"])) if "shape" in arrays else (pre, post)
+    shape = tuple(size.tolist())
     inside = all(
-        part.dtype.kind in "iu" and not (part.size and (part.min() < 0 or part.max() >= most))
+        not (part.size and (part.min() < 0 or part.max() >= most))
         for part, most in ((found.pre, pre), (found.post, post))
     )
     if shape != (pre, post) or not inside:
-        largest = [int(part.max(initial=-1)) for part in found[:2]]
+        largest = [int(part.max()) if part.size else -1 for part in found[:2]]
         raise InputError(
             f"{path}: this matrix does not fit the layers\n"
             f"    found:    {list(shape)}, last row {largest[0]}, last column {largest[1]}\n"
@@ -55,15 +56,36 @@ def read_coordinates(path: str, pre: int, post: int) -> Coordinates:
 
 
 def _entries(arrays: dict[str, np.ndarray]) -> Coordinates | None:
-    if {"row", "col", "data"} <= arrays.keys():
-        return Coordinates(arrays["row"], arrays["col"], arrays["data"])
-    kind = arrays.get("format")
-    if kind is None or not {"indices", "indptr", "data"} <= arrays.keys():
+    """Return the entries, None if the arrays are not those of a matrix."""
+    data, row, col = (arrays.get(name) for name in ("data", "row", "col"))
+    if data is None or data.ndim != 1:
         return None
-    lines = np.repeat(np.arange(arrays["indptr"].size - 1), np.diff(arrays["indptr"]))
-    match kind.item():
-        case b"csr" | "csr":
-            return Coordinates(lines, arrays["indices"], arrays["data"])
-        case b"csc" | "csc":
-            return Coordinates(arrays["indices"], lines, arrays["data"])
+    if row is not None and col is not None:
+        return Coordinates(row, col, data) if _whole(row) and _whole(col) else None
+    indices, ends = arrays.get("indices"), arrays.get("indptr")
+    if indices is None or ends is None or not (_whole(indices) and _whole(ends)):
+        return None
+    if ends.size == 0 or ends[0] != 0 or ends[-1] != indices.size or (ends[1:] < ends[:-1]).any():
+        return None
+    lines = np.repeat(np.arange(ends.size - 1), np.diff(ends))
+    match _text(arrays.get("format")):
+        case "csr":
+            return Coordinates(lines, indices, data)
+        case "csc":
+            return Coordinates(indices, lines, data)
     return None
+
+
+def _whole(array: np.ndarray) -> bool:
+    """Return whether an array is a list of integers."""
+    return array.ndim == 1 and array.dtype.kind in "iu"
+
+
+def _text(array: np.ndarray | None) -> str:
+    """Return the text that an array holds, empty if it holds none."""
+    if array is None or array.ndim or array.dtype.kind not in "SU":
+        return ""
+    try:
+        return str(array.astype("U"))
+    except ValueError:  # damaged characters
+        return ""

@@ -12,7 +12,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.sources.files import MOST_BYTES, NPY_ERRORS, decompressed_too_large, unreadable, variable
 
-_ERRORS = (
+NPZ_ERRORS = (
     *NPY_ERRORS,
     KeyError,
     RuntimeError,
@@ -45,7 +45,7 @@ def open_npz(path: str, name: str | None) -> np.ndarray:
                 return values
     except InputError:
         raise
-    except _ERRORS as error:
+    except NPZ_ERRORS as error:
         raise unreadable(path, error, "a complete .npz file of numbers") from error
 
 

@@ -270,24 +270,29 @@ class Network(Model):
         if not isinstance(data, dict):
             return data
         found: dict[str, dict[str, Any]] = {"slices": {}, "over_time": {}}
-        moved = {kind: _single_values(data[kind], kind, found) for kind in _VARIED if kind in data}
+        moved = {
+            kind: _single_values(data[kind], kind, found, depth)
+            for kind, depth in _VARIED.items()
+            if kind in data
+        }
         tables = {name: {**data.get(name, {}), **paths} for name, paths in found.items() if paths}
         return {**data, **moved, **tables} if tables else data
 
 
-_VARIED = ("run", "layers", "connections", "probes")
+_VARIED = {"run": 1, "layers": 2, "connections": 2, "probes": 2}
+"""Tables with numbers, and how deep in them numbers are: below the names of layers, connections, probes."""
 
 
-def _single_values(table: Any, path: str, found: dict[str, dict[str, Any]]) -> Any:
+def _single_values(table: Any, path: str, found: dict[str, dict[str, Any]], depth: int) -> Any:
     """Return tables with a number in the place of several; `found` receives those by their paths."""
     if not isinstance(table, dict):
         return table
     values = table.get("slices")
-    if table.keys() == {"slices"} and isinstance(values, list | tuple):
+    if depth <= 0 and table.keys() == {"slices"} and isinstance(values, list | tuple):
         found["slices"][path] = tuple(values)
-    elif "at" in table and "type" not in table:
+    elif depth <= 0 and "at" in table and "type" not in table:
         found["over_time"][path], values = table, table.get("values")
     else:
-        return {key: _single_values(value, f"{path}.{key}", found) for key, value in table.items()}
+        return {k: _single_values(value, f"{path}.{k}", found, depth - 1) for k, value in table.items()}
     numbers = values if isinstance(values, list | tuple) else ()
     return next((value for value in numbers if type(value) in (int, float) and isfinite(value)), 1.0)

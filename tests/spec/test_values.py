@@ -8,6 +8,7 @@ import pytest
 
 from petabatch import simulation
 from petabatch.errors import ParamsError, Problem
+from petabatch.spec.network import Network
 from petabatch.spec.override import swept
 from support.commands import SMALL
 
@@ -104,3 +105,10 @@ def test_sweeps_on_the_command_line_are_overrides() -> None:
         "sweep.layers.V1.threshold=[0.4,0.5]",
         "sweep.run.seed={start=1, stop=4, count=4}",
     ]
+
+
+@pytest.mark.parametrize("name", ["at", "slices"])
+def test_parts_may_have_the_names_of_keys_of_values(name: str) -> None:
+    table = {"type": "constant", "shape": [1, 1, 1], "value": {"at": [1, 2], "values": [1.0, 2.0]}}
+    network = Network.model_validate({"run": {"steps": 2}, "layers": {name: table}})
+    assert list(network.over_time) == [f"layers.{name}.value"]

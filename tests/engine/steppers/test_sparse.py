@@ -10,8 +10,9 @@ import pytest
 from scipy import sparse
 
 from petabatch.connections import Identity, Sparse
+from petabatch.connections.coordinates import read_coordinates
 from petabatch.engine.engine import Engine
-from petabatch.errors import ParamsError, TableError
+from petabatch.errors import InputError, ParamsError, TableError
 from petabatch.layers import Input, LeakyIntegrator, Rectified
 from petabatch.network.build import build
 from petabatch.network.graph import Graph
@@ -149,10 +150,51 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     assert "this is no sparse matrix" in wrong(probability=None, path=str(file))
     file.write_bytes(file.read_bytes()[:100])
     assert "this matrix cannot be read" in wrong(probability=None, path=str(file))
-    np.savez(file, row=[0, 60], col=[1, 2], data=[1.0, 2.0])
+    np.savez(file, row=np.array([0, 60], np.uint32), col=[1, 2], data=[1.0, 2.0])
     assert "last row 60" in wrong(probability=None, path=str(file))
     np.savez(file, row=[0, 1], col=[1, 2], data=[1.0, np.nan])
     assert "some weights are missing or not finite" in wrong(probability=None, path=str(file))
+
+
+ONE = {"indices": [0], "data": [1.0], "format": "csr"}
+ODD: dict[str, dict[str, Any]] = {
+    "rows and columns of a table": {"row": [[0, 1]], "col": [[1, 2]], "data": [[1.0, 2.0]]},
+    "numbers": {"row": 0, "col": 1, "data": 1.0},
+    "words": {"row": ["a"], "col": [1], "data": [1.0]},
+    "fractions": {"row": [0.0], "col": [1], "data": [1.0]},
+    "a shape that is a number": {"row": [0], "col": [1], "data": [1.0], "shape": 4},
+    "a shape of words": {"row": [0], "col": [1], "data": [1.0], "shape": ["a", "b"]},
+    "no text": {**ONE, "format": np.array(b"cs\xff"), "indptr": [0, 1]},
+    "two formats": {**ONE, "format": ["csr", "csc"], "indptr": [0, 1]},
+    "blocks": {**ONE, "format": "bsr", "indptr": [0, 1], "data": [[[1.0]]]},
+    "ends that descend": {**ONE, "indptr": [0, 3, 1]},
+    "ends beyond the entries": {**ONE, "indptr": [0, 1 << 60]},
+    "ends that are fractions": {**ONE, "indptr": [0, 1.0]},
+    "ends in a table": {**ONE, "indptr": [[0, 1]]},
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_archive_of_other_arrays_is_no_sparse_matrix(tmp_path: Path, odd: str) -> None:
+    np.savez(tmp_path / "odd.npz", **ODD[odd])
+    with pytest.raises(InputError, match=r"odd\.npz: this is no sparse matrix"):
+        read_coordinates(str(tmp_path / "odd.npz"), 4, 5)
+
+
+def test_a_damaged_matrix_is_an_error_or_another_matrix(tmp_path: Path) -> None:
+    file, rng = tmp_path / "synapses.npz", np.random.default_rng(0)
+    sparse.save_npz(file, sparse.random_array((40, 50), density=0.2, rng=rng, format="csr"))
+    whole = np.fromfile(file, np.uint8)
+    refused = 0
+    for _ in range(300):
+        damaged = whole.copy()
+        damaged[rng.integers(0, whole.size, 3)] ^= rng.integers(1, 256, 3, np.uint8)
+        damaged.tofile(file)
+        try:
+            read_coordinates(str(file), 40, 50)
+        except InputError:
+            refused += 1
+    assert refused > 200
 
 
 def test_weights_of_slices_start_apart_where_they_are_to() -> None:
