@@ -62,8 +62,11 @@ class Evaluation:
         coder = self._coder
         self._coded += coder.progress
         coder.restart()
-        for name in coder.plan.graph.weighted:
-            key = f"connections/{name}/weights"
+        graph = coder.plan.graph
+        keys = [f"connections/{name}/weights" for name in graph.weighted]
+        for name, synapses in graph.synapses.items():  # a checkpoint of another run may have brought others
+            keys += [f"connections/{name}/{variable.name}" for variable in synapses.variables()]
+        for key in keys:
             coder.state.arrays[key] = self._engine.state.arrays[key]
         coder.state.refresh()
         for _ in coder.run():

@@ -74,12 +74,12 @@ def held_out(network: Network) -> Network:
             "run": run,
             "output": Output(),
             "evaluate": None,
-            "over_time": {path: v for path, v in network.over_time.items() if not _learns(path)},
+            "over_time": {path: v for path, v in network.over_time.items() if not of_updates(path)},
         }
     )
 
 
-def _learns(path: str) -> bool:
+def of_updates(path: str) -> bool:
     """Return whether a key path is that of an update of weights, of which an evaluation makes none."""
     return path.startswith("connections.") and path.split(".")[2] in ("learn", "decorrelate", "revive")
 

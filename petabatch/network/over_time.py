@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from petabatch.errors import Problem
 from petabatch.network.checks import check_whole_slices
+from petabatch.network.evaluation import of_updates
 from petabatch.network.slices import problem_of_values, with_value
 from petabatch.spec.network import Network
 from petabatch.spec.over_time import OverTime
@@ -82,7 +83,7 @@ def _problems(network: Network, path: str) -> Iterator[Problem]:
             found=f'"{course.by}"',
             expected='"display"',
         )
-    elif network.evaluate is not None and course.by != "step of display" and not learns:
+    elif network.evaluate is not None and course.by != "step of display" and not of_updates(path):
         yield Problem(
             path,
             "an evaluation has no displays of the run to go by",

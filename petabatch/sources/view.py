@@ -280,7 +280,7 @@ class Views(ImageStream):
             if number not in self._bad:
                 rows, columns, _ = self._gallery.shapes[number]
                 try:  # all of it: whether it is skipped must not depend on the part that is shown first
-                    self._gallery.read(number, slice(0, rows), slice(0, columns))
+                    self._stored(number, slice(0, rows), slice(0, columns))
                 except InputError as error:
                     self._bad.add(number)
                     log.warning("an image is skipped:\n%s", error)

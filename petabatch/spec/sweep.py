@@ -143,5 +143,8 @@ def _flatten(table: Any, path: str, found: dict[str, Any]) -> None:
     if isinstance(table, dict) and table and not is_range:
         for key, value in table.items():
             _flatten(value, f"{path}.{key}", found)
+    elif path in found:
+        context = {"got": path, "expected": "all its values in one array"}
+        raise PydanticCustomError("swept_twice", "this key is given twice", context)
     else:
         found[path] = table

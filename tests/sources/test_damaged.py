@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import h5py
 import numpy as np
@@ -106,25 +107,31 @@ def nobody() -> Iterator[None]:
             os.seteuid(0)
 
 
-def test_files_without_permission_are_named_with_the_reason(tmp_path: Path) -> None:
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
-    Image.fromarray(COLOUR).save(tmp_path / "a.png")
-    np.save(tmp_path / "b.npy", COLOUR[None])
-    with h5py.File(tmp_path / "c.h5", "w") as file:
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Yield a folder that everybody can enter; those of pytest are closed to others."""
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_files_without_permission_are_named_with_the_reason(open_folder: Path) -> None:
+    Image.fromarray(COLOUR).save(open_folder / "a.png")
+    np.save(open_folder / "b.npy", COLOUR[None])
+    with h5py.File(open_folder / "c.h5", "w") as file:
         file["x"] = COLOUR[None]
     for name in ("d.bin", "e.gz", "f.wav", "g.mp4"):
-        (tmp_path / name).write_bytes(bytes(3073))
-    for file in tmp_path.iterdir():
+        (open_folder / name).write_bytes(bytes(3073))
+    for file in open_folder.iterdir():
         file.chmod(0)
     for source in (
-        Images(files=str(tmp_path / "a.png")),
-        ImageArray(file=str(tmp_path / "b.npy")),
-        ImageArray(file=str(tmp_path / "c.h5"), dataset="x"),
-        Cifar10(files=str(tmp_path / "d.bin")),
-        Idx(file=str(tmp_path / "e.gz")),
-        Sound(files=str(tmp_path / "f.wav")),
-        Video(files=str(tmp_path / "g.mp4")),
+        Images(files=str(open_folder / "a.png")),
+        ImageArray(file=str(open_folder / "b.npy")),
+        ImageArray(file=str(open_folder / "c.h5"), dataset="x"),
+        Cifar10(files=str(open_folder / "d.bin")),
+        Idx(file=str(open_folder / "e.gz")),
+        Sound(files=str(open_folder / "f.wav")),
+        Video(files=str(open_folder / "g.mp4")),
     ):
         with nobody(), pytest.raises(InputError, match=r"(?i)this file cannot be read: .*permission denied"):
             source.open(ROOM, 1, 1)

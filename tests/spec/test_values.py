@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from petabatch import simulation
-from petabatch.errors import ParamsError, Problem
+from petabatch.errors import ParamsError, Problem, TableError
 from petabatch.spec.network import Network
 from petabatch.spec.override import swept
+from petabatch.spec.sweep import Sweep
 from support.commands import SMALL
 
 LINE = "threshold = 0.3"
@@ -112,3 +113,9 @@ def test_parts_may_have_the_names_of_keys_of_values(name: str) -> None:
     table = {"type": "constant", "shape": [1, 1, 1], "value": {"at": [1, 2], "values": [1.0, 2.0]}}
     network = Network.model_validate({"run": {"steps": 2}, "layers": {name: table}})
     assert list(network.over_time) == [f"layers.{name}.value"]
+
+
+def test_a_key_that_is_swept_twice_is_an_error() -> None:
+    values = {"layers": {"V1": {"threshold": [0.3, 0.4]}}, "layers.V1.threshold": [0.5]}
+    with pytest.raises(TableError, match="this key is given twice"):
+        Sweep(**values)

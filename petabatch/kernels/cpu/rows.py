@@ -153,21 +153,28 @@ def _without_aliases(flags: Any) -> Any:
     return flags
 
 
-def _constants(function: Callable[..., None]) -> str | None:
+def _constants(function: Any, seen: frozenset[Any] = frozenset()) -> str | None:
     """Return the values from outside that are compiled into a function, as text; None if they are not plain.
 
-    The files of its folder do not tell those of a closure, and those that are computed on import.
+    The files of its folder do not tell those of a closure, and those that are computed on import. Functions
+    that it calls are looked into as well.
     """
     inside = [cell.cell_contents for cell in function.__closure__ or ()]
     known = function.__globals__
     outside = [known[name] for name in function.__code__.co_names if name in known]
     found = []
-    for value in (*inside, *(one for one in outside if not (callable(one) or inspect.ismodule(one)))):
+    for value in (*inside, *outside):
+        called = getattr(value, "py_func", value)
         if isinstance(value, np.ndarray) and value.dtype != object:
             found.append(f"{value.dtype} {value.shape} {crc32(value.tobytes())}")
         elif isinstance(value, bool | int | float | complex | str | np.generic):
             found.append(repr(value))
-        else:
+        elif inspect.isfunction(called):
+            text = "" if called in seen else _constants(called, seen | {called})
+            if text is None:
+                return None
+            found.append(text)
+        elif not (inspect.ismodule(value) or inspect.isbuiltin(value) or isinstance(value, type | np.ufunc)):
             return None
     return " ".join(found)
 

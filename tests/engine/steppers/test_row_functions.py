@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import numba
 import numpy as np
 import pytest
 
@@ -131,9 +132,13 @@ def test_a_layer_needs_an_update() -> None:
 def constant(name: str, value: float) -> Layer:
     """Return a layer whose row function has a value of its own."""
 
+    @numba.njit
+    def inner() -> float:
+        return value
+
     def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
         for i in range(A.size):
-            A[i] = value
+            A[i] = inner()
 
     return layer_of(row, name)
 
