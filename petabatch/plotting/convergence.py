@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import grid, note, panels, pyplot, styled
+from petabatch.plotting.figures import grid, logarithmic, note, panels, pyplot, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import display_period, recorded
 from petabatch.results import Results
@@ -60,7 +60,7 @@ def convergence(
         place.set(
             xlabel=f"step within a display of {period}", ylabel=f"{probe}: {quantity}", xlim=(0, period)
         )
-        place.set_yscale("log")
+        logarithmic(place)
         grid(place)
         note(place, f"means over {run.batch} slices")
     axes[-1].legend(title="display", fontsize=8, title_fontsize=8)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.plotting.figures import COLOURS, grid, note
+from petabatch.plotting.figures import COLOURS, grid, logarithmic, note
 from petabatch.plotting.select import display_period
 from petabatch.results import Results
 from petabatch.series import Series
@@ -26,8 +26,9 @@ def draw_curves(axes: Any, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], 
             axes.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
     grid(axes)
     axes.margins(x=0.01)
-    axes.set_yscale("log" if log else "linear")
-    if not log and lowest >= 0:
+    if log:
+        logarithmic(axes)
+    elif lowest >= 0:
         axes.set_ylim(bottom=0)
     if len(curves) > 1:
         axes.legend(ncols=min(4, len(curves)), loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)

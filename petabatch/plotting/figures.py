@@ -26,6 +26,7 @@ _STYLE = {
     "axes.edgecolor": "#808080",
     "axes.labelcolor": _INK,
     "text.color": _INK,
+    "text.parse_math": False,  # titles and names of runs may contain $
     "xtick.color": MUTED,
     "ytick.color": MUTED,
     "legend.frameon": False,
@@ -110,6 +111,15 @@ def pyplot() -> Any:
     except ImportError as error:
         raise ResourceError(f"plots need matplotlib\n    hint:     {install('analysis')}") from error
     return plt
+
+
+def logarithmic(axes: Any) -> None:
+    """Make the y axis logarithmic; its numbers are plain text, as all text is."""
+    from matplotlib.ticker import LogFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter())
 
 
 def note(axes: Any, text: str) -> None:

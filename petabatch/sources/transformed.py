@@ -71,11 +71,13 @@ class TransformedSource(Source):
         return any(step.unfitted for step in self.steps)
 
     def fitted_as(self, other: Source) -> Source:
-        """Return the source with the fitted transforms of `other` for its own of the same types."""
-        theirs = {step.type: step for step in other.steps}
+        """Return the source with the fitted transforms of `other` for its own, in order of each type."""
         if not self.unfitted:
             return self
-        return self.with_steps([theirs.get(s.type, s) if s.unfitted else s for s in self.steps])
+        kinds = {step.type for step in self.steps}
+        theirs = {kind: iter([step for step in other.steps if step.type == kind]) for kind in kinds}
+        pairs = [(step, next(theirs[step.type], step)) for step in self.steps]
+        return self.with_steps([their if own.unfitted else own for own, their in pairs])
 
     def nbytes(self, shape: Shape) -> int:
         """Return the bytes that transforms may keep in memory, at most."""

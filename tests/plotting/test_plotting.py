@@ -285,6 +285,16 @@ def test_the_command_draws_with_options(folder: Path, tmp_path: Path, kind: str,
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_text_with_dollars_is_no_formula_and_numbers_on_a_logarithmic_axis_are_plain(
+    run: Results, tmp_path: Path
+) -> None:
+    figure = plotting.energy(run, title=r"a $\bad{$", log=True)
+    plotting.finish(figure, tmp_path / "x.png")
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels(which="both")]
+    assert any(labels)
+    assert not any("$" in label for label in labels)
+
+
 def test_several_runs_are_compared_by_the_names_that_tell_them_apart(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, tmp_path / "other" / "out")
     with petabatch.open(folder) as one, petabatch.open(tmp_path / "other" / "out") as other:

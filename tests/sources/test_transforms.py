@@ -379,6 +379,21 @@ def test_zca_is_fitted_whatever_the_order_of_each_slice() -> None:
     fitted.open(shape, 2, 1)
 
 
+def test_two_zca_are_taken_over_in_their_order() -> None:
+    crop = {"type": "crop", "size": (2, 2), "position": "center"}
+    chain = ({"type": "zca", "samples": 3}, crop, {"type": "zca", "samples": 3})
+    held_out = source(PHOTO[:, :4, :3, :1], *chain)
+    fitted = held_out.fitted((2, 2, 1), 1)
+    assert held_out.fitted_as(fitted).transforms == fitted.transforms
+
+
+def test_only_the_first_random_crop_can_require_contrast() -> None:
+    crops = {"type": "crop", "size": (18, 18)}, {"type": "crop", "contrast": 0.2}
+    with pytest.raises(InputError, match="only the first random crop can require contrast"):
+        source(PHOTO, *crops).open((4, 4, 3), 1, 1)
+    source(PHOTO, {**crops[0], "contrast": 0.2}, {"type": "crop"}).open((4, 4, 3), 1, 1)
+
+
 def test_of_an_image_that_is_resized_only_the_result_is_kept() -> None:
     decoded: list[weakref.ref[np.ndarray]] = []
 

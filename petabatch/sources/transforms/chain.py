@@ -50,6 +50,7 @@ class Chain:
             self.wanted = self._before(transforms, at)
             self._steps.insert(at, (None, ToLayer(type="", wanted=self.wanted)))
         self._lead = next((at for at, (_, step) in enumerate(self._steps) if step.leads), None)
+        self._refuse_later_contrast()
         self.kept = self._kept()
         """Number of first steps whose results are kept, since they are costly and not random."""
         self._cropped = self.kept if self._lead is None else self._lead + 1
@@ -137,6 +138,17 @@ class Chain:
             ]
             picture = step.stacked(frames, self.layer, draws)
         return picture
+
+    def _refuse_later_contrast(self) -> None:
+        """Raise InputError if a crop after the one that leads requires contrast: it is not drawn again."""
+        for index, step in self._steps[0 if self._lead is None else self._lead + 1 :]:
+            if step.least_contrast:
+                error = InputError(
+                    f"only the first random crop can require contrast\n"
+                    f"    found:    contrast = {step.least_contrast} in a later one\n"
+                    f"    expected: contrast in the first random crop"
+                )
+                raise self._located(error, index)
 
     def _kept(self) -> int:
         fixed = [not (step.random or step.unfitted or len(step.ages) > 1) for _, step in self._steps]
