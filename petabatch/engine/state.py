@@ -97,10 +97,6 @@ class State:
 
     def _start_synapses(self, name: str, synapses: Synapses) -> list[Problem]:
         """Set synapses and their weights; return what is wrong with the files that are read."""
-        if synapses.drawn and len(seeds := first_of_seeds(self.graph.network)) > 1:
-            key = "sweep.run.seed" if self.graph.network.sweep is not None else "run.seed"
-            message = f"the synapses of connection {name} are those of all slices, and drawn from one seed"
-            raise ParamsError([Problem(key, message, f"{len(seeds)} seeds", "one run for each seed")])
         mine = self.owned(f"connections/{name}")
         mine["starts"][...], mine["targets"][...] = synapses.starts, synapses.targets
         weights = mine["weights"]

@@ -23,7 +23,7 @@ from petabatch.network.graph import Edge, Graph
 from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
-from petabatch.network.slices import check_fits, check_slices
+from petabatch.network.slices import check_fits, check_slices, first_of_seeds
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Wiring
@@ -54,10 +54,26 @@ def build(network: Network) -> Graph:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
     graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
-    problems = check_kernel(graph)
+    problems = check_synapses(graph) or check_kernel(graph)
     if problems:
         raise ParamsError(problems)
     return graph
+
+
+def check_synapses(graph: Graph) -> list[Problem]:
+    """Check that synapses, which belong to all slices, are drawn from one seed."""
+    if len(seeds := first_of_seeds(graph.network)) == 1:
+        return []
+    return [
+        Problem(
+            "sweep.run.seed" if graph.network.sweep is not None else "run.seed",
+            f"the synapses of connection {name} are those of all slices, and drawn from one seed",
+            found=f"{len(seeds)} seeds",
+            expected="one run for each seed",
+        )
+        for name, synapses in graph.synapses.items()
+        if synapses.drawn
+    ]
 
 
 def with_numbers(graph: Graph, network: Network) -> Graph:

@@ -19,6 +19,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network, Run
+from petabatch.spec.sweep import Sweep
 from petabatch.weights import Gaussian
 from support.networks import GivenImages
 
@@ -195,6 +196,14 @@ def test_a_damaged_matrix_is_an_error_or_another_matrix(tmp_path: Path) -> None:
         except InputError:
             refused += 1
     assert refused > 200
+
+
+@pytest.mark.parametrize("which", [{"probability": 0.3}, {"probability": None, "in_degree": 6}])
+def test_a_sweep_over_seeds_is_refused_where_synapses_are_drawn(which: dict[str, Any]) -> None:
+    sweep = Sweep(run={"seed": [1, 2]})
+    with pytest.raises(ParamsError, match="drawn from one seed") as raised:
+        build(network(joined(**which)).model_copy(update={"sweep": sweep}))
+    assert raised.value.problems[0].key == "sweep.run.seed"
 
 
 def test_weights_of_slices_start_apart_where_they_are_to() -> None:
