@@ -148,7 +148,7 @@ def test_grids_and_zips() -> None:
 def test_a_sweep_from_the_command_line_on_ranks_and_resumed(small: Path, petabatch: Command) -> None:
     shared = 'connections.dictionary.mode="shared"'
     values = ["--sweep", "layers.V1.threshold=0.2,0.5", "--sweep", "run.seed={start=3,stop=4,count=2}"]
-    alone(small, "whole", shared, *map(override, values[1::2]))
+    alone(small, "whole", shared, *override(values[1::2]))
     for ranks in (2, 3):
         out = small.parent / f"on_{ranks}"
         done = petabatch("run", small, "--out", out, "-q", "-s", shared, *values, ranks=ranks)

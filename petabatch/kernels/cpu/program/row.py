@@ -15,8 +15,7 @@ from petabatch.kernels.cpu.rows import ARRAYS, PARAMETERS, UNITS, call_at
 def run_row(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int) -> None:
     """Make a ROW; see `table.py`. The activity is that of the step before until the function changes it."""
     activity = floats(arrays, row[OUT], step)
-    if arrays[row[OUT], DEPTH] > 1:
-        copy(floats(arrays, row[OUT], step - 1), activity)
+    previous, carried = floats(arrays, row[OUT], step - 1), arrays[row[OUT], DEPTH] > 1
     table, room, buffers = longs(arrays, row[D]), floats(arrays, row[IN], 0), row[E]
     table[PARAMETERS] = own.ctypes.data
     for begin in range(0, activity.size, CHUNK):
@@ -29,6 +28,8 @@ def run_row(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
             drive = gather(arrays, sources, factors, first, last, row[OUT], step, begin, end, spare, other)
             table[ARRAYS + buffer] = drive.ctypes.data
             first = last
+        if carried:  # not before its own activity of long ago, which lies in the same place, is read
+            copy(previous[begin:end], activity[begin:end])
         for n in range(first, row[B]):
             table[ARRAYS + buffers + n - first] = address(arrays, sources[n, 0], step) + 4 * begin
         call_at(row[C], table.ctypes.data)
