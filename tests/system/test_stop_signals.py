@@ -17,7 +17,8 @@ from support.commands import BIN
 from support.processes import wait_for
 
 BUSY = """
-import collections, itertools, sys
+import collections, itertools, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
 from petabatch.stop_signals import interrupt_once, watch
 {before}
 print("ready", flush=True)
