@@ -43,6 +43,19 @@ _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
 _PACKAGES = ("layers", "connections", "learning", "probes", "sources", "weights")
 _BUILT_IN = [["petabatch", package] for package in _PACKAGES]
 """Packages of the built-in types; types of plug-ins are not included."""
+_KINDS = (
+    "layer",
+    "connection",
+    "source",
+    "order",
+    "transform",
+    "initialiser",
+    "normaliser",
+    "learning rule",
+    "probe",
+    "time-scale controller",
+)
+"""Kinds of part in the order of their sections."""
 
 _PREAMBLE = """\
 # Params reference
@@ -64,7 +77,7 @@ def markdown() -> str:
     for title, model in _TABLES:
         lines += [f"## `{title}`", "", _about(model), "", *_fields(model), ""]
     inner: dict[type[BaseModel], dict[str, None]] = {}
-    for base in Part.__subclasses__():
+    for base in sorted(Part.__subclasses__(), key=lambda base: _KINDS.index(base.kind)):
         lines += [f"## Types of {base.kind}", "", _about(base), ""]
         if set(base.model_fields) - {"type"}:
             lines += [f"Keys of every {base.kind}:", "", *_fields(base), ""]

@@ -1,0 +1,147 @@
+"""Connections between layers, and the weights that some of them own."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+import numpy as np
+
+from petabatch.spec.model import Finite, Flag, Index, Part
+from petabatch.spec.synapses import Ends, Synapses
+from petabatch.spec.weights import Initial, Learning, Normalize
+from petabatch.variable import Array, Border, Variable
+
+if TYPE_CHECKING:
+    from petabatch.geometry import Link
+    from petabatch.kernels.array import ArrayKernels
+    from petabatch.spec.parts.layer import Layer
+
+Operation = Literal[
+    "copy", "forward", "transposed", "pool_max", "pool_sum", "pool_average", "sparse", "other"
+]
+"""Of a connection: the activity as it is, through patches of weights, through them the other way, pooled over
+windows, over single synapses, or else."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The wiring of a connection: the link between its two layers, and the owner of its weights."""
+
+    link: Link | None = None
+    weights: str | None = None
+    """Name of the connection that owns the weights."""
+    synapses: Ends | None = None
+    """The units that it joins by single synapses of its own."""
+
+
+class Connection(Part):
+    """A connection from layer `pre` to a channel of layer `post`."""
+
+    kind: ClassVar[str] = "connection"
+    answers = ("operation",)
+    type: str
+    pre: str
+    """Name of the presynaptic layer, which provides the activity."""
+    post: str
+    """Name of the postsynaptic layer, which receives the input."""
+    channel: str = "exc"
+    """Input channel of the post layer, usually `exc` (added) or `inh` (subtracted); `none` delivers no
+    input."""
+    strength: Finite = 1.0
+    """Factor on the delivered input."""
+    delay: Index = 0
+    """Additional transmission delay, in steps."""
+    feedback: Flag = False
+    """Feedback connection: it closes a cycle and transmits the activity of the previous step."""
+
+    @property
+    def operation(self) -> Operation:
+        """What it does with the activity of the pre layer."""
+        return "other"
+
+    @property
+    def owner(self) -> WeightOwner | None:
+        """This connection as one with weights of its own, None where it has none."""
+        return None
+
+    @property
+    def borrows(self) -> str | None:
+        """Name of the connection whose weights it uses, None where it uses none of another."""
+        return None
+
+    @property
+    def learns_against(self) -> str | None:
+        """Name of the layer against which borrowed weights learn here too, None where they do not."""
+        return None
+
+    def synapses(self, ends: Ends, rng: np.random.Generator) -> Synapses:
+        """Return its synapses; of connections whose wiring has `synapses`."""
+        raise NotImplementedError(f"connections of type {self.type} have no synapses")
+
+    @abstractmethod
+    def wire(
+        self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
+    ) -> Wiring | None:
+        """Return the wiring, or None after `report(key, message, found=, expected=, hint=)` of an error.
+
+        `pre` and `post` are guaranteed to exist.
+        """
+
+    @abstractmethod
+    def deliver(
+        self,
+        kernels: ArrayKernels,
+        wiring: Wiring,
+        activity: Array,
+        border: Border,
+        patches: Array | None,
+    ) -> Array:
+        """Return the input of the post layer, `[lanes, ny, nx, nf]`, without `strength` and sign applied.
+
+        `patches` are those of its weights, or the arrays of its synapses by name.
+        """
+
+
+class WeightOwner(Protocol):
+    """A connection with weights of its own; see `connections/conv.py`."""
+
+    @property
+    def pre(self) -> str:
+        """Layer the activity comes from."""
+
+    @property
+    def post(self) -> str:
+        """Layer it goes to."""
+
+    @property
+    def mode(self) -> str:
+        """The weight mode."""
+
+    @property
+    def init(self) -> Initial:
+        """How the weights start."""
+
+    @property
+    def normalize(self) -> Normalize | None:
+        """What is done to them at the start and after each update."""
+
+    @property
+    def learn(self) -> Learning | None:
+        """The learning rule, None where they stay."""
+
+    @property
+    def decorrelate(self) -> float:
+        """How far features are pushed apart at each update."""
+
+    @property
+    def revive(self) -> Any:
+        """When and how dead features start again (`learning.revive.Revive`), or None."""
+
+    def link(self, layers: Mapping[str, Layer]) -> Link:
+        """Return the link between the two layers; raises GeometryError when they do not go together."""
+
+    def weights(self, layers: Mapping[str, Layer]) -> Variable:
+        """Declare the weights."""

@@ -1,0 +1,253 @@
+"""Layers: units with state variables, input channels and an update rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
+
+from petabatch.kernels.rows import Draw
+from petabatch.spec.compiled import CompiledRule, NotSuitable
+from petabatch.spec.model import LARGEST, Count, Finite, Index, Offset, OneOf, Part
+from petabatch.spec.parts.source import ImageLayer
+from petabatch.spec.rows import row_function, update_by_row
+from petabatch.spec.schedule import NEVER, STEP, Schedule, fires
+from petabatch.spec.weights import Initial
+from petabatch.variable import Array, Variable
+
+
+def _bounded(shape: tuple[int, int, int]) -> tuple[int, int, int]:
+    if math.prod(shape) > LARGEST:
+        raise PydanticCustomError(
+            "too_many_units",
+            "the layer has too many units",
+            {"expected": f"rows x columns x features of at most {LARGEST}"},
+        )
+    return shape
+
+
+Shape = Annotated[tuple[Count, Count, Count], AfterValidator(_bounded)]
+"""`[ny, nx, nf]`: rows, columns, features."""
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """Context of one step of one lane, passed to `Layer.update`."""
+
+    step: int
+    """Number of the step being made, from 1."""
+    dt: float
+    """Time step."""
+    slices: range
+    """Slice numbers along the leading axis of the lane's arrays, counted over all ranks; in a sweep, from 0
+    in each point."""
+    seed: int
+    """Seed of the run."""
+    xp: Any = np
+    """Array module of the lane's arrays, numpy or cupy."""
+    display: int = 1
+    """Display period, in steps."""
+    layer: str = ""
+    """Name of the layer that is updated."""
+
+
+Moment = StepContext  # the former name, which existing plug-ins import
+
+
+class Stability(NamedTuple):
+    """The step size of a layer's dynamics and its limit."""
+
+    step: float
+    """k = 1 - exp(-dt / tau)."""
+    largest: float
+    """The step size above which the layer may diverge."""
+    speed: float = 1.0
+    """How many times as fast as the LCA it converges, about."""
+
+
+class Penalty(NamedTuple):
+    """The sparsity penalty of an energy 0.5 |residual|^2 + coefficient * cost(A)."""
+
+    cost: Literal["l1", "l0", "firm"]
+    coefficient: float
+
+
+class Layer(Part):
+    """A layer of units `[batch, ny, nx, nf]`: state variables, input channels, and an update rule."""
+
+    kind: ClassVar[str] = "layer"
+    answers = (
+        "static",
+        "host_numbers",
+        "compiled_rule",
+        "row",
+        "graph_safe",
+        "splittable",
+        "linear_gain",
+        "stability",
+        "penalty",
+    )
+    channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
+    """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
+
+    graph_safe: ClassVar[bool] = False
+    """`update` launches the same kernels on the same arrays in each step, so that steps can be captured and
+    replayed as CUDA graphs."""
+
+    row: ClassVar[Callable[..., None] | None] = None
+    """The update of some units of one slice, as a function `row(p, state, drive, draws, A)` that numba
+    compiles: parameters, variables, inputs and random numbers by name, and the activity, which is that of the
+    step before."""
+    draws: ClassVar[Mapping[str, Draw]] = {}
+    """Random numbers of the row function, one for each unit and step: name to `uniform` or `normal`."""
+
+    type: str
+    shape: Shape
+    """Rows, columns, features: `[ny, nx, nf]`."""
+    phase: Index | None = None
+    """Update level of the layer; by default it is derived from the connections."""
+    border: Literal["zero", "mirror", "image"] | Finite = "zero"
+    """Boundary condition for connections that read beyond the edge: zeros, reflection, a constant, or, for
+    layers of type `input`, the surrounding image, which must then be larger than the layer."""
+    every: Schedule = STEP
+    """Update schedule: the layer updates in the first step of each such period, when an input layer with the
+    same period displays a new image. In between, activity and state are held constant (PetaVision's
+    updateOnlyOnTrigger)."""
+    offset: Offset = 0
+    """Delay of updates and resets, in steps; with `every = "display"`, -1 is the last step of each
+    display."""
+    reset: Schedule = NEVER
+    """Reset schedule: the variables are set to their initial values in the first step of each such period.
+    The activity of the previous step, which connections may still deliver, is not reset."""
+    start: dict[str, Annotated[Initial, OneOf(Initial)]] = Field(default_factory=dict)
+    """State variables in step 0, by name, initialised as weights are: `start = { V = { type = "uniform",
+    high = 0.1, per_slice = true } }`. Other variables start, and all are reset, at their initial values."""
+    reset_to: str | None = None
+    """Layer whose membrane potential (or activity, if it has none) the potential is reset to. The other
+    variables are then not reset (PetaVision's resetStateOnTrigger)."""
+
+    @property
+    def steady(self) -> bool:
+        """Whether the layer updates in every step and is never reset."""
+        return self.every == STEP and self.reset.count == 0
+
+    @property
+    def static(self) -> bool:
+        """Whether its activity changes by nothing but the images that the engine reads."""
+        return False
+
+    @property
+    def sparse(self) -> bool:
+        """Whether most activities are zero, so that recordings are stored compressed."""
+        return False
+
+    @property
+    def images(self) -> ImageLayer | None:
+        """This layer as one that shows images, None where it shows none."""
+        return None
+
+    @property
+    def controller(self) -> Controller | None:
+        """The controller of its time scale, None where the step size is that of the run."""
+        return None
+
+    @property
+    def linear_gain(self) -> float | None:
+        """g where A = g * input and nothing else, None where the layer is not linear."""
+        return None
+
+    def stability(self, dt: float, curvature: float) -> Stability | None:
+        """Return the step size of the layer's dynamics and its limit, None where there is no such limit.
+
+        `curvature` is L, the largest eigenvalue of how the layer's activity reduces its own drive.
+        """
+        return None
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """The penalty of the energy that its dynamics minimise, None where none is known."""
+        return None
+
+    @property
+    def splittable(self) -> bool:
+        """Whether its features can be split over ranks: a unit depends on no other of its layer."""
+        return False
+
+    @property
+    def host_numbers(self) -> bool:
+        """Whether `update` sends numbers from the host, as random ones, in each step."""
+        return False
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the update as compiled code makes it; raises NotSuitable where there is none."""
+        if self.row is not None:
+            return CompiledRule("row", memory=True, row=row_function(self))
+        raise NotSuitable(f"layers of type {self.type} have no compiled rule")
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a type of layers without an update."""
+        super().__pydantic_init_subclass__(**kwargs)
+        named = isinstance(cls.model_fields["type"].default, str)
+        by_row = any(base.__dict__.get("row") for base in cls.__mro__)
+        if named and cls.update is Layer.update and not by_row:
+            raise TypeError(f"the layer {cls.__name__} has neither `update` nor `row`")
+
+    def due(self, step: int, display: int) -> bool:
+        """Return whether the layer updates in `step`."""
+        return fires(self.every.steps(display), step, 1 + self.offset)
+
+    def resets(self, step: int, display: int) -> bool:
+        """Return whether the layer is reset in `step`."""
+        return fires(self.reset.steps(display), step, 1 + self.offset)
+
+    def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
+        """Reset in place: all variables to their initial values, or only `V` to `potential` if given.
+
+        As in PetaVision's `HyPerInternalStateBuffer`, a given potential replaces nothing but V: momentum,
+        conductances and thresholds are kept.
+        """
+        if potential is not None:
+            state["V"][...] = potential
+            return
+        for variable in self.variables():
+            state[variable.name][...] = variable.initial
+
+    def variables(self) -> Sequence[Variable]:
+        """Declare the state variables besides the activity `A`; shapes omit the leading batch axis."""
+        return ()
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Advance the layer by one step, in place.
+
+        `state` holds the declared variables, `drive` the summed input of each buffer, `previous` the activity
+        of the previous step; `activity` receives the new activity, and may be the same array as `previous`.
+        All are `[lanes, ny, nx, nf]`. By default the row function makes the update.
+        """
+        update_by_row(self, ctx, state, drive, previous, activity)
+
+    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+        """Set the initial state (step 0) in place; by default variables keep their declared values."""
+
+
+class Controller(Protocol):
+    """The controller of a layer's time scale; see `layers/timescale.py`."""
+
+    @property
+    def energy(self) -> str:
+        """Name of the energy probe that it follows."""
+
+    def control(self, state: Mapping[str, Array], energy: np.ndarray) -> None:
+        """Set the time scale of the coming step from `energy`, float64 `[lanes]`, in place."""

@@ -1,0 +1,80 @@
+"""Probes: measurements of the network, a few numbers per slice."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+from petabatch.spec.compiled import NotSuitable, Term
+from petabatch.spec.model import Offset, Part
+from petabatch.spec.parts.layer import Layer, Penalty
+from petabatch.spec.schedule import STEP, Schedule
+from petabatch.variable import Array
+
+
+class Reading(Protocol):
+    """A probe's read access to the network at the end of a step."""
+
+    def __call__(self, layer: str, variable: str) -> Array:
+        """Return a variable of a layer, `[lanes, ny, nx, nf]`; `A` is the activity."""
+
+    def through(self, connection: str, activity: Array) -> Array:
+        """Return what a connection delivers for the given activity, with its present weights.
+
+        The activity has the shape of the pre layer, the result that of the post layer. The strength of the
+        connection is applied, the sign of its channel is not.
+        """
+
+
+class Probe(Part):
+    """A measurement of one or more numbers per slice, recorded under `/probes/<name>/`."""
+
+    kind: ClassVar[str] = "probe"
+    answers = ("norms", "splittable", "penalty")
+    type: str
+    every: Schedule = STEP
+    """Measurement schedule: at the end of these steps."""
+    offset: Offset = 0
+    """Delay of the measurements, in steps; with `every = "display"`, 1 is the first step of each display."""
+
+    @property
+    def splittable(self) -> bool:
+        """Whether it is a sum over features, to which ranks with some of them can contribute."""
+        return False
+
+    @property
+    def penalty(self) -> tuple[str, Penalty] | None:
+        """The code layer whose sparsity it takes for penalised, and how; None where it does not."""
+        return None
+
+    def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
+        """Return what one of `ranks` ranks contributes, from what it measured on its features."""
+        return found
+
+    def norms(self, layers: Mapping[str, Layer]) -> Mapping[str, tuple[Term, ...]]:
+        """Return each quantity as a sum of norms, which compiled steps measure inside.
+
+        Raises NotSuitable where a quantity is more than that. `layers` are those of the network.
+        """
+        raise NotSuitable(f"probes of type {self.type} measure more than norms")
+
+    @abstractmethod
+    def layers(self) -> Sequence[str]:
+        """Return the names of the layers it reads, which are checked before the run."""
+
+    def masks(self) -> Sequence[tuple[str, str]]:
+        """Return pairs of names (layer, mask) for the layers of which it reads only the units in a mask."""
+        return ()
+
+    def connections(self) -> Sequence[str]:
+        """Return the names of the connections it reads through; by default none."""
+        return ()
+
+    @abstractmethod
+    def quantities(self) -> Mapping[str, str]:
+        """Return the measured quantities: name to a one-line description with units."""
+
+    @abstractmethod
+    def measure(self, read: Reading, xp: Any) -> Mapping[str, Array]:
+        """Return each quantity as float64 `[lanes]`; `read(layer, variable)` gives `[lanes, ny, nx, nf]`."""
