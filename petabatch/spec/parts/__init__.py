@@ -22,3 +22,5 @@ from petabatch.spec.parts.source import Source as Source
 from petabatch.spec.schedule import DISPLAY as DISPLAY
 from petabatch.spec.schedule import NEVER as NEVER
 from petabatch.spec.schedule import STEP as STEP
+
+Moment = StepContext  # the former name, which existing plug-ins import

@@ -56,9 +56,6 @@ class StepContext:
     """Name of the layer that is updated."""
 
 
-Moment = StepContext  # the former name, which existing plug-ins import
-
-
 class Stability(NamedTuple):
     """The step size of a layer's dynamics and its limit."""
 

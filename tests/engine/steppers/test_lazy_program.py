@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
 from petabatch.engine.engine import Engine
@@ -168,8 +168,18 @@ def test_observing_changes_no_bit(seed: int, learn: bool) -> None:
     assert_same_bits(finish(begin(plan)), finish(begin(seen)))
 
 
+def steepness(runs: Runs, key: str) -> float:
+    """Return how much larger an error of the activity `key` can be than that of the potential."""
+    _, name, variable = key.split("/")
+    layer = runs.mine.plan.graph.network.layers[name]
+    if variable == "A" and isinstance(layer, LCA) and layer.transfer == "firm":
+        return (layer.threshold + layer.width) / layer.width if layer.width > 0 else 1.0
+    return 1.0
+
+
 @some
 @given(seed=seeds)
+@example(seed=272)  # a firm threshold of slope 4
 def test_steps_agree_with_the_layers(seed: int) -> None:
     # A time scale jumps where the energy rises, which rounding decides while nothing moves.
     runs = Runs(plan_of(seed, scales=False).graph.network)
@@ -184,7 +194,8 @@ def test_steps_agree_with_the_layers(seed: int) -> None:
         for key, theirs in expected.items():
             if key.startswith("layers/"):
                 largest = max(1.0, abs(theirs).max())
-                np.testing.assert_allclose(found[key], theirs, 0, 1e-5 * largest, err_msg=key)
+                bound = 1e-5 * largest * steepness(runs, key)
+                np.testing.assert_allclose(found[key], theirs, 0, bound, err_msg=key)
 
 
 def changed(network: Network, **run: object) -> Network:

@@ -129,8 +129,10 @@ def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any)
     for f in range(0, whole, WORD):
         bits = nonzero(code, start + f)
         while bits != 0:
-            active[n] = f + lowest_bit(bits)
-            values[n] = code[start + active[n]]
+            unit = f + lowest_bit(bits)
+            # Unsigned indices need no test for negative ones.
+            place = np.uint64(n)
+            active[place], values[place] = unit, code[np.uint64(start + unit)]
             n += 1
             bits &= bits - np.uint64(1)
     for f in range(whole, nf):

@@ -17,10 +17,12 @@ from petabatch.kernels.cpu.program.lazy.bound import (
 from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, BLOCK, COMPUTED, WASTED, Work, work_of
 from petabatch.kernels.cpu.program.lazy.units import (
     activities,
+    add_bounds,
     integrate,
     integrate_all,
     list_due,
     mark_due,
+    norms_of,
     potentials,
     transpose,
 )
@@ -36,6 +38,8 @@ from petabatch.kernels.cpu.program.table import (
     PRODUCTS,
     A,
     B,
+    C,
+    D,
     G,
 )
 from petabatch.kernels.cpu.program.units import CHUNK, FACTOR, GAIN, cell_of, gather, rates
@@ -135,6 +139,7 @@ def _mark_word(
     snapshots, nf, buffers = floats(arrays, row[PRODUCTS], 0), row[FEATURES], work.buffers
     first, second = snapshots[: history.size], snapshots[history.size :]
     together, known = max(1, CHUNK // nf), work.known[:nf]
+    norms, pitch, bounds = norms_of(row, drives, arrays, row[C])
     work.mask[:] = 0
     for some in range(begin, end, together):
         stop = min(some + together, end)
@@ -147,7 +152,9 @@ def _mark_word(
                 drive[d : d + nf], previous[u:v], e, gain, first[u:v], second[u:v], a, b, c, history[u:v],
                 known,
             )  # fmt: skip
-            mark_due(work.known, m - begin, m, work.limits, row, drives, arrays, work.mask)
+            if row[D] - row[C] > 1:
+                add_bounds(known, m, row, drives, arrays)
+            mark_due(work.known, nf, m - begin, work.limits, norms[m * pitch :], bounds[m], work.mask)
 
 
 @njit(nogil=True, error_model="numpy")

@@ -81,23 +81,24 @@ def _add_bound(norms: Any, bound: Any, known: Any) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def _norms(row: Any, drives: Any, arrays: Any, d: int, position: int) -> tuple[Any, Any]:
-    """Return |w| of the features of a position, in whole words, and its bound on the length of R."""
+def norms_of(row: Any, drives: Any, arrays: Any, d: int) -> tuple[Any, int, Any]:
+    """Return |w| of the features, how much further on those of the next position are, and bounds on |R|."""
     own = floats(arrays, drives[d, OWN], 0).size > 0
-    norms = floats(arrays, drives[d, NORMS], 0)[position * row[FEATURES] if own else 0 :]
-    return norms, floats(arrays, drives[d, BOUNDS], 0)[position]
+    norms, bounds = floats(arrays, drives[d, NORMS], 0), floats(arrays, drives[d, BOUNDS], 0)
+    return norms, row[FEATURES] if own else 0, bounds
 
 
 @njit(nogil=True, error_model="numpy")
-def mark_due(
-    known: Any, m: int, position: int, limits: Any, row: Any, drives: Any, arrays: Any, bits: Any
-) -> None:
+def add_bounds(known: Any, position: int, row: Any, drives: Any, arrays: Any) -> None:
+    """Add the bounds of all drives but the first to what is known of the potentials of one position."""
+    for d in range(row[C] + 1, row[D]):
+        norms, pitch, bounds = norms_of(row, drives, arrays, d)
+        _add_bound(norms[position * pitch :], bounds[position], known)
+
+
+@njit(nogil=True, error_model="numpy")
+def mark_due(known: Any, nf: int, m: int, limits: Any, norms: Any, bound: Any, bits: Any) -> None:
     """Write which units of one position are due: bits `m` of the words of `bits`, one word per position."""
-    nf, first = row[FEATURES], row[C]
-    norms, bound = _norms(row, drives, arrays, first, position)
-    for d in range(first + 1, row[D]):
-        others, other = _norms(row, drives, arrays, d, position)
-        _add_bound(others, other, known[:nf])
     for f in range(0, nf, WORD):
         found = below_mask(bound, norms, limits, f, known, f)
         if f + WORD > nf:
