@@ -21,7 +21,6 @@ _TOKEN = re.compile(
 _LOCATION = re.compile(r" \(at line (\d+), column (\d+)\)")
 _KEY_VALUE = rf"^[ \t]*{_PART}(?:\.[ \t]*{_PART})*="
 _STARTS = {
-    "Unclosed array": re.compile(rf"{_KEY_VALUE}[ \t]*\[", re.MULTILINE),
     "Cannot overwrite a value": re.compile(rf"{_KEY_VALUE}|^[ \t]*\[", re.MULTILINE),
     "Unterminated string": re.compile(r'"""|\'\'\''),
 }
@@ -82,9 +81,22 @@ def problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
         begun = [found.start() for found in start.finditer(before)] if words in reason else []
         if begun:
             line = before.count("\n", 0, begun[-1]) + 1
+    if "Unclosed array" in reason:
+        line = before.count("\n", 0, _unclosed(before)) + 1
     found = lines[line - 1].strip()
     hint = next((h for words, shape, h in _HINTS if words in reason and re.search(shape, found)), "")
     return Problem("", f"this is not valid TOML: {reason}", shortened(found), hint=hint, line=line)
+
+
+def _unclosed(text: str) -> int:
+    """Return where the innermost bracket is that a text leaves open."""
+    places: list[int] = []
+    for token in _TOKEN.finditer(text):
+        if token["open"]:
+            places.append(token.start())
+        elif token["close"] and places:
+            places.pop()
+    return next((at for at in reversed(places) if text[at] == "["), len(text))
 
 
 def _error(reason: str, text: str, at: int) -> tomllib.TOMLDecodeError:
