@@ -34,7 +34,6 @@ _BYTES = 2**27
 """Bytes of the codes of images that are coded together."""
 
 _RECORDED = ("layers/code/A", "probes/until/gap", "probes/until/steps")
-_NAMES = ("activity", "gap", "steps")
 _HINT = "a run knows its threshold and stride; an array or a file does not"
 
 Path = str | os.PathLike[str]
@@ -51,10 +50,12 @@ class Codes:
     """float64 `[n]`, relative duality gap: each energy is at most this fraction above its minimum."""
     steps: np.ndarray
     """int64 `[n]`: number of steps for each image."""
+    active: np.ndarray
+    """int64 `[n]`: number of active units for each image."""
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.activity.shape[1:]))
-        active = sum(np.count_nonzero(code) for code in self.activity) / max(1, self.activity.size)
+        active = self.active.sum() / max(1, self.activity.size)
         return (
             f"<codes of {_images(len(self.gap))}, [{shape}] each: {active:.2%} active, "
             f"relative gap at most {self.gap.max(initial=0):.2g}, {self.steps.mean():.0f} steps on average>"
@@ -128,7 +129,8 @@ class _Problem:
         )
         done = in_memory.run(_network(self, run, images * np.float32(self.dictionary.factor)))
         activity, gap, steps = (done.recorded[path][0] for path in _RECORDED)
-        return Codes(activity, gap, steps.astype(np.int64))
+        active = np.count_nonzero(activity, axis=(1, 2, 3))
+        return Codes(activity, gap, steps.astype(np.int64), active.astype(np.int64))
 
 
 def encode(
@@ -189,9 +191,8 @@ def encode(
     log.info("%s", problem)
     parts = with_progress(problem.solved(), problem.parts, f"coding {_images(len(shown))}")
     if path is None:
-        found = list(parts)
-        activity, gaps, counts = ([getattr(part, name) for part in found] for name in _NAMES)
-        return Codes(*(np.concatenate(column) for column in (activity, gaps, counts)))
+        columns = zip(*((part.activity, part.gap, part.steps, part.active) for part in parts), strict=True)
+        return Codes(*map(np.concatenate, columns))
     shape = (len(shown), *problem.units)
     file.write(path, parts, shown.names(), shape, weights.weights, problem.attributes)
     return Codes(*file.read(path))

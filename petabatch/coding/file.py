@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from petabatch.coding import Codes
 
 
-def read(path: Path) -> tuple[h5py.Dataset, np.ndarray, np.ndarray]:
-    """Return the codes of a file, which are read when they are indexed, their gaps, and their steps."""
+def read(path: Path) -> tuple[h5py.Dataset, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the codes of a file, read when they are indexed, and their gaps, steps and active units."""
     file = h5py.File(path, "r")
-    return file["activity"], file["gap"][()], file["steps"][()]
+    return file["activity"], file["gap"][()], file["steps"][()], file["active"][()]
 
 
 def write(
@@ -40,7 +40,7 @@ def write(
             "activity", shape, "float32", chunks=(1, *shape[1:]), compression="gzip", compression_opts=1
         )
         gap = file.create_dataset("gap", shape[:1], "float64")
-        steps = file.create_dataset("steps", shape[:1], "int64")
+        steps, active = (file.create_dataset(name, shape[:1], "int64") for name in ("steps", "active"))
         file.create_dataset("dictionary", data=dictionary)
         text = h5py.string_dtype("utf-8")
         file.create_dataset(
@@ -52,6 +52,7 @@ def write(
             "activity": ("image", "y", "x", "feature"),
             "gap": ("image",),
             "steps": ("image",),
+            "active": ("image",),
             "name": ("image",),
             "dictionary": ("feature", "py", "px", "channel"),
         }.items():
@@ -66,7 +67,8 @@ def write(
         first = 0
         for part in parts:
             last = first + len(part.activity)
-            code[first:last], gap[first:last], steps[first:last] = part.activity, part.gap, part.steps
+            code[first:last], gap[first:last] = part.activity, part.gap
+            steps[first:last], active[first:last] = part.steps, part.active
             first = last
             check()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -183,12 +184,29 @@ def test_the_verb_writes_the_codes_of_the_function(learned: Path, petabatch: Com
         assert found["activity"].dims == ("image", "y", "x", "feature")
         np.testing.assert_array_equal(found["activity"], expected.activity)
         np.testing.assert_array_equal(found["steps"], expected.steps)
+        np.testing.assert_array_equal(found["active"], (expected.activity != 0).sum(axis=(1, 2, 3)))
         assert found["dictionary"].shape == (8, 4, 4, 3)
         assert str(found["name"][6].item()).endswith("images.npy[6]")
         assert (found.attrs["kind"], found.attrs["threshold"], found.attrs["stride"]) == ("codes", 0.3, 2)
     again = petabatch("encode", learned, "images.npy", "-o", "codes.h5")
     assert (again.returncode, "already exists" in again.stderr) == (1, True)
     assert not list(learned.parent.glob(".*.tmp"))
+
+
+def test_codes_in_a_file_are_described_without_reading_them(learned: Path, tmp_path: Path) -> None:
+    found = coding.encode(learned.parent / "images.npy", learned, threads=1, out=tmp_path / "codes.h5")
+    share = np.count_nonzero(found.activity[()]) / found.activity.size
+    assert f"{share:.2%} active" in repr(found)
+    found.activity.file.close()
+    assert f"{share:.2%} active" in repr(dataclasses.replace(found, activity=Sized(found.active, (6, 6, 8))))
+
+
+class Sized:
+    """As an array that must not be read."""
+
+    def __init__(self, numbers: np.ndarray, shape: tuple[int, ...]) -> None:
+        self.shape = (len(numbers), *shape)
+        self.size = int(np.prod(self.shape))
 
 
 def test_paths_need_not_be_text(tmp_path: Path) -> None:
