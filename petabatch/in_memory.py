@@ -73,6 +73,7 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
                 steps.setdefault(record.stream.path, []).append(record.steps)
                 values.setdefault(record.stream.path, []).append(record.values)
             engine.flushed()
+    engine.close()
     missing = sorted(set(wanted) - set(found))
     if missing:
         raise ArgumentError("at", "steps outside of the run", missing, f"0 to {plan.length}")

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
@@ -95,6 +95,7 @@ class RunSession:
         engine, network = self.engine, self.loaded.network
         first = engine.step
         with (
+            closing(self),
             watch(announces=self.comm.rank == 0 and not quiet) as flag,
             watched(self.comm, self, seconds(network.run.stuck_after)),
             Progress(
@@ -127,6 +128,12 @@ class RunSession:
             self._say_what_converged()
             self.comm.barrier()  # the index is complete before any rank opens it
         log.info("done: %s (%s)", self.directory.run_file, progress.summary(engine.step))  # below the bar
+
+    def close(self) -> None:
+        """Close the input files."""
+        self.engine.close()
+        if self.evaluation is not None:
+            self.evaluation.close()
 
     def checkpoint(self) -> None:
         """Save the whole state at the current step; collective."""

@@ -224,6 +224,11 @@ class Engine:
                 for lane in self.lanes:
                     lane.share(None)
 
+    def close(self) -> None:
+        """Close the input files."""
+        for reader in self.readers.values():
+            reader.close()
+
     def flushed(self) -> None:
         """Make room for what is recorded until the next flush; the caller has taken the records."""
         self._open_recorder()

@@ -45,6 +45,10 @@ class Evaluation:
             if recording.stream.path in places:
                 engine.recorder.row(index, step)[...] = places[recording.stream.path]
 
+    def close(self) -> None:
+        """Close the input files."""
+        self._coder.close()
+
     def _note_repetitions(self) -> None:
         """Log if there are fewer held-out images than slices and displays to show them."""
         plan, readers = self._coder.plan, self._coder.readers

@@ -9,12 +9,13 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
-from petabatch.sources.files import dataset, open_hdf5, open_npy, values
-from petabatch.sources.gallery import Gallery
+from petabatch.sources.files import beginning_of_npy, dataset, open_npy, shared_hdf5, values
+from petabatch.sources.gallery import Gallery, lacking
 from petabatch.sources.mat import MatImages
 from petabatch.sources.memory import Data
 from petabatch.sources.npz import open_npz
 from petabatch.sources.pixels import largest
+from petabatch.sources.shared import shared
 from petabatch.sources.view import View
 from petabatch.spec.paths import FilePath
 
@@ -63,37 +64,50 @@ class ImageArray(View):
 
     def gallery(self) -> Gallery:
         """Open the array; raises InputError if it is not an array of images."""
-        stored, name = self._stored()
-        if len(stored.shape) not in (3, 4) or 0 in stored.shape:
-            raise InputError(
-                f"{name}: this is not an array of images\n    found:    {list(stored.shape)}\n"
-                f"    expected: [n, ny, nx, nf], or [n, ny, nx] for greyscale"
-            )
-        largest(stored.dtype, name)
-        count, ny, nx, nf = (*stored.shape, 1)[:4]
-
-        def read(number: int, rows: slice, columns: slice) -> np.ndarray:
-            pixels = values(stored, f"{name}[{number}]", (number, rows, columns))
-            return pixels.reshape(*pixels.shape[:2], -1)
-
-        shapes = [(ny, nx, nf)] * count
-        return Gallery(
-            shapes,
-            read,
-            lambda number: f"{name}[{number}]",
-            stack=tuple(stored.shape),
-            holders=[(name, count)],
-        )
-
-    def _stored(self) -> tuple[Any, str]:
         if self.data is not None:
-            return self.data.array, "data"
+            return _stack(self.data.array, "data")
         assert self.file is not None
-        if self.file.endswith(".npy"):
-            return open_npy(self.file), self.file
-        if self.file.endswith((".npz", ".mat")):
-            name = self.file if self.dataset is None else f"{self.file}:{self.dataset}"
-            opened = open_npz if self.file.endswith(".npz") else MatImages
-            return opened(self.file, self.dataset), name
-        assert self.dataset is not None
-        return dataset(open_hdf5(self.file), self.dataset), f"{self.file}:{self.dataset}"
+        return _of_file(self.file, self.dataset)
+
+
+@shared
+def _of_file(path: str, name: str | None) -> Gallery:
+    """Return the images of the array `name` of a file, by default of its only one."""
+    if path.endswith(".npy"):
+        try:
+            return _stack(open_npy(path), path)
+        except InputError as error:
+            if (found := beginning_of_npy(path)) is None:
+                raise
+            return lacking(_stack(found[0], path), found[1], error)
+    full = path if name is None else f"{path}:{name}"
+    if path.endswith((".npz", ".mat")):
+        return _stack((open_npz if path.endswith(".npz") else MatImages)(path, name), full)
+    assert name is not None
+    file = shared_hdf5(path)
+    return _stack(dataset(file, name), full, file)
+
+
+def _stack(stored: Any, name: str, file: Any = None) -> Gallery:
+    """Return the images of an array in an open `file`, or in memory."""
+    if len(stored.shape) not in (3, 4) or 0 in stored.shape:
+        raise InputError(
+            f"{name}: this is not an array of images\n    found:    {list(stored.shape)}\n"
+            f"    expected: [n, ny, nx, nf], or [n, ny, nx] for greyscale"
+        )
+    largest(stored.dtype, name)
+    count, ny, nx, nf = (*stored.shape, 1)[:4]
+
+    def read(number: int, rows: slice, columns: slice) -> np.ndarray:
+        pixels = values(stored, f"{name}[{number}]", (number, rows, columns))
+        return pixels.reshape(*pixels.shape[:2], -1)
+
+    shapes = [(ny, nx, nf)] * count
+    return Gallery(
+        shapes,
+        read,
+        lambda number: f"{name}[{number}]",
+        stack=tuple(stored.shape),
+        holders=[(name, count)],
+        file=file,
+    )

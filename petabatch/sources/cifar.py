@@ -12,10 +12,10 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.sources.files import unreadable
-from petabatch.sources.gallery import Gallery, joined, stacked
-from petabatch.sources.headers import raise_together
+from petabatch.sources.gallery import Gallery, joined, stacked, unusable
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
+from petabatch.sources.shared import shared
 from petabatch.sources.view import View
 
 _PIXELS = 3 * 32 * 32
@@ -41,16 +41,8 @@ class Cifar10(View):
         return find_files(self.files, (".bin",), "CIFAR batches")
 
     def gallery(self) -> Gallery:
-        """Open the batches; raises InputError if one is not a batch or incomplete."""
-        paths = self.paths()
-        found = over_files(errors_of(self._batch), paths, f"opening {len(paths):,} batches")
-        raise_together([error for error in found if isinstance(error, InputError)])
-        batches = [batch for batch in found if not isinstance(batch, InputError)]
-        images = [batch.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1) for batch in batches]
-        return joined([stacked(each, path) for each, path in zip(images, paths, strict=True)])
-
-    def _batch(self, path: str) -> np.ndarray:
-        return _binary(path, self.labels) if path.endswith(".bin") else _pickled(path)
+        """Open the batches; in place of one that is none stands one bad image."""
+        return _batches(self.paths(), self.labels)
 
 
 class Cifar100(Cifar10):
@@ -61,6 +53,21 @@ class Cifar100(Cifar10):
 
     labels = 2
     type: Literal["cifar100"] = "cifar100"  # type: ignore[assignment]
+
+
+@shared
+def _batches(paths: Sequence[str], labels: int) -> Gallery:
+    def opened(path: str) -> Gallery:
+        return _binary(path, labels) if path.endswith(".bin") else stacked(_images(_pickled(path)), path)
+
+    found = over_files(errors_of(opened), paths, f"opening {len(paths):,} batches")
+    pairs = zip(paths, found, strict=True)
+    return joined([unusable(path, one) if isinstance(one, InputError) else one for path, one in pairs])
+
+
+def _images(planes: np.ndarray) -> np.ndarray:
+    """Return images `[n, 32, 32, 3]` of the stored planes of colours."""
+    return planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
 
 
 class _Array:
@@ -118,16 +125,20 @@ class _Unpickler(pickle._Unpickler):
         return _NAMED[module, name]
 
 
-def _binary(path: str, labels: int) -> np.ndarray:
+def _binary(path: str, labels: int) -> Gallery:
+    """Return the images of a batch, of which the last is bad if it is incomplete."""
     record = labels + _PIXELS
     try:
         size = os.path.getsize(path)
-        if not size or size % record:
-            raise InputError(
-                f"{path}: the length of this file is wrong\n    found:    {size:,} bytes\n"
-                f"    expected: a multiple of {record:,}: {labels} for labels and 3 x 32 x 32 for each image"
-            )
-        return np.memmap(path, np.uint8, "r").reshape(-1, record)[:, labels:]
+        count, torn = divmod(size, record)
+        problem = InputError(
+            f"{path}: the length of this file is wrong\n    found:    {size:,} bytes\n"
+            f"    expected: a multiple of {record:,}: {labels} for labels and 3 x 32 x 32 for each image"
+        )
+        if not count:
+            raise problem
+        records = np.memmap(path, np.uint8, "r")[: count * record].reshape(-1, record)
+        return stacked(_images(records[:, labels:]), path, 1, problem if torn else None)
     except OSError as error:
         raise unreadable(path, error, "a binary CIFAR batch") from error
 

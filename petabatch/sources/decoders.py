@@ -1,23 +1,30 @@
-"""Decoders of video files: a bounded pool, in which each decodes its film forward."""
+"""Decoders of video files: a bounded pool in each process, in which each decodes its film forward.
+
+Slices at different places of one film have a decoder each. A single one would have to go back to a key frame,
+often hundreds of frames away, whenever another slice takes its turn.
+"""
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from petabatch.errors import InputError, ResourceError, install
 from petabatch.sources.files import unreadable
 from petabatch.sources.pixels import too_large
+from petabatch.sources.shared import shared
 
 if TYPE_CHECKING:
     from av import VideoFrame
 
 _MOST = 64
-"""Largest number of idle decoders of a source: as many slices can continue reading where they were."""
+"""Largest number of decoders that wait: as many slices can go on where they were."""
 
 
 class Film:
@@ -48,25 +55,25 @@ class Film:
 
 
 class Decoders:
-    """Decoders of films that wait where they are, `most` of them; `frame` is thread-safe."""
+    """Decoders that wait where they are in films in use, `most` of them; `frame` is thread-safe."""
 
     def __init__(self, most: int = _MOST) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._idle: list[_Decoder] = []
-        """The most recently used one last."""
+        self._most, self._lock, self._turns = most, threading.Lock(), count()
+        self._idle: WeakKeyDictionary[Film, list[_Decoder]] = WeakKeyDictionary()
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return sum(map(len, self._idle.values()))
 
     def frame(self, film: Film, number: int) -> np.ndarray:
         """Return a frame, uint8 `[rows, columns, 3]`; raises InputError if it cannot be decoded."""
         try:
             decoder = self._take(film, number)  # dropped, and closed, if it fails
-            pixels = decoder.read(number)
+            pixels = decoder.read(film, number)
         except errors() as error:
             raise unreadable(film.path, error, f"a video whose frame {number} can be decoded") from error
-        with self._lock:
-            self._idle.append(decoder)
-            excess = self._idle.pop(0) if len(self._idle) > self._most else None
-        if excess is not None:
-            excess.close()
+        self._keep(film, decoder)
         if pixels.shape != film.shape:
             raise InputError(
                 f"{film.path}: the frames of this video differ in size\n"
@@ -78,63 +85,78 @@ class Decoders:
     def _take(self, film: Film, number: int) -> _Decoder:
         """Return the decoder next before a frame, which may seek the next key frame; else a new one."""
         with self._lock:
-            own = [one for one in self._idle if one.film is film]
+            own = self._idle.get(film, [])
             key = film.key(number)
             behind = [one for one in own if one.next <= number and film.key(key - 1) <= one.next]
             ended = [one for one in own if one.next >= len(film.times)]  # of no other use
             chosen = max(behind or ended, key=lambda one: one.next, default=None)
             if chosen is not None:
-                self._idle.remove(chosen)
+                own.remove(chosen)
                 return chosen
         return _Decoder(film)
 
+    def _keep(self, film: Film, decoder: _Decoder) -> None:
+        """Let a decoder wait; close the one that has waited longest if they are too many."""
+        with self._lock:
+            decoder.turn = next(self._turns)
+            self._idle.setdefault(film, []).append(decoder)
+            if self.waiting <= self._most:
+                return
+            oldest = min((own for own in self._idle.values() if own), key=lambda own: own[0].turn)
+            closed = oldest.pop(0)
+        closed.close()
+
 
 class _Decoder:
-    """An open video file, decoded from frame to frame by one thread at a time."""
+    """An open video file, decoded from frame to frame by one thread at a time.
+
+    It does not hold on to its film: decoders are closed with the last use of it.
+    """
 
     _frames: Iterator[VideoFrame]
+    turn: int
+    """When it was used last."""
 
     def __init__(self, film: Film) -> None:
-        self.film = film
-        self._begin()
+        self._begin(film)
 
-    def reaches(self, number: int) -> bool:
+    def reaches(self, film: Film, number: int) -> bool:
         """Return whether frame `number` is ahead, with no key frame between that is nearer."""
-        return self.film.key(number) <= self.next <= number
+        return film.key(number) <= self.next <= number
 
-    def read(self, number: int) -> np.ndarray:
+    def read(self, film: Film, number: int) -> np.ndarray:
         """Return a frame; raises ValueError, or what PyAV raises, if it cannot be decoded."""
-        if self.reaches(number) and (pixels := self._forward(number)) is not None:
+        if self.reaches(film, number) and (pixels := self._forward(film, number)) is not None:
             return pixels
         # the key frame, not the frame: the key frame after it may come before it in the file
-        key = self.film.key(number)
-        for start in (key, self.film.key(key - 1)):
-            self._container.seek(self.film.times[start], stream=self._stream)
+        key = film.key(number)
+        for start in (key, film.key(key - 1)):
+            self._container.seek(film.times[start], stream=self._stream)
             self._frames = self._container.decode(self._stream)
-            if (pixels := self._forward(number)) is not None:
+            if (pixels := self._forward(film, number)) is not None:
                 return pixels
         self.close()  # some formats only find places near the one that is sought
-        self._begin()
-        if (pixels := self._forward(number)) is not None:
+        self._begin(film)
+        if (pixels := self._forward(film, number)) is not None:
             return pixels
         raise ValueError("it is missing")
 
-    def _begin(self) -> None:
-        self._container = _av().open(self.film.path)
+    def _begin(self, film: Film) -> None:
+        self._container = _av().open(film.path)
         self._stream = self._container.streams.video[0]
         self._stream.codec_context.thread_count = 1  # films are decoded side by side instead
         self._frames = self._container.decode(self._stream)
         self.next = 0
         """The frame that it comes to next."""
 
-    def _forward(self, number: int) -> np.ndarray | None:
+    def _forward(self, film: Film, number: int) -> np.ndarray | None:
         """Return a frame that is ahead, None if it is not.
 
         Taking the next one instead would make the pixels depend on where decoding began.
         """
         for frame in self._frames:
-            if frame.pts is not None and frame.pts >= self.film.times[number]:
-                if frame.pts > self.film.times[number]:
+            if frame.pts is not None and frame.pts >= film.times[number]:
+                if frame.pts > film.times[number]:
                     break
                 self.next = number + 1
                 pixels: np.ndarray = frame.to_ndarray(format="rgb24")
@@ -143,6 +165,11 @@ class _Decoder:
 
     def close(self) -> None:
         self._container.close()
+
+
+open_film = shared(Film)
+DECODERS = Decoders()
+"""Those of this process."""
 
 
 def _av() -> Any:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from tokenize import TokenError
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from petabatch.errors import InputError, did_you_mean, similar_path
+from petabatch.sources.shared import shared
 
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 """What h5py raises for damaged files."""
@@ -17,6 +20,8 @@ NPY_ERRORS = (OSError, ValueError, EOFError, TypeError, SyntaxError, OverflowErr
 """What numpy raises for damaged `.npy` files."""
 MOST_BYTES = 1 << 32
 """Bytes that are decompressed or loaded from a file into memory at most."""
+MOST_MISSING = 1 << 20
+"""Images that a file may lack at its end; beyond, its header is not believed."""
 _HDF5 = "a complete HDF5 file"
 
 
@@ -33,6 +38,31 @@ def open_npy(path: str) -> np.ndarray:
     return values
 
 
+def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of a `.npy` file: shape, whether the first axis is the fastest, and type."""
+    old = np.lib.format.read_magic(file) == (1, 0)
+    read: Any = np.lib.format.read_array_header_1_0 if old else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    return shape, fortran, dtype
+
+
+def beginning_of_npy(path: str) -> tuple[np.ndarray, int] | None:
+    """Return the arrays along the first axis that a truncated `.npy` file holds, and how many it lacks.
+
+    None if it holds none of them.
+    """
+    try:
+        with open(path, "rb") as file:
+            (count, *inner), fortran, dtype = npy_header(file)
+            origin = file.tell()
+            whole = (os.fstat(file.fileno()).st_size - origin) // (math.prod(inner) * dtype.itemsize)
+    except (*NPY_ERRORS, ZeroDivisionError):
+        return None
+    if fortran or dtype.hasobject or not 0 < whole < count <= whole + MOST_MISSING:
+        return None
+    return np.memmap(path, dtype, "r", origin, (whole, *inner)), count - whole
+
+
 def open_hdf5(path: str) -> Any:
     """Return an HDF5 file, open for reading; raises InputError if it is missing or incomplete."""
     import h5py
@@ -41,6 +71,10 @@ def open_hdf5(path: str) -> Any:
         return h5py.File(path, "r")
     except HDF5_ERRORS as error:
         raise unreadable(path, error, _HDF5) from error
+
+
+shared_hdf5 = shared(open_hdf5)
+"""The same for those who read it as long as a run lasts."""
 
 
 def dataset(file: Any, name: str) -> Any:
@@ -94,6 +128,12 @@ def decompressed_too_large(path: str, nbytes: int, instead: str) -> InputError:
         f"    expected: at most {MOST_BYTES:,}\n"
         f"    hint:     store it uncompressed, of which only the parts that are shown are read: {instead}"
     )
+
+
+@shared
+def mapped(path: str) -> np.memmap:
+    """Return the bytes of a file, of which those that are used are read; raises what numpy.memmap does."""
+    return np.memmap(path, np.uint8, "r")
 
 
 def unreadable(path: str, error: Exception, expected: str) -> InputError:

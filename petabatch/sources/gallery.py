@@ -12,6 +12,9 @@ import numpy as np
 
 from petabatch.errors import InputError
 
+NOTHING = (0, 0, 0)
+"""The shape of an image that cannot be shown."""
+
 
 @dataclass(frozen=True)
 class Gallery:
@@ -33,6 +36,8 @@ class Gallery:
     """Film that is shown in place of each, where bad films are skipped."""
     holders: Sequence[tuple[str, int]] = ()
     """Files with many items, in order, each with its number of items; empty if each item has its own."""
+    file: object = None
+    """An open file that `read` needs, which is closed with the gallery."""
 
     @property
     def frames(self) -> Sequence[int]:
@@ -79,14 +84,38 @@ class Gallery:
         return list(accumulate(self.films))
 
 
-def stacked(images: np.ndarray, name: str) -> Gallery:
-    """Return the gallery of an array of images `[n, ny, nx, nf]`, each named by its index."""
+def stacked(images: np.ndarray, name: str, missing: int = 0, error: InputError | None = None) -> Gallery:
+    """Return the gallery of an array of images `[n, ny, nx, nf]`, each named by its index.
+
+    They are followed by `missing` ones, which `error` is about.
+    """
 
     def read(number: int, rows: slice, columns: slice) -> np.ndarray:
         return np.asarray(images[number, rows, columns])
 
     shapes = [images.shape[1:]] * len(images)
-    return Gallery(shapes, read, lambda number: f"{name}[{number}]", holders=[(name, len(images))])
+    gallery = Gallery(shapes, read, lambda number: f"{name}[{number}]", holders=[(name, len(images))])
+    return gallery if error is None else lacking(gallery, missing, error)
+
+
+def lacking(gallery: Gallery, missing: int, error: InputError) -> Gallery:
+    """Return the gallery of one array with `missing` bad images after its own."""
+    ((name, count),), total = gallery.holders, len(gallery.shapes) + missing
+    return replace(
+        gallery,
+        shapes=[*gallery.shapes, *[NOTHING] * missing],
+        bad=dict.fromkeys(range(count, total), error),
+        holders=[(name, total)],
+    )
+
+
+def unusable(path: str, error: InputError) -> Gallery:
+    """Return a gallery with a single bad image in place of the images of a file."""
+
+    def read(number: int, rows: slice, columns: slice) -> np.ndarray:
+        raise InputError(str(error))
+
+    return Gallery([NOTHING], read, lambda number: path, bad={0: error}, holders=[(path, 1)])
 
 
 def joined(galleries: Sequence[Gallery]) -> Gallery:
@@ -108,4 +137,7 @@ def joined(galleries: Sequence[Gallery]) -> Gallery:
         return gallery.name(index)
 
     shapes = [shape for gallery in galleries for shape in gallery.shapes]
-    return Gallery(shapes, read, name, holders=[file for gallery in galleries for file in gallery.files])
+    starts = [0, *ends]
+    bad = {start + n: e for start, each in zip(starts, galleries, strict=False) for n, e in each.bad.items()}
+    holders = [file for gallery in galleries for file in gallery.files]
+    return Gallery(shapes, read, name, bad=bad, holders=holders)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Sequence
-from typing import Any, BinaryIO
+from typing import Any
 
 from petabatch.errors import InputError, ResourceError, install
 from petabatch.sources.files import open_npy, unreadable
 from petabatch.sources.over_files import errors_of, over_files
-from petabatch.sources.pixels import largest, too_large
+from petabatch.sources.pixels import MOST_PIXELS, largest, too_large
+from petabatch.sources.png import png_shape
 
 EXPECTED = "a complete PNG, JPEG or other image file, or a .npy file of one image"
 GREY_MODES = {"1", "L", "LA", "I;16", "I;16L", "I;16B", "F"}
@@ -36,6 +37,7 @@ def headers(paths: Sequence[str]) -> list[tuple[int, int, int] | InputError]:
 
 def raise_together(errors: Sequence[InputError]) -> None:
     """Raise one error that reports all of them, the first few in full; return if there are none."""
+    errors = list(dict.fromkeys(errors))  # one error may be about several images
     if not errors:
         return
     lines = [str(error) for error in errors[:_LISTED]]
@@ -93,9 +95,24 @@ def npy_image(path: str) -> Any:
 def _shape(path: str) -> tuple[int, int, int]:
     """Return the shape of an image file."""
     if not path.endswith(".npy"):
-        return _pillow_shape(path)
+        return _complete_png(path) or _pillow_shape(path)
     ny, nx, nf = npy_image(path).shape
     return ny, nx, nf
+
+
+def _complete_png(path: str) -> tuple[int, int, int] | None:
+    """Return the shape of an image if it is a complete PNG as most are; pillow says what others are."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except (OSError, ValueError):
+        return None
+    try:
+        shape = png_shape(os.pread(file, _END, 0), min(MOST_PIXELS, pillow().MAX_IMAGE_PIXELS or MOST_PIXELS))
+        return shape if shape is not None and _ends_with(file, _END_MARKERS["PNG"]) else None
+    except OSError:
+        return None
+    finally:
+        os.close(file)
 
 
 def _pillow_shape(path: str) -> tuple[int, int, int]:
@@ -109,7 +126,7 @@ def _pillow_shape(path: str) -> tuple[int, int, int]:
                     f"    expected: 8 or 16 bits per channel, or floating point"
                 )
             marker = _END_MARKERS.get(picture.format or "")
-            if marker is not None and not _ends_with(file, marker):
+            if marker is not None and not _ends_with(file.fileno(), marker):
                 picture.load()  # some cameras append data after the marker
             return picture.height, picture.width, 1 if picture.mode in GREY_MODES else 3
     except pillow().UnidentifiedImageError as error:
@@ -118,7 +135,6 @@ def _pillow_shape(path: str) -> tuple[int, int, int]:
         raise unreadable(path, error, EXPECTED) from error
 
 
-def _ends_with(file: BinaryIO, marker: bytes) -> bool:
-    """Return whether a file has the marker near its end; its position stays the same."""
-    number = file.fileno()
-    return marker in os.pread(number, _END, max(0, os.fstat(number).st_size - _END))
+def _ends_with(file: int, marker: bytes) -> bool:
+    """Return whether an open file has the marker near its end; its position stays the same."""
+    return marker in os.pread(file, _END, max(0, os.fstat(file).st_size - _END))

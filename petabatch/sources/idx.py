@@ -12,12 +12,15 @@ from typing import Literal
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.sources.files import MOST_BYTES, decompressed_too_large, unreadable
+from petabatch.sources.files import MOST_BYTES, MOST_MISSING, decompressed_too_large, unreadable
 from petabatch.sources.gallery import Gallery, stacked
+from petabatch.sources.shared import shared
 from petabatch.sources.view import View
 from petabatch.spec.paths import FilePath
 
 _HEADER = struct.Struct(">4B3I")
+_TOGETHER = 1 << 20
+"""Bytes that are decompressed at a time."""
 _EXPECTED = "an idx file of images, such as train-images-idx3-ubyte.gz"
 
 
@@ -36,27 +39,50 @@ class Idx(View):
         return (self.file,)
 
     def gallery(self) -> Gallery:
-        """Open the file; raises InputError if it is not an idx file of images, or incomplete."""
-        (count, ny, nx), pixels = _opened(self.file)
-        if len(pixels) != count * ny * nx or not count * ny * nx:
-            raise InputError(
-                f"{self.file}: the length of this file is wrong\n    found:    {len(pixels):,} pixels\n"
-                f"    expected: {count * ny * nx:,}, for {count:,} images {ny} x {nx}"
-            )
-        return stacked(pixels.reshape(count, ny, nx, 1), self.file)
+        """Open the file; raises InputError if it is not an idx file of images."""
+        return _images(self.file)
 
 
-def _opened(path: str) -> tuple[tuple[int, int, int], np.ndarray]:
-    """Return the shape and the pixels of a file; raises InputError if it cannot be read."""
+@shared
+def _images(path: str) -> Gallery:
+    """Return the images of a file; those that are missing at its end are bad."""
+    (count, ny, nx), pixels, problem = _opened(path)
+    size = ny * nx
+    whole = min(len(pixels) // max(1, size), count)
+    if len(pixels) != count * size:
+        problem = problem or InputError(
+            f"{path}: the length of this file is wrong\n    found:    {len(pixels):,} pixels\n"
+            f"    expected: {count * size:,}, for {count:,} images {ny} x {nx}"
+        )
+    if not whole or len(pixels) > count * size or count - whole > MOST_MISSING:
+        raise problem or InputError(f"{path}: there are no images in this file")
+    images = pixels[: whole * size].reshape(whole, ny, nx, 1)
+    return stacked(images, path, count - whole, problem)
+
+
+def _opened(path: str) -> tuple[tuple[int, int, int], np.ndarray, InputError | None]:
+    """Return the shape and the pixels of a file, and the error if it is compressed and ends too early.
+
+    Raises InputError if it cannot be read, also if its checksum is wrong: nobody knows then which of its
+    images are damaged.
+    """
     try:
         if Path(path).suffix != ".gz":
             stored = np.memmap(path, np.uint8, "r")
-            return _shape(path, stored[: _HEADER.size].tobytes()), stored[_HEADER.size :]
+            return _shape(path, stored[: _HEADER.size].tobytes()), stored[_HEADER.size :], None
         with gzip.open(path) as file:
             shape = _shape(path, file.read(_HEADER.size))
             if (size := math.prod(shape)) > MOST_BYTES:
                 raise decompressed_too_large(path, size, f"gunzip {path}")
-            return shape, np.frombuffer(file.read(size + 1), np.uint8)
+            content, problem = bytearray(), None
+            try:
+                while len(content) <= size and (part := file.read1(_TOGETHER)):
+                    content += part
+            except EOFError as error:
+                problem = unreadable(path, error, _EXPECTED)
+            pixels = np.frombuffer(content, np.uint8)
+            pixels.flags.writeable = False
+            return shape, pixels, problem
     except InputError:
         raise
     except (OSError, EOFError, ValueError, zlib.error) as error:  # ValueError: an empty file

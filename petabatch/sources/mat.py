@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError, ResourceError
-from petabatch.sources.files import HDF5_ERRORS, dataset, open_hdf5, unreadable, variable
+from petabatch.sources.files import HDF5_ERRORS, dataset, open_hdf5, shared_hdf5, unreadable, variable
 
 
 def open_mat(path: str, name: str | None) -> np.ndarray:
@@ -27,9 +27,9 @@ class MatImages:
 
     def __init__(self, path: str, name: str | None) -> None:
         """Open the file; raises InputError and ResourceError as `open_mat`."""
-        # HDF5 has MATLAB's axes in reverse
-        self._stored: Any = (
-            _dataset(open_hdf5(path), path, name) if _is_hdf5(path) else _classic(path, name).T
+        self._file: Any = shared_hdf5(path) if _is_hdf5(path) else None
+        self._stored: Any = (  # HDF5 has MATLAB's axes in reverse
+            _classic(path, name).T if self._file is None else _dataset(self._file, path, name)
         )
         n, *inner = self._stored.shape or (0,)
         self.shape: tuple[int, ...] = (

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zipfile
 import zlib
-from typing import Any
 
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.sources.files import MOST_BYTES, NPY_ERRORS, decompressed_too_large, unreadable, variable
+from petabatch.sources.files import (
+    MOST_BYTES,
+    NPY_ERRORS,
+    decompressed_too_large,
+    mapped,
+    npy_header,
+    unreadable,
+    variable,
+)
 
 NPZ_ERRORS = (
     *NPY_ERRORS,
@@ -55,12 +63,9 @@ def _mapped(path: str, member: zipfile.ZipInfo) -> np.ndarray:
         file.seek(member.header_offset)
         start = member.header_offset + _LOCAL.size + sum(_LOCAL.unpack(file.read(_LOCAL.size)))
         file.seek(start)
-        version = np.lib.format.read_magic(file)
-        read: Any = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, fortran, dtype = read(file)
-        origin, order = file.tell(), "F" if fortran else "C"
-    if dtype.hasobject or origin - start + int(np.prod(shape)) * dtype.itemsize > member.file_size:
+        shape, fortran, dtype = npy_header(file)
+        origin = file.tell()
+    end = origin + math.prod(shape) * dtype.itemsize
+    if dtype.hasobject or end - start > member.file_size:
         raise ValueError("it does not hold the numbers that its header promises")
-    return np.memmap(path, dtype, "r", origin, shape, order)  # type: ignore[call-overload,no-any-return]
+    return mapped(path)[origin:end].view(dtype).reshape(shape, order="F" if fortran else "C")

@@ -9,8 +9,9 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.sources.files import unreadable
-from petabatch.sources.gallery import Gallery
+from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.headers import EXPECTED, GREY_MODES, headers, npy_image, pillow, pillow_errors
+from petabatch.sources.shared import shared
 
 CACHE_BYTES = 256 << 20
 """Cache size for the decoded images of one source, in bytes."""
@@ -19,6 +20,7 @@ _AS_STORED = {"L", "RGB", "I;16", "I;16L", "I;16B", "F"}
 """Pillow modes that numpy reads as pixels; others are converted, which drops transparency."""
 
 
+@shared
 def pictures(paths: Sequence[str]) -> Gallery:
     """Return the gallery of image files. Headers are read now, pixels when they are displayed.
 
@@ -26,15 +28,16 @@ def pictures(paths: Sequence[str]) -> Gallery:
     """
     found = headers(paths)
     bad = {number: error for number, error in enumerate(found) if isinstance(error, InputError)}
-    shapes = [(0, 0, 0) if isinstance(shape, InputError) else shape for shape in found]
+    shapes = [NOTHING if isinstance(shape, InputError) else shape for shape in found]
     biggest = max(1, *(8 * ny * nx * nf for ny, nx, nf in shapes))
     decoded = lru_cache(maxsize=max(1, CACHE_BYTES // biggest))(_decode)
 
     def read(number: int, rows: slice, columns: slice) -> np.ndarray:
-        pixels = decoded(paths[number])
+        path = paths[number]  # of an array only a part is read; it does not stay open
+        pixels = npy_image(path) if path.endswith(".npy") else decoded(path)
         if pixels.shape != shapes[number]:
             raise InputError(
-                f"{paths[number]}: the shape of this image has changed since the start of the run\n"
+                f"{path}: the shape of this image has changed since the start of the run\n"
                 f"    found:    {list(pixels.shape)}\n    expected: {list(shapes[number])}"
             )
         return pixels[rows, columns]
@@ -43,8 +46,6 @@ def pictures(paths: Sequence[str]) -> Gallery:
 
 
 def _decode(path: str) -> np.ndarray:
-    if path.endswith(".npy"):
-        return np.asarray(npy_image(path))
     try:
         with pillow().open(path) as picture:
             mode = picture.mode

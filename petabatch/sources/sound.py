@@ -11,7 +11,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.sources.files import unreadable
-from petabatch.sources.gallery import Gallery
+from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.view import View
@@ -48,7 +48,7 @@ class Sound(View):
 
         found = over_files(errors_of(_shape), paths, f"reading the headers of {len(paths):,} WAV files")
         bad = {number: error for number, error in enumerate(found) if isinstance(error, InputError)}
-        shapes = [(0, 0, 0) if isinstance(shape, InputError) else shape for shape in found]
+        shapes = [NOTHING if isinstance(shape, InputError) else shape for shape in found]
         return Gallery(shapes, read, paths.__getitem__, bad=bad)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -9,12 +10,13 @@ import numpy as np
 from pydantic import Field
 
 from petabatch.errors import InputError
-from petabatch.sources.decoders import Decoders, Film
-from petabatch.sources.gallery import Gallery
+from petabatch.sources.decoders import DECODERS, Film, open_film
+from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.orders import AnOrder, Movie
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
 from petabatch.sources.pictures import CACHE_BYTES
+from petabatch.sources.shared import shared
 from petabatch.sources.view import View
 
 _SUFFIXES = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg", ".gif")
@@ -35,33 +37,34 @@ class Video(View):
         return find_files(self.files, _SUFFIXES, "videos")
 
     def gallery(self) -> Gallery:
-        """Open the files and count their frames; raises ResourceError if PyAV is not installed.
+        """Open the files and count their frames; raises ResourceError if PyAV is not installed."""
+        return films(self.paths())
 
-        In place of a file that cannot be used stands one bad frame.
-        """
-        paths = self.paths()
-        opened = over_files(errors_of(Film), paths, f"counting the frames of {len(paths):,} videos")
-        frames = [(film, number) for film in opened for number in range(_length(film))]
-        shapes = [(0, 0, 0) if isinstance(film, InputError) else film.shape for film, _ in frames]
-        bad = {number: film for number, (film, _) in enumerate(frames) if isinstance(film, InputError)}
-        names = [path for path, film in zip(paths, opened, strict=True) for _ in range(_length(film))]
-        decoders = Decoders()
 
-        @lru_cache(maxsize=max(1, CACHE_BYTES // max(1, *(ny * nx * nf for ny, nx, nf in shapes))))
-        def frame(number: int) -> np.ndarray:
-            film, index = frames[number]
-            if isinstance(film, InputError):
-                raise film
-            return decoders.frame(film, index)
+@shared
+def films(paths: Sequence[str]) -> Gallery:
+    """Return the gallery of video files; in place of one that cannot be used stands one bad frame."""
+    opened = over_files(errors_of(open_film), paths, f"counting the frames of {len(paths):,} videos")
+    frames = [(film, number) for film in opened for number in range(_length(film))]
+    shapes = [NOTHING if isinstance(film, InputError) else film.shape for film, _ in frames]
+    bad = {number: film for number, (film, _) in enumerate(frames) if isinstance(film, InputError)}
+    names = [path for path, film in zip(paths, opened, strict=True) for _ in range(_length(film))]
 
-        return Gallery(
-            shapes,
-            lambda number, rows, columns: frame(number)[rows, columns],
-            lambda number: f"{names[number]}, frame {frames[number][1]}",
-            [_length(film) for film in opened],
-            bad=bad,
-            holders=[(path, 1) for path in paths],
-        )
+    @lru_cache(maxsize=max(1, CACHE_BYTES // max(1, *(ny * nx * nf for ny, nx, nf in shapes))))
+    def frame(number: int) -> np.ndarray:
+        film, index = frames[number]
+        if isinstance(film, InputError):
+            raise film
+        return DECODERS.frame(film, index)
+
+    return Gallery(
+        shapes,
+        lambda number, rows, columns: frame(number)[rows, columns],
+        lambda number: f"{names[number]}, frame {frames[number][1]}",
+        [_length(film) for film in opened],
+        bad=bad,
+        holders=[(path, 1) for path in paths],
+    )
 
 
 def _length(film: Film | InputError) -> int:

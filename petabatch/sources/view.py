@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import ClassVar, Literal
 
@@ -25,7 +27,7 @@ from petabatch.sources.transforms.picture import Picture
 from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.model import NonNegative
 
-_DRAWS = 100
+DRAWS = 100
 """Largest number of crops drawn to reach the required contrast."""
 
 
@@ -143,14 +145,16 @@ class View(TransformedSource):
             return self
         gallery, chain, bad = self._usable(shape)
         playlist = Sequential().open(gallery.frames, 1, seed)  # in whatever order they are shown
-        return self.with_steps(Views(self, gallery, playlist, bad, chain, seed).transforms)
+        return self.with_steps(Views(self, gallery, playlist, bad, chain, seed).fitted())
 
     def _bad(self, gallery: Gallery, chain: Chain) -> tuple[set[int], list[InputError]]:
         """Return the numbers of the images that cannot be shown, and their errors."""
-        bad, errors = set(gallery.bad), list(gallery.bad.values())
+        bad, errors = set(gallery.bad), list(dict.fromkeys(gallery.bad.values()))
         if len(set(gallery.shapes)) == 1 and not bad:  # then one error is enough
             error = _misfit(gallery, 0, chain)
             return (set(), []) if error is None else (set(range(len(gallery.shapes))), [error])
+        if (error := _misfit_of_all(gallery, chain)) is not None:
+            return set(range(len(gallery.shapes))), [*errors, error]
         for number in range(len(gallery.shapes)):
             error = None if number in bad else _misfit(gallery, number, chain)
             if error is not None:
@@ -172,6 +176,20 @@ def _misfit(gallery: Gallery, number: int, chain: Chain) -> InputError | None:
     return named
 
 
+def _misfit_of_all(gallery: Gallery, chain: Chain) -> InputError | None:
+    """Return the error if the same transform is wrong for all images that are not bad, else None."""
+    good = [number for number in range(len(gallery.shapes)) if number not in gallery.bad]
+    errors = [chain.check(shape) for shape in {gallery.shapes[number] for number in good}]
+    what = {(error.key, str(error).partition("\n")[0]) for error in errors if error is not None}
+    if None in errors or len(what) != 1 or not next(iter(what))[0]:
+        return None
+    named = _misfit(gallery, good[0], chain)
+    assert named is not None
+    together = InputError(f"{named}\n    note:     so it is with all {len(good):,} images")
+    together.key = named.key
+    return together
+
+
 class Views(ImageStream):
     """The reader of a view: which part of which image each slice shows, and its pixels."""
 
@@ -179,21 +197,25 @@ class Views(ImageStream):
         self, view: View, gallery: Gallery, playlist: Playlist, bad: set[int], chain: Chain, seed: int
     ) -> None:
         self._view, self._gallery, self._playlist = view, gallery, playlist
-        self._bad, self._seed = bad, seed
-        self._decoded: set[int] = set()
-        """Images that are known to be good."""
+        self._seed, self._steps = seed, list(view.steps)
+        numbers = range(len(gallery.shapes))
+        self._usable: Sequence[int] = [n for n in numbers if n not in bad] if bad else numbers
+        """Images that were not bad when they were opened."""
+        self._bad, self._decoded = set[int](), set[int]()
+        """Images that have turned out to be bad when they were decoded, or to be good."""
         self.displays = playlist.displays
         self.files, self.forward = gallery.files, bool(gallery.films)
         self._through: Callable[[int, int], np.ndarray] | None = None
+        self._fitting, self._fitted = threading.Lock(), not view.unfitted
         self._set(chain)
-        self.transforms = self._fitted()
 
     def _set(self, chain: Chain) -> None:
-        self._chain, self._begun = chain, self._begin
+        # Nothing here may refer to this reader: files are closed when it is let go of, not by chance later.
+        begin: Callable[[int], Picture] = partial(_begin, self._gallery, chain)
         if chain.kept:
-            good = {s for number, s in enumerate(self._gallery.shapes) if number not in self._bad}
-            biggest = max(map(chain.kept_bytes, good))
-            self._begun = lru_cache(max(1, KEPT_BYTES // biggest))(self._begin)
+            biggest = max(map(chain.kept_bytes, {self._gallery.shapes[number] for number in self._usable}))
+            begin = lru_cache(max(1, KEPT_BYTES // biggest))(begin)
+        self._chain, self._begun = chain, begin
 
     def through(self, read: Callable[[int, int], np.ndarray]) -> Views:
         """Let `read` return the images."""
@@ -216,14 +238,15 @@ class Views(ImageStream):
         """Return whether a film begins, and asks for layers to be reset."""
         return self._playlist.begins(self._own(slice_), display)
 
-    def _fitted(self) -> tuple[Transform, ...]:
-        """Fit the transforms that need it to the images, and return all transforms."""
-        steps = list(self._view.steps)
-        for index, step in enumerate(steps):
-            if step.unfitted:
-                steps[index] = step.fitted(partial(self._example, index))
-                self._set(self._view.with_steps(steps).chain(self._chain.layer))
-        return tuple(steps)
+    def fitted(self) -> Sequence[Transform]:
+        """Fit the transforms that need it to the images, once, and return all transforms."""
+        with self._fitting:
+            for index, step in enumerate(() if self._fitted else self._steps):
+                if step.unfitted:
+                    self._steps[index] = step.fitted(partial(self._example, index))
+                    self._set(self._view.with_steps(self._steps).chain(self._chain.layer))
+            self._fitted = True
+        return self._steps
 
     def _example(self, index: int, k: int, n: int) -> np.ndarray:
         """Return what transform `index` is given of image `k` of `n`, spread evenly over all images."""
@@ -237,10 +260,12 @@ class Views(ImageStream):
 
     def _picture(self, slice_: int, display: int) -> tuple[int, Picture]:
         """Return the number of the image, and what is shown of it."""
+        if not self._fitted:
+            self.fitted()
         chain, own = self._chain, self._own(slice_)
         film = self._playlist.crop(own, display)
         rng = stream(self._seed, "crop", *film)
-        for _ in range(_DRAWS if chain.contrast else 1):
+        for _ in range(DRAWS if chain.contrast else 1):
             number = self._good(self._playlist.frame(own, display, rng))
             chance = Chance(self._seed, film, (own, display), rng)
             cropped = chain.crop(self._begun(number), chance, self._earlier(number))
@@ -248,44 +273,50 @@ class Views(ImageStream):
                 break
         return number, chain.finish(cropped, chance, self._earlier(number))
 
-    def _begin(self, number: int) -> Picture:
-        return self._chain.begin(Picture(self._gallery.shapes[number], partial(self._stored, number)))
-
     def _earlier(self, number: int) -> Callable[[int], Picture]:
         """Return a function that returns the frame that is older by `age`, but of the same film."""
         first = number - self._gallery.item(number)[1] if self._gallery.films else 0
         return lambda age: self._begun(self._good(max(first, number - age)))
 
-    def _stored(self, number: int, rows: slice, columns: slice) -> np.ndarray:
-        """Return a part of an image, float64; integers are scaled to [0, 1].
-
-        Raises InputError if some pixels are not finite.
-        """
-        name = self._gallery.name(number)
-        stored = self._gallery.read(number, rows, columns)
-        pixels: np.ndarray = stored.astype(float) / largest(stored.dtype, name)
-        if not np.isfinite(pixels).all():
-            raise InputError(
-                f"{name}: some pixels are not finite\n    found:    NaN or infinity in the "
-                f"{rows.stop - rows.start} rows from {rows.start}, "
-                f"{columns.stop - columns.start} columns from {columns.start}"
-            )
-        return pixels
-
     def _good(self, number: int) -> int:
         """Return the image, or the next good one where it is skipped."""
         if self._view.on_bad_item == "error" or number in self._decoded:
             return number
-        for _ in self._gallery.shapes:
-            if number not in self._bad:
-                rows, columns, _ = self._gallery.shapes[number]
-                try:  # all of it: whether it is skipped must not depend on the part that is shown first
-                    self._stored(number, slice(0, rows), slice(0, columns))
-                except InputError as error:
-                    self._bad.add(number)
-                    log.warning("an image is skipped:\n%s", error)
-                else:
-                    self._decoded.add(number)
-                    return number
-            number = (number + 1) % len(self._gallery.shapes)
+        first, count = bisect_left(self._usable, number), len(self._usable)
+        for at in range(first, first + count):
+            number = self._usable[at % count]
+            if number in self._decoded:
+                return number
+            if number in self._bad:
+                continue
+            rows, columns, _ = self._gallery.shapes[number]
+            try:  # all of it: whether it is skipped must not depend on the part that is shown first
+                _stored(self._gallery, number, slice(0, rows), slice(0, columns))
+            except InputError as error:
+                self._bad.add(number)
+                log.warning("an image is skipped:\n%s", error)
+            else:
+                self._decoded.add(number)
+                return number
         raise InputError(f"{self._gallery.name(number)}: all images are damaged, this one and all others")
+
+
+def _begin(gallery: Gallery, chain: Chain, number: int) -> Picture:
+    return chain.begin(Picture(gallery.shapes[number], partial(_stored, gallery, number)))
+
+
+def _stored(gallery: Gallery, number: int, rows: slice, columns: slice) -> np.ndarray:
+    """Return a part of an image, float64; integers are scaled to [0, 1].
+
+    Raises InputError if some pixels are not finite.
+    """
+    name = gallery.name(number)
+    stored = gallery.read(number, rows, columns)
+    pixels: np.ndarray = stored.astype(float) / largest(stored.dtype, name)
+    if not np.isfinite(pixels).all():
+        raise InputError(
+            f"{name}: some pixels are not finite\n    found:    NaN or infinity in the "
+            f"{rows.stop - rows.start} rows from {rows.start}, "
+            f"{columns.stop - columns.start} columns from {columns.start}"
+        )
+    return pixels

@@ -13,6 +13,7 @@ from scipy.io import savemat
 from petabatch.coding.images import _view
 from petabatch.errors import InputError
 from petabatch.sources import ImageArray
+from petabatch.sources.npz import open_npz
 
 RNG = np.random.default_rng(0)
 GREY = RNG.normal(size=(4, 7, 9))
@@ -48,7 +49,7 @@ def test_arrays_of_an_archive_are_read_by_name(tmp_path: Path, save: Any) -> Non
 
 def test_only_the_parts_that_are_shown_of_an_uncompressed_archive_are_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=GREY)
-    assert isinstance(ImageArray(file=str(tmp_path / "a.npz"))._stored()[0], np.memmap)
+    assert isinstance(open_npz(str(tmp_path / "a.npz"), None), np.memmap)
 
 
 def write_mat(file: Path, new: bool, **variables: np.ndarray) -> None:

@@ -16,8 +16,9 @@ from pydantic import ValidationError
 
 from petabatch.errors import InputError, ResourceError, TableError
 from petabatch.random import stream
-from petabatch.sources import ImageArray, Images, Photographs
+from petabatch.sources import ImageArray, Images, Photographs, headers
 from petabatch.sources.photographs import Name
+from petabatch.sources.png import png_shape
 from petabatch.sources.view import View
 from petabatch.spec.parts import Source
 
@@ -167,6 +168,28 @@ def test_every_kind_of_png_is_read_with_the_channels_its_header_tells(tmp_path: 
     assert shown.shape == shape
     assert (shown[2, 3] == 1.0).all()
     assert shown.min() < 0.3
+
+
+def test_the_header_of_a_png_says_what_pillow_says_or_leaves_it_to_pillow(tmp_path: Path) -> None:
+    path, known = tmp_path / "a.png", 0
+    for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"):
+        for more in ({}, {"optimize": True}, {"dpi": (72, 72)}, {"icc_profile": b"profile"}):
+            depth = np.uint16 if mode == "I;16" else np.uint8
+            image = Image.fromarray(picture(3, (6, 7) if mode == "I;16" else (6, 7, 3), depth))
+            (image if mode == "I;16" else image.convert(mode)).save(path, **more)
+            found = png_shape(path.read_bytes())
+            assert found in (None, headers._pillow_shape(str(path))), (mode, more)
+            known += found is not None
+    assert known >= 14
+    Image.fromarray(picture(3)).save(path, dpi=(72, 72))
+    whole = path.read_bytes()
+    assert png_shape(whole) == (6, 7, 3)
+    for at in range(whole.index(b"IDAT") - 4):
+        damaged = bytearray(whole)
+        damaged[at] ^= 4
+        assert png_shape(bytes(damaged)) is None, at
+    for end in range(whole.index(b"IDAT") + 4):
+        assert png_shape(whole[:end]) is None, end
 
 
 # -- files

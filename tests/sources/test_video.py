@@ -113,9 +113,9 @@ def test_decoders_go_forward_are_used_again_and_are_few(
             opened.append(1)
             super().__init__(film)
 
-        def read(self, number: int) -> np.ndarray:
-            sought.extend([] if self.reaches(number) else [number])
-            return super().read(number)
+        def read(self, film: decoders.Film, number: int) -> np.ndarray:
+            sought.extend([] if self.reaches(film, number) else [number])
+            return super().read(film, number)
 
     monkeypatch.setattr(decoders, "_Decoder", Counted)
     one, pool = decoders.Film(str(tmp_path / "a.mp4")), decoders.Decoders(3)
@@ -126,7 +126,9 @@ def test_decoders_go_forward_are_used_again_and_are_few(
     for turn in range(4):  # five places in turns, with three decoders that wait
         for place in range(5):
             assert np.array_equal(pool.frame(one, 9 * place + turn), frames[9 * place + turn])
-    assert len(pool._idle) == 3
+    assert pool.waiting == 3
+    del one
+    assert pool.waiting == 0  # they are closed with the last use of the film
 
 
 def test_a_damaged_film_is_replaced_by_the_next_good_one_from_its_first_frame(tmp_path: Path) -> None:

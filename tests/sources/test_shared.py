@@ -1,0 +1,117 @@
+"""Files that several readers share: opened once in a process, and closed with the last reader."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from PIL import Image
+
+import petabatch
+from petabatch.sources import ImageArray, Images, headers
+
+ROOM = (6, 7, 3)
+STACK = np.random.default_rng(0).integers(0, 255, (5, *ROOM)).astype(np.uint8)
+
+
+def descriptors(path: Path) -> int:
+    """Return how many descriptors of this process are of a file."""
+    own = Path("/proc/self/fd")
+    if not own.exists():
+        pytest.skip("the descriptors of a process are seen on Linux only")
+    links = []
+    for entry in own.iterdir():
+        try:
+            links.append(os.readlink(entry))
+        except OSError:  # that of the folder itself
+            continue
+    return links.count(str(path))
+
+
+def sources(folder: Path, name: str) -> tuple[Path, list[Any]]:
+    """Return a file with two arrays, and a source for each."""
+    path = folder / name
+    if name.endswith(".npz"):
+        np.savez(path, left=STACK, right=STACK[::-1])
+    else:
+        with h5py.File(path, "w") as file:
+            file["left"], file["right"] = STACK, STACK[::-1]
+    return path, [ImageArray(file=str(path), dataset=d, crop="top_left") for d in ("left", "right")]
+
+
+@pytest.mark.parametrize("name", ["a.h5", "a.npz"])
+def test_two_layers_on_one_file_share_one_handle_which_is_closed_with_the_last(
+    tmp_path: Path, name: str
+) -> None:
+    path, (left, right) = sources(tmp_path, name)
+    readers = [one.stream(ROOM, 1, seed) for one in (left, right) for seed in (1, 2)]
+    for read in readers[:2]:
+        assert np.array_equal(read(0, 1), (STACK[1] / 255).astype(np.float32))
+    for read in readers[2:]:
+        assert np.array_equal(read(0, 1), (STACK[3] / 255).astype(np.float32))
+    assert descriptors(path) == 1
+    del read, readers[1:]
+    assert descriptors(path) == 1
+    assert np.array_equal(readers[0](0, 2), (STACK[2] / 255).astype(np.float32))
+    readers.clear()
+    assert descriptors(path) == 0
+
+
+def test_headers_are_read_once_for_all_readers_and_again_when_a_file_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    before = headers._shape
+    monkeypatch.setattr(headers, "_shape", lambda path: seen.append(path) or before(path))
+    for number in range(3):
+        Image.fromarray(STACK[number]).save(tmp_path / f"{number}.png")
+    source = Images(files=str(tmp_path), crop="top_left")
+    readers = [source.stream(ROOM, 1, seed) for seed in range(4)]
+    assert len(seen) == 3
+    Image.fromarray(STACK[4]).save(tmp_path / "new.png")
+    os.replace(tmp_path / "new.png", tmp_path / "1.png")
+    changed = source.stream(ROOM, 1, 1)
+    assert len(seen) == 6
+    assert np.array_equal(changed(0, 1), (STACK[4] / 255).astype(np.float32))
+    readers.clear()
+
+
+@contextmanager
+def few_descriptors(count: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_arrays_in_files_of_their_own_do_not_stay_open(tmp_path: Path) -> None:
+    for number in range(300):
+        np.save(tmp_path / f"{number:03}.npy", STACK[number % 5])
+    read = Images(files=str(tmp_path), crop="top_left").stream(ROOM, 1, 1)
+    with few_descriptors(200):
+        for number in range(300):
+            assert np.array_equal(read(0, number), (STACK[number % 5] / 255).astype(np.float32))
+
+
+def test_a_run_closes_its_inputs_at_its_end(small: Path) -> None:
+    path = small.parent / "images.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.load(small.parent / "images.npy")
+    source = f'layers.image.source={{type = "array", file = "{path}", dataset = "x"}}'
+    loaded = petabatch.load(small, ["run.displays=1", source])
+    gc.disable()
+    try:
+        petabatch.run(loaded, small.parent / "run", mpi=False, quiet=True).close()
+        assert descriptors(path) == 0
+    finally:
+        gc.enable()
