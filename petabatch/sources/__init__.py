@@ -2,9 +2,10 @@
 
 from petabatch.sources.array import ImageArray
 from petabatch.sources.cifar import Cifar10, Cifar100
+from petabatch.sources.function import Function
 from petabatch.sources.idx import Idx
 from petabatch.sources.images import Images
-from petabatch.sources.in_python import Dataset, Function
+from petabatch.sources.in_python import Dataset
 from petabatch.sources.photographs import Photographs
 from petabatch.sources.sound import Sound
 from petabatch.sources.synthetic import Bars, DeadLeaves, Gratings, Noise

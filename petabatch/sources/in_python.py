@@ -1,9 +1,8 @@
-"""Objects of Python as sources: datasets with items, such as those of torch, and functions."""
+"""Objects of Python as sources: datasets with items, such as those of torch."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
@@ -16,7 +15,6 @@ from petabatch.sources.gallery import Gallery
 from petabatch.sources.pictures import CACHE_BYTES
 from petabatch.sources.pixels import largest
 from petabatch.sources.view import View
-from petabatch.spec.parts import Source
 
 
 class Held:
@@ -37,7 +35,8 @@ class Held:
         return f"in Python: {named.__module__}.{named.__qualname__}{items}"
 
 
-def _held(value: Any, info: ValidationInfo) -> Held:
+def held_object(value: Any, info: ValidationInfo) -> Held:
+    """Return an object of Python, or the one that is given for its text when a run is resumed."""
     if isinstance(value, str):
         for given in (info.context or {}).get("objects", ()):
             if repr(Held(given)) == value:
@@ -55,7 +54,7 @@ def _held(value: Any, info: ValidationInfo) -> Held:
 
 
 def _dataset(value: Any, info: ValidationInfo) -> Held:
-    found = _held(value, info)
+    found = held_object(value, info)
     if not hasattr(found.value, "__len__") or not hasattr(found.value, "__getitem__"):
         raise PydanticCustomError(
             "no_dataset",
@@ -65,19 +64,8 @@ def _dataset(value: Any, info: ValidationInfo) -> Held:
     return found
 
 
-def _function(value: Any, info: ValidationInfo) -> Held:
-    found = _held(value, info)
-    if not callable(found.value):
-        raise PydanticCustomError(
-            "no_function",
-            "this object cannot be called",
-            {"got": repr(found), "expected": "a function of (slice, display)"},
-        )
-    return found
-
-
-_WRITTEN = PlainSerializer(repr)
-_SCHEMA = WithJsonSchema({"not": {}, "description": "An object of Python; from Python only."})
+WRITTEN = PlainSerializer(repr)
+SCHEMA = WithJsonSchema({"not": {}, "description": "An object of Python; from Python only."})
 
 
 class Dataset(View):
@@ -88,7 +76,7 @@ class Dataset(View):
     """
 
     type: Literal["dataset"] = "dataset"
-    data: Annotated[Held, PlainValidator(_dataset), _WRITTEN, _SCHEMA]
+    data: Annotated[Held, PlainValidator(_dataset), WRITTEN, SCHEMA]
     """The object; in Python only."""
     channels: Literal["last", "first"] = "last"
     """Axis of the channels; tensors of torch usually have them `first`."""
@@ -143,44 +131,3 @@ class Dataset(View):
         if self.channels == "first" and pixels.ndim == 3:
             pixels = np.moveaxis(pixels, 0, -1)
         return pixels.reshape(*pixels.shape[:2], -1)
-
-
-class Function(Source):
-    """Images that a function of Python returns, `function(slice, display) -> [ny, nx, nf]`.
-
-    `slice` is the global slice number, `display` counts from 0. The same arguments must always give the same
-    image. It is called ahead on another thread, one call at a time.
-    """
-
-    type: Literal["function"] = "function"
-    call: Annotated[Held, PlainValidator(_function), _WRITTEN, _SCHEMA]
-    """The function; in Python only."""
-
-    @property
-    def read_ahead(self) -> bool:
-        """Calls may take time."""
-        return True
-
-    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
-        """Return the reader; it raises InputError for what is not an image of this shape."""
-        lock = threading.Lock()
-
-        def read(slice_: int, display: int) -> np.ndarray:
-            name = f"call({slice_}, {display})"
-            try:
-                with lock:
-                    pixels = np.asarray(self.call.value(slice_, display))
-            except Exception as error:
-                raise InputError(f"{name}: the function fails: {type(error).__name__}: {error}") from error
-            if pixels.shape != shape:
-                raise InputError(
-                    f"{name}: image and layer differ in shape\n"
-                    f"    found:    {list(pixels.shape)}\n    expected: {list(shape)}"
-                )
-            scaled = pixels.astype(np.float32) / np.float32(largest(pixels.dtype, name))
-            if not np.isfinite(scaled).all():
-                raise InputError(f"{name}: some pixels are not finite")
-            return scaled
-
-        read(0, 0)
-        return read

@@ -10,7 +10,7 @@ import pytest
 
 import petabatch
 from petabatch.errors import InputError, ParamsError, TableError
-from petabatch.sources import Dataset, Function
+from petabatch.sources import Dataset, Function, ImageArray
 
 ROOM = (12, 16, 3)
 IMAGES = np.random.default_rng(0).integers(0, 255, (5, 12, 16, 3)).astype(np.uint8)
@@ -87,6 +87,42 @@ def test_a_function_of_slice_and_display_is_a_source() -> None:
         Function(call=lambda b, display: 1 / 0).open(ROOM, 1, 1)
     with pytest.raises(TableError):
         Function(call=7)
+
+
+def test_images_of_a_function_are_transformed() -> None:
+    def image(b: int, display: int) -> np.ndarray:
+        return IMAGES[(2 * b + display) % 5]
+
+    steps = [{"type": "crop", "size": (6, 8), "jitter": (1, 1)}, {"type": "flip"}, {"type": "grey"}]
+    read = Function(call=image, transforms=steps).open((6, 8, 1), 2, 1)
+    listed = ImageArray(data=IMAGES, transforms=steps).open((6, 8, 1), 1, 1)
+    for display in range(3):
+        # the same seed, slice, display and image: the same random choices
+        assert np.array_equal(read(0, display), listed(0, display))
+        assert not np.array_equal(read(1, display), read(0, display + 2))  # of the same image
+    alike = Function(call=image, slices="same", normalize="standard").open(ROOM, 2, 1)
+    assert np.array_equal(alike(1, 3), alike(0, 3))
+    assert alike(0, 3).mean() == pytest.approx(0, abs=1e-6)
+
+
+def test_a_stack_of_frames_is_made_of_the_displays_of_a_slice() -> None:
+    call = lambda b, display: np.full((4, 4, 1), float(10 * b + display))  # noqa: E731
+    read = Function(call=call, transforms=[{"type": "frames", "count": 3}]).open((4, 4, 3), 2, 1)
+    assert sorted(read(1, 5)[0, 0]) == [13, 14, 15]
+    assert sorted(read(1, 1)[0, 0]) == [10, 10, 11]
+
+
+def test_transforms_that_do_not_suit_a_function_are_named() -> None:
+    sizes = Function(call=lambda b, d: IMAGES[0, : 12 - d], transforms=[{"type": "crop"}])
+    read = sizes.open((10, 16, 3), 1, 1)
+    assert read(0, 1).shape == (10, 16, 3)
+    with pytest.raises(InputError, match=r"call\(0, 4\): the image is smaller than the layer") as raised:
+        read(0, 4)
+    assert raised.value.key == "transforms.0"
+    with pytest.raises(InputError, match="zca cannot be fitted to the images of a function"):
+        Function(call=lambda b, d: IMAGES[0], transforms=[{"type": "zca"}]).open(ROOM, 1, 1)
+    with pytest.raises(InputError, match=r"call\(0, 0\): this is not an image"):
+        Function(call=lambda b, d: IMAGES[0, 0], transforms=[{"type": "crop"}]).open(ROOM, 1, 1)
 
 
 def test_a_run_of_objects_is_resumed_when_they_are_given_again(small: Path, tmp_path: Path) -> None:
