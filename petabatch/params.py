@@ -63,10 +63,14 @@ def check_values(loaded: Loaded, plan: Plan) -> None:
 
 
 def first_state(loaded: Loaded, plan: Plan) -> State:
-    """Return the state of step 0 of one slice; raises InputFileError as a run does, with file and line."""
+    """Return the state of step 0 of one slice; raises InputFileError as a run does, with file and line.
+
+    Transforms that are to be fitted to images, which may take long, are not: these images are not shown.
+    """
     try:
         state = State(plan.graph, plan.graph.variables, 0, 1)
-        state.start(open_images(plan, BlockingIO()))
+        readers = open_images(plan, BlockingIO())
+        state.start({name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted})
         if loaded.network.evaluate is not None:
             with naming_evaluate(loaded.network):
                 open_images(schedule(build(held_out(loaded.network))), BlockingIO())

@@ -15,7 +15,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.features import AllFeatures
 from petabatch.engine.gpu.choose import choose
-from petabatch.engine.images import fitted_sources, with_sources
+from petabatch.engine.images import fitted_sources, to_be_fitted, with_sources
 from petabatch.engine.split import Split
 from petabatch.errors import AlreadyDone, ArgumentError, InputFileError, ParamsError, Problem, StorageError
 from petabatch.logs import log, shown, silence, to_file
@@ -222,7 +222,7 @@ def _fitted(loaded: Loaded, comm: Comm) -> Loaded:
     Collective. The run keeps it with its params, for resuming and encoding.
     """
     network = loaded.network
-    if not any(one.images is not None and one.images.source.unfitted for one in network.layers.values()):
+    if not to_be_fitted(network):
         return loaded
     graph = plan(loaded).graph
     try:

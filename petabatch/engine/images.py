@@ -10,7 +10,7 @@ import numpy as np
 
 from petabatch.engine.history import History
 from petabatch.engine.prefetch import depth
-from petabatch.errors import InputError, InputFileError
+from petabatch.errors import InputError, InputFileError, Problem
 from petabatch.network.evaluation import shown_by
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
@@ -100,6 +100,10 @@ class ImageReader:
         stream, within = self._stream(number)
         return stream.begins(within, item)
 
+    def close(self) -> None:
+        """Let go of the files, which are closed unless others read them too."""
+        self._streams.clear()
+
     def _open(self) -> Iterator[tuple[tuple[float, ...], ImageStream]]:
         """Yield the images of each seed, which all points of a sweep with that seed show."""
         seen = set()
@@ -154,39 +158,62 @@ def queues(plan: Plan, slices: int) -> dict[str, tuple[int, int]]:
     }
 
 
-def fitted_sources(graph: Graph) -> dict[str, Source]:
-    """Return the sources with what is fitted to their images, by layer, of those where something is.
+def to_be_fitted(network: Network) -> bool:
+    """Return whether something is to be fitted to images before the run."""
+    sources = [layer.images.source for layer in network.layers.values() if layer.images is not None]
+    if network.evaluate is not None:
+        sources.append(network.evaluate.source)
+    return any(source.unfitted for source in sources)
 
-    Raises InputFileError if their images cannot be used.
+
+def fitted_sources(graph: Graph) -> dict[str, Source]:
+    """Return the sources with what is fitted to their images, by key, of those where something is.
+
+    Held-out images are transformed as those of the run; what that leaves open is fitted to them. Raises
+    InputFileError if the images cannot be used.
     """
-    found, problems = {}, []
-    for name, layer in graph.network.layers.items():
-        if layer.images is None or not layer.images.source.unfitted:
-            continue
-        source = layer.images.source
+    network, found, problems = graph.network, dict[str, Source](), list[Problem]()
+
+    def fit(key: str, name: str, source: Source) -> None:
+        layer = network.layers[name].images
+        if layer is None or not source.unfitted:
+            return
         try:
-            with calling(source, f"layers.{name}.source"):
-                found[name] = source.fitted(_shape(graph, layer.images, name), graph.network.run.seed)
+            with calling(source, key):
+                found[key] = source.fitted(_shape(graph, layer, name), network.run.seed)
         except InputError as error:
-            problems.append(file_problem(f"layers.{name}.source", source, error))
+            problems.append(file_problem(key, source, error))
+
+    for name, layer in network.layers.items():
+        if layer.images is not None:
+            fit(_key(name), name, layer.images.source)
+    if network.evaluate is not None and not problems:
+        name, source = shown_by(network), network.evaluate.source
+        if _key(name) in found and source.unfitted:
+            source = found[_HELD_OUT] = source.fitted_as(found[_key(name)])
+        fit(_HELD_OUT, name, source)
     if problems:
         raise InputFileError(problems)
     return found
 
 
 def with_sources(network: Network, sources: Mapping[str, Source]) -> Network:
-    """Return the network with fitted sources; held-out images are transformed as those of the run."""
-    if not sources:
-        return network
+    """Return the network with fitted sources, by key."""
     layers = {
-        name: layer.model_copy(update={"source": sources[name]}) if name in sources else layer
+        name: layer.model_copy(update={"source": sources[_key(name)]}) if _key(name) in sources else layer
         for name, layer in network.layers.items()
     }
     evaluate = network.evaluate
-    if evaluate is not None and (shown := shown_by(network)) in sources:
-        source = evaluate.source.fitted_as(sources[shown])
-        evaluate = evaluate.model_copy(update={"source": source})
+    if evaluate is not None and _HELD_OUT in sources:
+        evaluate = evaluate.model_copy(update={"source": sources[_HELD_OUT]})
     return network.model_copy(update={"layers": layers, "evaluate": evaluate})
+
+
+_HELD_OUT = "evaluate.source"
+
+
+def _key(layer: str) -> str:
+    return f"layers.{layer}.source"
 
 
 def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:

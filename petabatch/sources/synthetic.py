@@ -38,12 +38,17 @@ class Synthetic(TransformedSource):
 
     def open(self, shape: Shape, batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
         """Return the reader; raises InputError if the transforms change the shape."""
-        source = self.fitted(shape, seed)
-        chain = source.chain(shape)
-        if (error := chain.check(source._drawn(chain))) is not None:
+        chain = self.chain(shape)
+        if (error := chain.check(self._drawn(chain))) is not None:
             raise error
 
+        @cache
+        def when_shown() -> tuple[Synthetic, Chain]:
+            source: Synthetic = self.fitted(shape, seed)
+            return source, source.chain(shape)
+
         def read(slice_: int, display: int) -> np.ndarray:
+            source, chain = when_shown()
             own = 0 if source.slices == "same" else slice_
             key = source.key(own, display)
 

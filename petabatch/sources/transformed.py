@@ -37,8 +37,10 @@ class TransformedSource(Source):
 
     @model_validator(mode="after")
     def _short_or_in_full(self) -> TransformedSource:
-        fields = type(self).model_fields
-        given = [key for key in self.in_short if getattr(self, key) != fields[key].default]
+        fields, written = type(self).model_fields, self.model_fields_set
+        if written.issuperset(self.in_short):  # in a copy, or in a run's params, all keys are
+            written = {key for key in self.in_short if getattr(self, key) != fields[key].default}
+        given = [key for key in self.in_short if key in written]
         if self.transforms and given:
             raise PydanticCustomError(
                 "transforms",

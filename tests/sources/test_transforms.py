@@ -17,7 +17,7 @@ from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.params import first_state, plan
 from petabatch.report.explain import summary
-from petabatch.sources import Gratings, ImageArray, Noise
+from petabatch.sources import Gratings, ImageArray, Images, Noise
 from petabatch.sources.transforms import ZCA, Crop, Draws, Flip, Normalize, Resize, Transform, Whiten
 from petabatch.sources.transforms.picture import Picture
 from petabatch.spec.load import parse
@@ -67,6 +67,10 @@ def test_short_keys_are_the_same_as_their_transforms(short: Any, full: Any) -> N
 def test_transforms_and_short_keys_together_are_an_error() -> None:
     with pytest.raises(TableError, match=r"in full and in short(?s:.*)transforms and crop, normalize"):
         source(PHOTO, {"type": "grey"}, crop="top", normalize="range")
+    with pytest.raises(TableError, match=r"in full and in short(?s:.*)transforms and crop"):
+        source(PHOTO, {"type": "grey"}, crop="random")  # the default, but written
+    one = source(PHOTO, {"type": "grey"})
+    assert ImageArray(**{**dict(one), "order": "random"}).transforms == one.transforms  # a copy has all keys
 
 
 def test_transforms_are_made_in_the_order_written() -> None:
@@ -303,6 +307,39 @@ def test_same_slices_have_the_same_random_choices() -> None:
 
 
 # -- errors
+
+
+def test_a_transform_that_suits_no_image_is_told_once(tmp_path: Path) -> None:
+    for number in range(4):
+        np.save(tmp_path / f"{number}.npy", PHOTO[0, : 20 + number])
+    steps = [{"type": "crop", "size": (50, 50)}, {"type": "resize"}]
+    with pytest.raises(InputError) as raised:
+        Images(files=str(tmp_path), transforms=steps).open((8, 8, 3), 1, 1)
+    told = str(raised.value)
+    assert told.count("smaller than the crop") == 1
+    assert "0.npy: " in told
+    assert told.endswith("note:     so it is with all 4 images")
+    assert raised.value.key == "transforms.0"
+    steps[0]["size"] = (22, 22)  # which suits the others
+    with pytest.raises(InputError) as raised:
+        Images(files=str(tmp_path), transforms=steps).open((8, 8, 3), 1, 1)
+    assert [str(raised.value).count(f"{number}.npy: ") for number in range(4)] == [1, 1, 0, 0]
+
+
+def test_a_check_fits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(tmp_path / "a.npy", PHOTO[:, :8, :8])
+    zca = "transforms = [{ type = 'zca', samples = 3 }]"
+    text = (
+        "[run]\nbatch = 1\nsteps = 1\n[layers.a]\ntype = 'input'\nshape = [8, 8, 3]\n"
+        f"source = {{ type = 'array', file = 'a.npy', {zca} }}\n"
+        f"[layers.b]\ntype = 'input'\nshape = [8, 8, 3]\nsource = {{ type = 'noise', {zca} }}\n"
+    )
+    monkeypatch.setattr(ZCA, "fitted", lambda self, read: pytest.fail("it is fitted"))
+    loaded = parse(text, "x.toml", tmp_path)
+    first_state(loaded, plan(loaded))
+    np.save(tmp_path / "a.npy", PHOTO[:, :8, :7])
+    with pytest.raises(ParamsError, match=r"layers\.a\.source"):
+        first_state(loaded, plan(loaded))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from petabatch import coding, results, simulation
-from petabatch.errors import RunDirectoryError
+from petabatch.errors import InputFileError, RunDirectoryError
 from petabatch.sources.transforms import ZCA
 from support.commands import BIN, SMALL, Command, alone, contents
 from support.processes import wait_for
@@ -86,6 +86,25 @@ def test_a_file_of_codes_says_how_images_were_transformed(folder: Path) -> None:
         steps = json.loads(file.attrs["transforms"])
     assert [step["type"] for step in steps] == ["crop", "resize", "zca", "normalize"]
     assert steps[2]["matrix"].startswith("in memory: float64 [432, 432]")
+
+
+def test_what_only_held_out_images_need_is_fitted_once_and_kept(
+    folder: Path, petabatch: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(folder / "own.npy", 3 * np.load(folder / "images.npy")[::-1])
+    held_out = '{ type = "array", file = "own.npy", transforms = [{ type = "zca", samples = 7 }] }'
+    text = SMALL + f'\n[evaluate]\nsource = {held_out}\nevery = "3 displays"\n'
+    (folder / "own.toml").write_text(text)
+    calls = []
+    fitted = ZCA.fitted
+    monkeypatch.setattr(ZCA, "fitted", lambda self, read: calls.append(1) or fitted(self, read))
+    run = alone(folder / "own.toml", "own")
+    assert len(calls) == 1
+    (step,) = json.loads((run / "params.json").read_text())["evaluate"]["source"]["transforms"]
+    assert step["matrix"].startswith("in memory: float64 [432, 432]")
+    (folder / "own.toml").write_text(text.replace("own.npy", "gone.npy"))
+    with pytest.raises(InputFileError, match=r"own.toml:\d+: evaluate.source.file: "):
+        simulation.run(folder / "own.toml", folder / "gone", mpi=False, quiet=True)
 
 
 def test_held_out_images_are_whitened_as_those_of_the_run(
