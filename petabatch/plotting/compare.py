@@ -83,7 +83,7 @@ def _slices(axis: Any, run: Results, name: str) -> None:
     best, worst = int(last.argmin()), int(last.argmax())
     axis.plot(steps, values, color="#b8b8b8", lw=0.6)
     for number, colour in ((best, COLOURS[0]), (worst, COLOURS[1])):
-        axis.plot(steps, values[:, number], color=colour, lw=1.4, label=f"slice {number}")
+        axis.plot(steps, values[:, number], color=colour, lw=1.4, label=run.label(number))
     axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1, fontsize=8)
     note(axis, "coloured: smallest and largest mean of the last quarter")
 

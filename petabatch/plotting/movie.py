@@ -106,7 +106,7 @@ def movie(
     def update(frame: int) -> None:
         for artist, (image, _) in zip(drawn, shown(frame), strict=True):
             artist.set_data(image)
-        heading.set_text(f"{title or f'slice {number}'}: {when(run, int(steps[frame]))}")
+        heading.set_text(f"{title or run.label(number)}: {when(run, int(steps[frame]))}")
 
     return Movie(figure, len(steps), update, float(rate))
 

@@ -31,13 +31,20 @@ class Dictionary:
     """Where the patch of a unit begins: `y.start(row)`."""
     through: tuple[str, ...] = ()
     """Connections through which the patches were projected."""
+    whose: str = ""
+    """What tells its slice from others, where each has weights of its own."""
+
+    @property
+    def name(self) -> str:
+        """The connection, and whose weights these are, for a title."""
+        return f"{self.connection} of {self.whose}" if self.whose else self.connection
 
     @property
     def title(self) -> str:
         """What this is, for a title."""
         count, height, width, _ = self.weights.shape
         seen = f" through {', '.join(self.through)}" if self.through else ""
-        return f"{self.connection}: {count} features of {height} × {width}{seen}"
+        return f"{self.name}: {count} features of {height} × {width}{seen}"
 
 
 def find_weights(run: Results, connection: str | None = None) -> Series:
@@ -106,8 +113,9 @@ def _on_layer(
                 "    expected: weights from a code to its reconstruction, or shared ones"
             )
         values = many_to_one(values, link)
-    step = int(series.steps[time])
-    return Dictionary(name, values.astype(float), coarse, fine, step, link.patches.y, link.patches.x)
+    step, (y, x) = int(series.steps[time]), (link.patches.y, link.patches.x)
+    whose = run.label(slice % run.batch) if series.dims[1] == "batch" and run.batch > 1 else ""
+    return Dictionary(name, values.astype(float), coarse, fine, step, y, x, whose=whose)
 
 
 def many_to_one(weights: np.ndarray, link: Link) -> np.ndarray:
@@ -157,7 +165,7 @@ def _projected(upper: Dictionary, lower: Dictionary) -> Dictionary:
                 upper.weights[:, row, column], lower.weights, 1
             )
     through = (*upper.through, lower.connection)
-    return Dictionary(upper.connection, total, upper.code, lower.onto, upper.step, y, x, through)
+    return Dictionary(upper.connection, total, upper.code, lower.onto, upper.step, y, x, through, upper.whose)
 
 
 def _through(upper: Axis, lower: Axis) -> Axis:

@@ -62,7 +62,7 @@ def receptive_fields(
     _frequency(axes[1, 1], fits, like)
     _shape(axes[1, 2], fits, like)
     share = f"{len(like)} of {len(patches)} features are Gabor-like ({len(like) / len(patches):.0%})"
-    heading = f"{found.connection}, {when(run, found.step)}: {share}, median R² {np.median(fits.r2):.2f}"
+    heading = f"{found.name}, {when(run, found.step)}: {share}, median R² {np.median(fits.r2):.2f}"
     figure.suptitle(title or heading, fontsize=11)
     return figure
 

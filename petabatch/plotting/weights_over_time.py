@@ -50,7 +50,8 @@ def weights_over_time(
     name = weights.name.split("/")[1]
     code = find_dictionary(run, name).code
     chosen = np.unique(np.linspace(0, len(weights) - 1, times).round().astype(int))
-    patches = [read_dictionary(run, name, int(time), slice).weights for time in chosen]
+    read = [read_dictionary(run, name, int(time), slice) for time in chosen]
+    patches = [each.weights for each in read]
     use = np.zeros(len(patches[0])) if code is None else use_of(code)
     numbers = spread(use, count) if len(use) == len(patches[0]) else np.arange(count)
     tiles = np.concatenate([about_zero(each[numbers]) for each in patches])
@@ -71,7 +72,7 @@ def weights_over_time(
     top.set_xticks(laid.corners[: len(numbers), 1] + middle[1], [str(each) for each in numbers])
     top.tick_params(length=0, labelsize=8)
     top.set(ylabel="display" if period else "step", xlabel="feature")
-    top.set_title(title or f"{name}: features forming", loc="left")
+    top.set_title(title or f"{read[0].name}: features forming", loc="left")
     at, change = _changes(weights, slice, period or 1)
     below.plot(at / (period or 1), change, marker="o", ms=3, color=COLOURS[0], lw=1.8)
     below.set(

@@ -89,6 +89,25 @@ def test_probes_are_drawn_against_the_values(run: Path) -> None:
             plotting.sweep(opened, against="tau")
 
 
+def test_slices_of_a_sweep_are_compared_by_their_values(run: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with results.open(run) as opened:
+        axes = plotting.compare(opened).axes[0]
+        energy = opened["probes/energy/total"][-1:].mean(axis=0)
+        said = [text.get_text() for text in axes.get_legend().get_texts()]
+        assert said == [opened.label(int(energy.argmin())), opened.label(int(energy.argmax()))]
+        assert all(label.startswith("seed ") and ", threshold " in label for label in said)
+
+
+def test_figures_of_a_slice_are_labelled_by_its_values(run: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with results.open(run) as opened:
+        label = opened.label(10)
+        for kind in (plotting.dictionary, plotting.weights_over_time, plotting.raster):
+            (axes, *_) = kind(opened, slice=10).axes
+            assert label in axes.get_title(loc="left"), kind
+
+
 def test_runs_whose_slices_are_alike_have_none(small: Path) -> None:
     with results.open(alone(small, "plain", "run.displays=1")) as opened:
         assert opened.coordinates == {}

@@ -98,7 +98,7 @@ def _use(run: Results, read: Dictionary) -> Json:
         patches[str(number)] = {
             "row": len(tiles) // _PATCHES,
             "activity": _short(np.array([unit.activity for unit in driven[number]])),
-            "where": [f"{when(run, unit.step)}, slice {unit.slice}" for unit in driven[number]],
+            "where": [f"{when(run, unit.step)}, {run.label(unit.slice)}" for unit in driven[number]],
         }
         tiles += [*scaled, *np.repeat(blank, _PATCHES - len(scaled), axis=0)]
     if tiles:
@@ -131,7 +131,7 @@ def _triple(run: Results, image: Series, recon: Series, step: int, number: int) 
     values = (one - low) / span, (other - low) / span, 0.5 + (one - other) / span
     return {
         "when": when(run, step),
-        "slice": number,
+        "slice": run.label(number).removeprefix("slice "),
         "psnr": f"{psnr(one, other):.1f} dB",
         "scale": f"± {span / 2:.2g}",
         "shown": _item(run, image.name.split("/")[1], step, number),
