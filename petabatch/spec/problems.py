@@ -87,6 +87,8 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         owner = model_of(table, table_data)
         about = docstrings(owner).get(str(path[-1])) if owner else None
         return Problem(key, "this key is missing", expected=_joined(describe_type(annotation), about))
+    if kind == "too_short" and not detail["input"]:
+        return Problem(key, "expected at least one value, found none")
     if kind in ("too_short", "too_long"):
         least = "min_length" in context
         limit = (

@@ -14,11 +14,12 @@ from petabatch.spec.sweep import Sweep
 from support.commands import SMALL
 
 LINE = "threshold = 0.3"
+EMPTY = "expected at least one value, found none"
 MISTAKES = {
     # values per slice
     "threshold = { slices = [0.3, 0.4] }": ("layers.V1.threshold", "one value for each slice", "2 values"),
     'threshold = { slices = [0.3, 0.4, "a"] }': ("layers.V1.threshold", "value 3 of the array", "'a'"),
-    "threshold = { slices = [] }": ("layers.V1.threshold", "the array has the wrong length", "()"),
+    "threshold = { slices = [] }": ("layers.V1.threshold", EMPTY, ""),
     "threshold = { slices = [0.3, nan, 0.4] }": ("layers.V1.threshold", "value 2 of the array", "nan"),
     "tau = { slices = [1, 2, 0] }": ("layers.V1.tau", "value 3: ", "0"),
     "treshold = { slices = [0.3, 0.4, 0.5] }": ("layers.V1.treshold", "there is no such key", "treshold"),
@@ -27,13 +28,13 @@ MISTAKES = {
     "threshold = { at = [1, 2], values = [0.3] }": ("layers.V1.threshold", "one value for each time", "2 "),
     "threshold = { at = [2, 1], values = [0.3, 1] }": ("layers.V1.threshold", "do not ascend", "2, 1"),
     "threshold = { at = [0], values = [0.3] }": ("layers.V1.threshold.at", "value 1 of the array", "0"),
-    "threshold = { at = [], values = [1] }": ("layers.V1.threshold.at", "has the wrong length", "[]"),
+    "threshold = { at = [], values = [1] }": ("layers.V1.threshold.at", EMPTY, ""),
     "threshold = { at = [1], values = [inf] }": ("layers.V1.threshold.values", "value 1 of the array", "inf"),
     "threshold = { at = [1], values = [1], bye = 1 }": ("layers.V1.threshold.bye", "no such key", "bye"),
     'threshold = { at = [1], values = [1], by = "days" }': ("layers.V1.threshold.by", "not one of", "'days'"),
     # sweeps
     "sweep threshold = [0.3, 0.4, true]": ("sweep.layers.V1.threshold", "value 3 of the array", "True"),
-    "sweep threshold = []": ("sweep.layers.V1.threshold", "the array has the wrong length", "[]"),
+    "sweep threshold = []": ("sweep.layers.V1.threshold", EMPTY, ""),
     "sweep threshold = [0.3, nan]": ("sweep.layers.V1.threshold", "value 2 of the array", "nan"),
     "sweep threshold = 0.3": ("sweep.layers.V1.threshold", "the value has the wrong type", "0.3"),
     "sweep treshold = [0.3]": ("sweep.layers.V1.treshold", "this cannot differ", "treshold"),
@@ -73,6 +74,16 @@ def test_a_wrong_table_is_an_error_of_its_key_and_line(tmp_path: Path, line: str
     assert message in problem.message
     assert found in problem.found
     assert text.splitlines()[(problem.line or 0) - 1] == written
+
+
+def test_an_empty_sweep_or_list_is_told_in_one_line(tmp_path: Path) -> None:
+    text = SMALL.replace(LINE, "threshold = { slices = [] }")
+    line = text.splitlines().index("threshold = { slices = [] }") + 1
+    (problem,) = problems(tmp_path, text)
+    assert problem.render("small.toml") == f"small.toml:{line}: layers.V1.threshold: {EMPTY}"
+    for empty in ("", 'combine = "zip"\n'):
+        (problem,) = problems(tmp_path, f"{SMALL}\n[sweep]\n{empty}")
+        assert problem.render("small.toml") == f"small.toml:{len(SMALL.splitlines()) + 2}: sweep: {EMPTY}"
 
 
 def test_unknown_keys_of_a_sweep_and_zips_of_unequal_lengths(tmp_path: Path) -> None:
