@@ -13,6 +13,7 @@ from petabatch.engine.gpu.choose import choose
 from petabatch.engine.images import fitted_sources, with_sources
 from petabatch.errors import ArgumentError
 from petabatch.network.build import build
+from petabatch.network.capacity import check_capacity
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
@@ -52,6 +53,7 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
         hint = "pass its `network`" if hasattr(network, "network") else ""
         raise ArgumentError("network", "this is not a network", network, "a petabatch.Network", hint)
     wanted = tuple(whole_number("at", step) for step in at)
+    check_capacity(network)
     graph, comm = build(network), Serial()
     if sources := fitted_sources(graph):
         graph = build(with_sources(network, sources))

@@ -12,6 +12,7 @@ from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network.build import build
+from petabatch.network.capacity import check_capacity
 from petabatch.network.evaluation import held_out, naming_evaluate
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan, schedule
@@ -40,12 +41,13 @@ def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_c
         raise
 
 
-def plan(loaded: Loaded, limits: Limits | None = None) -> Plan:
+def plan(loaded: Loaded, limits: Limits | None = None, hosts: int = 1) -> Plan:
     """Check the network of a params file and derive its plan; errors name the file and line.
 
-    `limits` are those of the GPU that runs it, None where it is not known.
+    `limits` are those of the GPU that runs it, None where it is not known; `hosts` have the memory for it.
     """
     try:
+        check_capacity(loaded.network, hosts)
         return schedule(build(loaded.network), limits)
     except ParamsError as error:
         raise loaded.placed(error) from None

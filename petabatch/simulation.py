@@ -202,10 +202,10 @@ def _check_environment(comm: Comm, loaded: Loaded) -> None:
 
 def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
     """Return the engine of this rank, with its slices and its share of the features; collective."""
-    plan(loaded)  # its errors come before those of the device
-    wanted_run = loaded.network.run
+    hosts, wanted_run = len(set(comm.hosts)), loaded.network.run
+    plan(loaded, hosts=hosts)  # its errors come before those of the device
     device, wanted = choose(wanted_run, comm), loaded.network.parallel
-    whole = plan(loaded, device.limits if device is not None else None)
+    whole = plan(loaded, device.limits if device is not None else None, hosts)
     place = grid(comm, wanted.batch, wanted.features)
     features = Split(whole, place.features) if wanted.features > 1 else AllFeatures(whole)
     lo, hi = share(loaded.network.batch, place.batch.rank, place.batch.size)
@@ -224,7 +224,7 @@ def _fitted(loaded: Loaded, comm: Comm) -> Loaded:
     network = loaded.network
     if not to_be_fitted(network):
         return loaded
-    graph = plan(loaded).graph
+    graph = plan(loaded, hosts=len(set(comm.hosts))).graph
     try:
         sources = comm.broadcast(fitted_sources(graph) if comm.rank == 0 else None)
     except ParamsError as error:

@@ -11,6 +11,7 @@ import numpy as np
 from petabatch.engine.images import queues
 from petabatch.errors import ResourceError
 from petabatch.network.build import build
+from petabatch.network.capacity import LANE
 from petabatch.network.evaluation import held_out
 from petabatch.network.operations import LazyUpdate
 from petabatch.network.plan import Plan, schedule
@@ -33,7 +34,7 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     precision = network.run.precision
     state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
-    kept = state + _records(plan, slices) + slices * _bound(plan) + ahead
+    kept = state + _records(plan, slices) + slices * (_bound(plan) + LANE) + ahead
     kept += sum(layer.source.nbytes(layer.shape) for layer in plan.inputs.values())
     if network.evaluate is not None:  # an engine of its own
         evaluation = schedule(build(held_out(network)))

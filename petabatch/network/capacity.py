@@ -1,0 +1,62 @@
+"""Capacity: how many slices and points there may be at all, before any is looked at."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from petabatch.errors import ParamsError, Problem
+from petabatch.parallel.host_memory import host_limit
+from petabatch.spec.network import Network
+
+FEW = 10_000
+"""Slices that are looked at one by one in seconds: the plan then says what they need."""
+POINTS = 100_000
+"""Points that are planned one by one in minutes."""
+LANE, POINT = 5 << 10, 9 << 10
+"""Bytes of Python objects of a slice on the CPU and of a point, in the smallest network."""
+
+
+def check_capacity(network: Network, hosts: int = 1) -> None:
+    """Raise ParamsError where there are more slices or points than so many hosts can have.
+
+    To be called before values of slices and points are checked, and before plans are made of them.
+    """
+    sweep, batch = network.sweep, network.run.batch
+    if network.batch <= FEW:
+        return
+    what, count = ("points", sweep.points) if sweep is not None else ("slices", batch)
+    limit, each = host_limit(), least_bytes(network)
+    there = hosts * limit.nbytes
+    most, why = there // each, f"which fit {_gib(there)}, {limit.what}"
+    if hosts > 1:
+        why += f" of {hosts} hosts"
+    if sweep is not None and most > POINTS:
+        most, why = POINTS, "each of which is planned on its own"
+    if count <= most:
+        return
+    of_each = f" of {batch:,} slices" if sweep is not None else ""
+    problem = Problem(
+        "run.batch" if sweep is None else "sweep",
+        f"there are more {what} than fit",
+        found=f"{count:,} {what}{of_each}, which need at least {_gib(count * each)}",
+        expected=f"at most {most:,} {what}, {why}",
+        hint="make several runs, or distribute the slices over more machines with MPI",
+    )
+    raise ParamsError([problem])
+
+
+def least_bytes(network: Network) -> int:
+    """Return bytes that a point, or without a sweep a slice, takes at least."""
+    precision, layers = network.run.precision, network.layers.values()
+    units = sum(math.prod(layer.shape) for layer in layers)
+    state = sum(v.nbytes(precision) for layer in layers for v in layer.variables() if v.per == "slice")
+    of_slice = units * np.dtype(precision).itemsize + state
+    if network.run.device == "cpu" and network.parallel.features == 1:  # else lanes have many slices
+        of_slice += LANE
+    return of_slice if network.sweep is None else POINT + network.run.batch * of_slice
+
+
+def _gib(nbytes: int) -> str:
+    return f"{nbytes / 2**30:,.1f} GiB"
