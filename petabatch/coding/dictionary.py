@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,9 @@ def _learned(run: Results, connection: str | None) -> Dictionary:
     if len(images) != 1:
         raise _unlike(run, name, f"{len(images)} input layers connected to the error", "one")
     (image,) = images
+    transforms = _transforms(run, layers[image["pre"]]["source"])
+    own = f"layers.{image['pre']}.source.transforms."
+    _check_alike(run, name, [f"{own}{n}." for n, step in enumerate(transforms) if not step.random])
     series = run.weights(name)
     if not len(series):
         raise InputError(f"{run.path}: no weights of {name} have been recorded yet")
@@ -131,7 +135,7 @@ def _learned(run: Results, connection: str | None) -> Dictionary:
         stride=rows // units,
         signed=code.get("signed", False),
         layer=tuple(layers[image["pre"]]["shape"]),
-        transforms=_transforms(run, layers[image["pre"]]["source"]),
+        transforms=transforms,
         factor=image["strength"],
     )
 
@@ -177,12 +181,19 @@ def _check(run: Results, name: str, table: Any, code: Any, weighted: Any) -> Non
         raise _unlike(run, name, f'transfer = "{code.get("transfer")}"', "the soft threshold")
     if code.get("minimum") or code.get("maximum") not in (None, "Infinity", float("inf")):
         raise _unlike(run, name, "`minimum` or `maximum` of the code", "neither")
-    own = (f"layers.{table['pre']}.", f"connections.{name}.")
-    swept = (run.params.get("sweep") or {}).get("values", {})
+    _check_alike(run, name, [f"layers.{table['pre']}.", f"connections.{name}."])
+    if any(connection["strength"] != 1 for connection in weighted):
+        raise _unlike(run, name, "a `strength` of the dictionary or its transpose", "strength = 1")
+
+
+def _check_alike(run: Results, name: str, own: Sequence[str]) -> None:
+    """Raise InputError if slices or times differ in key paths that begin with one of `own`."""
+    params = run.params
+    swept = (params.get("sweep") or {}).get("values", {})
     if differing := [
         path
-        for path in (*run.params.get("slices", {}), *swept, *run.params.get("over_time", {}))
-        if path.startswith(own)
+        for path in (*params.get("slices", {}), *swept, *params.get("over_time", {}))
+        if path.startswith(tuple(own))
     ]:
         raise _unlike(
             run,
@@ -190,8 +201,6 @@ def _check(run: Results, name: str, table: Any, code: Any, weighted: Any) -> Non
             f"{', '.join(differing)}: values per slice or over time",
             "one value for all slices and times",
         )
-    if any(connection["strength"] != 1 for connection in weighted):
-        raise _unlike(run, name, "a `strength` of the dictionary or its transpose", "strength = 1")
 
 
 def _unlike(run: Results, name: str, found: str, expected: str) -> InputError:

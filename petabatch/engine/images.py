@@ -14,7 +14,7 @@ from petabatch.errors import InputError, InputFileError, Problem
 from petabatch.network.evaluation import shown_by
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
-from petabatch.network.slices import own_values, sliced
+from petabatch.network.slices import sliced, values_of_images
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.network import Network
@@ -39,8 +39,6 @@ class ImageReader:
         self._network, run = graph.network, graph.network.run
         layer = self._network.layers[name].images
         assert layer is not None
-        self._varied = [path for path in own_values(self._network, 0) if path == "run.seed"]
-        """What the images of slices differ in."""
         self.layer, self.name, self._blocking_io = layer, name, blocking_io
         self.y, self.x = _margin(graph, layer, name)
         self.shape = _shape(graph, layer, name)
@@ -105,22 +103,17 @@ class ImageReader:
         self._streams.clear()
 
     def _open(self) -> Iterator[tuple[tuple[float, ...], ImageStream]]:
-        """Yield the images of each seed, which all points of a sweep with that seed show."""
-        seen = set()
-        for number in range(self._network.batch) if self._varied else (0,):
-            key = self._key(number)
-            if key not in seen:
-                seen.add(key)
-                run = sliced(self._network, number).run
-                yield key, self.layer.source.stream(self.shape, run.batch, run.seed)
+        """Yield the images of each seed and each combination of the source's values that slices differ in."""
+        for key, number in _alike(self._network, self.name).items():
+            own = sliced(self._network, number)
+            layer = own.layers[self.name].images
+            assert layer is not None
+            yield key, layer.source.stream(self.shape, own.run.batch, own.run.seed)
 
     def _stream(self, number: int) -> tuple[ImageStream, int]:
         """Return the images of a slice, and its number among the slices that they are for."""
-        return self._streams[self._key(number)], number % self._network.run.batch
-
-    def _key(self, number: int) -> tuple[float, ...]:
-        """Return what the images of a slice depend on."""
-        return tuple(own_values(self._network, number)[path] for path in self._varied)
+        key = values_of_images(self._network, self.name, number)
+        return self._streams[key], number % self._network.run.batch
 
     @property
     def _note(self) -> str:
@@ -130,6 +123,21 @@ class ImageReader:
             f'\n    note:     layers.{self.name} has border = "image": {self.y} rows and {self.x} columns of '
             f"the image are needed beyond each edge"
         )
+
+
+def _alike(network: Network, layer: str) -> dict[tuple[float, ...], int]:
+    """Return the combinations of values that the images of slices depend on, each with its first slice."""
+    found: dict[tuple[float, ...], int] = {}
+    for number in range(network.batch) if values_of_images(network, layer, 0) else (0,):
+        found.setdefault(values_of_images(network, layer, number), number)
+    return found
+
+
+def nbytes_of_source(network: Network, name: str) -> int:
+    """Return the bytes that reading images for an input layer keeps in memory, at most."""
+    layer = network.layers[name].images
+    assert layer is not None
+    return layer.source.nbytes(layer.shape) * len(_alike(network, name))
 
 
 def _margin(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int]:

@@ -66,6 +66,7 @@ def held_out(network: Network) -> Network:
         for name, probe in network.probes.items()
     }
     run = network.run.model_copy(update={"displays": wanted.displays, "steps": None, "start_from": None})
+    own = f"layers.{shows}.source."  # values of the source of the run are none of the held-out images
     return network.model_copy(
         update={
             "layers": layers,
@@ -75,6 +76,8 @@ def held_out(network: Network) -> Network:
             "output": Output(),
             "evaluate": None,
             "over_time": {path: v for path, v in network.over_time.items() if not of_updates(path)},
+            "slices": {path: v for path, v in network.slices.items() if not path.startswith(own)},
+            "sweep": network.sweep and network.sweep.without(own, run.seed),
         }
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from petabatch.errors import Problem
 from petabatch.network.checks import check_whole_slices
 from petabatch.network.evaluation import of_updates
-from petabatch.network.slices import problem_of_values, with_value
+from petabatch.network.numbers import problem_of_values, with_value
 from petabatch.spec.network import Network
 from petabatch.spec.over_time import OverTime
 from petabatch.spec.schedule import next_fire

@@ -20,7 +20,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose
 from petabatch.network.over_time import at_step, next_change, values_at
 from petabatch.network.recordings import Recording, recordings_of
-from petabatch.network.slices import own_values, sliced
+from petabatch.network.slices import of_source, own_values, sliced
 from petabatch.network.until import next_look
 from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import Every, fires, next_fire
@@ -95,12 +95,12 @@ class Plan:
         return kept | self.graph.variables
 
     def of_slice(self, number: int) -> Plan:
-        """Return the plan of a slice, with its values; the same object for slices that are alike.
+        """Return the plan of a slice, with its values; the same object for slices whose steps are alike.
 
         Raises ParamsError when its values need another stepper than those of the first slice.
         """
         network = self.graph.network
-        own = tuple(own_values(network, number).values())
+        own = tuple(v for path, v in own_values(network, number).items() if not of_source(path))
         if not own:
             return self
         if own not in self._plans:

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, get_args
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from pydantic import ValidationError
-
-from petabatch.errors import Problem, did_you_mean
+from petabatch.errors import Problem
 from petabatch.network.checks import check_whole_slices
-from petabatch.spec.model import Model
+from petabatch.network.numbers import in_common, problem_of_values, with_value
 from petabatch.spec.network import Network
-from petabatch.spec.parts import WeightOwner
-from petabatch.spec.problems import problems as problems_of
 from petabatch.variable import Coordinate, Stream
-
-KINDS = ("layers", "connections", "probes")
-"""Tables whose numbers may differ, besides `RUN`."""
-RUN = ("seed", "dt")
-"""Keys of `[run]` that may differ."""
-_SHARED = "its weights, and what they learn, belong to all slices"
 
 
 def check_slices(network: Network, problems: list[Problem]) -> None:
@@ -50,15 +37,19 @@ def sliced(network: Network, number: int) -> Network:
     return network.model_copy(update={"slices": {}, "sweep": None})
 
 
-def with_value(network: Network, path: str, value: float) -> Network:
-    """Return the network with another value of a key path."""
-    kind, *keys = path.split(".")
-    if kind == "run":
-        return network.model_copy(update={"run": _with(network.run, keys, value)})
-    name, *keys = keys
-    tables = dict(getattr(network, kind))
-    tables[name] = _with(tables[name], keys, value)
-    return network.model_copy(update={kind: tables})
+def of_source(path: str) -> bool:
+    """Return whether a key path is that of the source of a layer, on which its images alone depend."""
+    return path.startswith("layers.") and path.split(".")[2] == "source"
+
+
+def values_of_images(network: Network, layer: str, number: int) -> tuple[float, ...]:
+    """Return what the images that a slice shows in a layer depend on, and that slices differ in."""
+    own = f"layers.{layer}.source."
+    return tuple(
+        value
+        for path, value in own_values(network, number).items()
+        if path == "run.seed" or path.startswith(own)
+    )
 
 
 def within_point(network: Network, numbers: range) -> range:
@@ -145,7 +136,8 @@ def _sweep_problems(network: Network) -> Iterator[Problem]:
             yield found
     for name, connection in network.connections.items():
         owner = connection.owner
-        if owner is not None and owner.learn is not None and _in_common(owner):
+        learns = owner is not None and owner.learn is not None and owner.learn.every.count > 0
+        if owner is not None and learns and in_common(owner):
             yield Problem(
                 "sweep",
                 f"connection {name} learns from all slices, so the points of a sweep would learn together",
@@ -153,123 +145,3 @@ def _sweep_problems(network: Network) -> Iterator[Problem]:
                 expected=f'mode = "{owner.mode.removeprefix("extra_")}", in which each slice learns alone',
                 hint="or start one run for each value, with -s KEY=VALUE",
             )
-
-
-def problem_of_values(
-    network: Network,
-    key: str,
-    path: str,
-    values: Sequence[float],
-    count: int | None = None,
-    over_time: bool = False,
-) -> Problem | None:
-    """Return what is wrong with values of a key path, given under `key`; there must be `count`.
-
-    Over time, rules of weights that belong to all slices may change, too.
-    """
-    vary = "change over time" if over_time else "differ among slices"
-    kind, _, rest = path.partition(".")
-    name, *keys = rest.split(".")
-    if kind == "run":
-        return _run_problem(network, key, rest, values, count)
-    tables: Mapping[str, Any] = getattr(network, kind) if kind in KINDS else {}
-    if name not in tables or not keys:
-        known = [f"{kind}.{name}" for kind in KINDS for name in getattr(network, kind)]
-        return Problem(
-            key,
-            f"values may {vary} for layers, connections and probes",
-            found=path,
-            expected="KIND.NAME.KEY",
-            hint=did_you_mean(f"{kind}.{name}", known),
-        )
-    table = tables[name]
-    if not _is_number(table, keys) or keys[0] == "source":
-        numbers = ", ".join(key for key in type(table).model_fields if _is_number(table, [key]))
-        return Problem(
-            key,
-            f"this cannot {vary}",
-            found=rest,
-            expected=f"a number of the dynamics: {numbers}",
-            hint=did_you_mean(keys[0], numbers.split(", ")),
-        )
-    if kind == "connections" and keys[0] in ("learn", "decorrelate", "init", "normalize"):
-        common = (table.owner is None or _in_common(table.owner)) and not over_time
-        if common or keys[0] in ("init", "normalize"):
-            why = _SHARED if common else "all slices start from the same weights, normalised alike"
-            expected = 'a connection of mode "shared"' if common else "a number of the dynamics or of `learn`"
-            return Problem(key, f"this cannot {vary}: {why}", expected=expected)
-    return _wrong_values(table, keys, key, values, count)
-
-
-def _run_problem(
-    network: Network, key: str, name: str, values: Sequence[float], count: int | None
-) -> Problem | None:
-    if name not in RUN:
-        expected = ", ".join(f"run.{name}" for name in RUN)
-        return Problem(key, "this cannot differ among slices", found=f"run.{name}", expected=expected)
-    return _wrong_values(network.run, [name], key, values, count)
-
-
-def _wrong_values(
-    table: Any, keys: Sequence[str], key: str, values: Sequence[float], count: int | None
-) -> Problem | None:
-    """Return the problem of the number of values, or of the first that is wrong."""
-    if count is not None and len(values) != count:
-        return Problem(
-            key,
-            "there is not one value for each slice",
-            found=f"{len(values)} values",
-            expected=f"{count}, the batch size",
-        )
-    with warnings.catch_warnings(action="ignore"):  # the table itself has warned
-        for number, value in enumerate(values):
-            wrong = _wrong(table, keys, value)
-            if wrong is not None:
-                return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
-    return None
-
-
-def _in_common(owner: WeightOwner) -> bool:
-    """Return whether the weights belong to all slices."""
-    return owner.mode.startswith("extra_")
-
-
-def _is_number(table: Any, keys: Sequence[str]) -> bool:
-    """Return whether the keys lead to a field that takes a real number."""
-    for key in keys[:-1]:
-        table = (
-            getattr(table, key, None)
-            if isinstance(table, Model) and key in type(table).model_fields
-            else None
-        )
-    field = type(table).model_fields.get(keys[-1]) if isinstance(table, Model) else None
-    return field is not None and float in (field.annotation, *get_args(field.annotation))
-
-
-def _with(table: Any, keys: Sequence[str], value: float) -> Any:
-    inner = (
-        _as_number(table, keys[0], value)
-        if len(keys) == 1
-        else _with(getattr(table, keys[0]), keys[1:], value)
-    )
-    return table.model_copy(update={keys[0]: inner})
-
-
-def _as_number(table: Any, key: str, value: float) -> float:
-    """Return a value as a number of its key's type: seeds are whole."""
-    whole = isinstance(getattr(table, key), int) and float(value).is_integer()
-    return int(value) if whole else value
-
-
-def _wrong(table: Any, keys: Sequence[str], value: float) -> Problem | None:
-    """Return the problem of a value, None if it is valid."""
-    holder = table
-    for key in keys[:-1]:
-        holder = getattr(holder, key)
-    fields = {name: getattr(holder, name) for name in type(holder).model_fields}
-    fields[keys[-1]] = _as_number(holder, keys[-1], value)
-    try:
-        type(holder).model_validate(fields)
-    except ValidationError as error:
-        return problems_of(error, type(holder), fields)[0]
-    return None

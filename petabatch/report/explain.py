@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from petabatch.engine.images import queues
+from petabatch.engine.images import nbytes_of_source, queues
 from petabatch.network.features import split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
@@ -63,15 +63,17 @@ def _costs(plan: Plan) -> Iterator[str]:
     per_slice = sum(v.nbytes(run.precision) for v in plan.variables.values() if v.per == "slice")
     common = sum(v.nbytes(run.precision) for v in plan.variables.values() if v.per == "network")
     macs = multiply_adds(plan.graph)
-    yield f"run                {plan.length} steps, batch {run.batch}"
+    sweep = plan.graph.network.sweep
+    points = f" of each of {sweep.points:,} points" if sweep is not None else ""
+    yield f"run                {plan.length} steps, batch {run.batch}{points}"
     yield from field("method", plan.method)
     yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * batch)} for the batch,"
     yield f"                   plus {_bytes(common)} on each rank"
-    for name, (displays, nbytes) in queues(plan, run.batch).items():
+    for name, (displays, nbytes) in queues(plan, batch).items():
         ahead = f"up to {displays} display{'s' * (displays > 1)} of each slice"
         yield f"read ahead         {name}: {ahead}, {_bytes(nbytes)}"
     for name, layer in plan.inputs.items():
-        if kept := layer.source.nbytes(layer.shape):
+        if kept := nbytes_of_source(plan.graph.network, name):
             steps = ", ".join(step.type for step in layer.source.steps)
             yield f"transforms         {name}: {steps}; up to {_bytes(kept)} on each rank"
     yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP per step and slice if dense,"

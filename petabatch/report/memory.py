@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from petabatch.engine.images import queues
+from petabatch.engine.images import nbytes_of_source, queues
 from petabatch.errors import ResourceError
 from petabatch.network.build import build
 from petabatch.network.capacity import LANE
@@ -35,7 +35,7 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
     kept = state + _records(plan, slices) + slices * (_bound(plan) + LANE) + ahead
-    kept += sum(layer.source.nbytes(layer.shape) for layer in plan.inputs.values())
+    kept += sum(nbytes_of_source(network, name) for name in plan.inputs)
     if network.evaluate is not None:  # an engine of its own
         evaluation = schedule(build(held_out(network)))
         kept += needed(replace(evaluation, flush=evaluation.length), slices, threads)

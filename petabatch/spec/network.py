@@ -285,6 +285,8 @@ _VARIED = {"run": 1, "layers": 2, "connections": 2, "probes": 2}
 
 def _single_values(table: Any, path: str, found: dict[str, dict[str, Any]], depth: int) -> Any:
     """Return tables with a number in the place of several; `found` receives those by their paths."""
+    if isinstance(table, list | tuple) and any(isinstance(one, dict) for one in table):
+        return [_single_values(one, f"{path}.{number}", found, depth - 1) for number, one in enumerate(table)]
     if not isinstance(table, dict):
         return table
     values = table.get("slices")

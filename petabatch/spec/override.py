@@ -16,7 +16,8 @@ def override(data: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     """Set keys in `data`, in place; return what was set (dotted key to text) and the problems found.
 
     A value is parsed as TOML, or else taken as a bare string. Keys need not be present in the file, but an
-    override does not create a layer, connection or probe: an unknown name is taken to be misspelt.
+    override does not create a layer, connection or probe: an unknown name is taken to be misspelt. Tables of
+    an array have their places in it for names, from 0, as in `layers.image.source.transforms.0.deviation`.
     """
     done: dict[str, str] = {}
     found: list[Problem] = []
@@ -95,9 +96,9 @@ def _value(text: str) -> Any:
 
 
 def _set(data: dict[str, Any], path: tuple[str, ...], value: Any) -> Problem | None:
-    target = data
+    target: Any = data
     for depth, table in enumerate(path[:-1], 1):
-        inner = target.get(table)
+        key, inner = ".".join(path[:depth]), _inner(target, table)
         if inner is None and depth == 2 and path[0] in _NAMED:
             return Problem(
                 ".".join(path),
@@ -106,10 +107,23 @@ def _set(data: dict[str, Any], path: tuple[str, ...], value: Any) -> Problem | N
                 ", ".join(target),
                 did_you_mean(table, target),
             )
+        if inner is None and isinstance(target, list):
+            expected = f"a number up to {len(target) - 1}, from 0"
+            return Problem(".".join(path), "this array has no such place", table, expected)
         if inner is None:
             inner = target[table] = {}
-        if not isinstance(inner, dict):
-            return Problem(".".join(path), f"{'.'.join(path[:depth])} is not a table", repr(inner))
+        if isinstance(inner, tuple) and isinstance(target, dict):  # of a network in Python
+            inner = target[table] = list(inner)
+        is_place = isinstance(inner, list) and any(isinstance(one, dict) for one in inner)
+        if not (isinstance(inner, dict) or (is_place and depth < len(path) - 1)):
+            return Problem(".".join(path), f"{key} is not a table", repr(inner))
         target = inner
     target[path[-1]] = value
     return None
+
+
+def _inner(table: Any, key: str) -> Any:
+    """Return what a key of a table or a place in an array of tables leads to, None where there is nothing."""
+    if isinstance(table, list):
+        return table[int(key)] if key.isdecimal() and int(key) < len(table) else None
+    return table.get(key)

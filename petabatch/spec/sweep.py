@@ -134,6 +134,18 @@ class Sweep(Model):
             found[path], number = values[index], following
         return dict(reversed(found.items()))
 
+    def without(self, prefix: str, seed: int) -> Sweep:
+        """Return the same points without the values of key paths that begin with `prefix`.
+
+        Where there are no others, it is one of `seed` alone, the same in all points.
+        """
+        if not any(path.startswith(prefix) for path in self.values):
+            return self
+        points = [self.point(number) for number in range(self.points)]
+        kept = [path for path in self.values if not path.startswith(prefix)]
+        columns = {path: tuple(point[path] for point in points) for path in kept}
+        return Sweep(combine="zip", values=columns or {"run.seed": (seed,) * len(points)})
+
 
 def _flatten(table: Any, path: str, found: dict[str, Any]) -> None:
     """Add the arrays and ranges in nested tables to `found`, by key path."""

@@ -1,0 +1,208 @@
+"""Numbers of a network by key path: with another value, and what is wrong with values of a key."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from pydantic import ValidationError
+
+from petabatch.errors import Problem, did_you_mean
+from petabatch.spec.frozen import FrozenDict
+from petabatch.spec.model import Model
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Source, WeightOwner
+from petabatch.spec.problems import problems as problems_of
+
+KINDS = ("layers", "connections", "probes")
+"""Tables whose numbers may differ, besides `RUN`."""
+RUN = ("seed", "dt")
+"""Keys of `[run]` that may differ."""
+_SHARED = "its weights, and what they learn, belong to all slices"
+
+
+def with_value(network: Network, path: str, value: float) -> Network:
+    """Return the network with another value of a key path."""
+    kind, *keys = path.split(".")
+    if kind == "run":
+        return network.model_copy(update={"run": _with(network.run, keys, value)})
+    name, *keys = keys
+    tables = dict(getattr(network, kind))
+    tables[name] = _with(tables[name], keys, value)
+    return network.model_copy(update={kind: tables})
+
+
+def problem_of_values(
+    network: Network,
+    key: str,
+    path: str,
+    values: Sequence[float],
+    count: int | None = None,
+    over_time: bool = False,
+) -> Problem | None:
+    """Return what is wrong with values of a key path, given under `key`; there must be `count`.
+
+    Over time, rules of weights that belong to all slices may change, too.
+    """
+    vary = "change over time" if over_time else "differ among slices"
+    kind, _, rest = path.partition(".")
+    name, *keys = rest.split(".")
+    if kind == "run":
+        return _run_problem(network, key, rest, values, count)
+    tables: Mapping[str, Any] = getattr(network, kind) if kind in KINDS else {}
+    if name not in tables or not keys:
+        known = [f"{kind}.{name}" for kind in KINDS for name in getattr(network, kind)]
+        return Problem(
+            key,
+            f"values may {vary} for layers, connections and probes",
+            found=path,
+            expected="KIND.NAME.KEY",
+            hint=did_you_mean(f"{kind}.{name}", known),
+        )
+    table = tables[name]
+    if keys[0] == "source" and kind == "layers":
+        if over_time:
+            why, expected = (
+                "images are read ahead of the steps",
+                "values per slice, or a number of the dynamics",
+            )
+            return Problem(key, f"this cannot {vary}: {why}", found=rest, expected=expected)
+        return _source_problem(table, keys, key) or _wrong_values(table, keys, key, values, count)
+    if not _is_number(table, keys) or keys[0] == "start":  # starts are drawn for each slice, if at all
+        numbers = [key for key in type(table).model_fields if _is_number(table, [key])]
+        return Problem(
+            key,
+            f"this cannot {vary}",
+            found=rest,
+            expected=f"a number of the dynamics: {', '.join(numbers)}",
+            hint=did_you_mean(keys[0], numbers),
+        )
+    if kind == "connections" and keys[0] in ("learn", "decorrelate", "revive", "init", "normalize"):
+        common = (table.owner is None or in_common(table.owner)) and not over_time
+        if common or keys[0] in ("init", "normalize"):
+            why = _SHARED if common else "all slices start from the same weights, normalised alike"
+            expected = 'a connection of mode "shared"' if common else "a number of the dynamics or of `learn`"
+            return Problem(key, f"this cannot {vary}: {why}", expected=expected)
+    return _wrong_values(table, keys, key, values, count)
+
+
+def _source_problem(layer: Any, keys: Sequence[str], key: str) -> Problem | None:
+    """Return why a key of the source of a layer cannot differ among slices, None if it can."""
+    source = getattr(layer, "source", None)
+    numbers = list(_numbers(source, "source."))
+    if ".".join(keys) not in numbers:
+        return Problem(
+            key,
+            "this cannot differ among slices",
+            found=".".join(keys),
+            expected=f"a number of the images: {', '.join(numbers) or 'this source has none'}",
+            hint=did_you_mean(".".join(keys), numbers),
+        )
+    assert source is not None
+    first = int(keys[2]) if keys[1] == "transforms" else 0
+    fitted = [step.type for step in source.steps[first:] if step.unfitted]
+    if not fitted and (source.steps or not source.unfitted):
+        return None
+    return Problem(
+        key,
+        "this cannot differ among slices: a transform is fitted to the images of all",
+        found=", ".join(fitted) or source.type,
+        expected="one run for each value, or a number of a transform after it",
+    )
+
+
+def _numbers(table: Any, prefix: str) -> Iterator[str]:
+    """Yield the keys that take a real number, of a source and of its transforms; its order is a schedule."""
+    if isinstance(table, Model):
+        for key in type(table).model_fields:
+            if _is_number(table, [key]):
+                yield f"{prefix}{key}"
+    if isinstance(table, Source):
+        for number, step in enumerate(getattr(table, "transforms", ())):
+            yield from _numbers(step, f"{prefix}transforms.{number}.")
+
+
+def _run_problem(
+    network: Network, key: str, name: str, values: Sequence[float], count: int | None
+) -> Problem | None:
+    if name not in RUN:
+        expected = ", ".join(f"run.{name}" for name in RUN)
+        return Problem(key, "this cannot differ among slices", found=f"run.{name}", expected=expected)
+    return _wrong_values(network.run, [name], key, values, count)
+
+
+def _wrong_values(
+    table: Any, keys: Sequence[str], key: str, values: Sequence[float], count: int | None
+) -> Problem | None:
+    """Return the problem of the number of values, or of the first that is wrong."""
+    if count is not None and len(values) != count:
+        return Problem(
+            key,
+            "there is not one value for each slice",
+            found=f"{len(values)} values",
+            expected=f"{count}, the batch size",
+        )
+    with warnings.catch_warnings(action="ignore"):  # the table itself has warned
+        for number, value in enumerate(values):
+            wrong = _wrong(table, keys, value)
+            if wrong is not None:
+                return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
+    return None
+
+
+def in_common(owner: WeightOwner) -> bool:
+    """Return whether the weights belong to all slices."""
+    return owner.mode.startswith("extra_")
+
+
+def _is_number(table: Any, keys: Sequence[str]) -> bool:
+    """Return whether the keys lead to a field that takes a real number."""
+    for key in keys[:-1]:
+        table = _inner(table, key)
+    field = type(table).model_fields.get(keys[-1]) if isinstance(table, Model) else None
+    return field is not None and float in (field.annotation, *get_args(field.annotation))
+
+
+def _inner(table: Any, key: str) -> Any:
+    """Return what a key of a table, or the number or the name of one of several, leads to, if anything."""
+    if isinstance(table, tuple):
+        return table[int(key)] if key.isdecimal() and int(key) < len(table) else None
+    if isinstance(table, dict):
+        return table.get(key)
+    return getattr(table, key, None) if isinstance(table, Model) and key in type(table).model_fields else None
+
+
+def _with(table: Any, keys: Sequence[str], value: float) -> Any:
+    """Return a table, or several by number or by name, with another value."""
+    key, *rest = keys
+    if isinstance(table, tuple):
+        at = int(key)
+        return (*table[:at], _with(table[at], rest, value), *table[at + 1 :])
+    if isinstance(table, dict):
+        return FrozenDict({**table, key: _with(table[key], rest, value)})
+    inner = _with(getattr(table, key), rest, value) if rest else _as_number(table, key, value)
+    return table.model_copy(update={key: inner})
+
+
+def _as_number(table: Any, key: str, value: float) -> float:
+    """Return a value as a number of its key's type: seeds are whole."""
+    whole = isinstance(getattr(table, key), int) and float(value).is_integer()
+    return int(value) if whole else value
+
+
+def _wrong(table: Any, keys: Sequence[str], value: float) -> Problem | None:
+    """Return the problem of a value, in its own table or in one around it; None if it is valid."""
+    key, *rest = keys
+    if rest and (wrong := _wrong(_inner(table, key), rest, value)) is not None:
+        return wrong
+    if not isinstance(table, Model):
+        return None
+    changed = _with(table, keys, value)
+    fields = {name: getattr(changed, name) for name in type(table).model_fields}
+    try:
+        type(table).model_validate(fields)
+    except ValidationError as error:
+        return problems_of(error, type(table), fields)[0]
+    return None
