@@ -13,6 +13,8 @@ Path = tuple[str, ...]
 
 _KEY = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'([^']*)'|([A-Za-z0-9_-]+))\s*""")
 _STRING = re.compile(r'"""(?:[^\\]|\\.)*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'', re.DOTALL)
+_PLAIN = re.compile(r"""\[[^][{}"'#]*\]""")
+"""An array of numbers, which may be long, or of other values without keys."""
 
 
 def positions(text: str) -> dict[Path, int]:
@@ -84,6 +86,8 @@ class _Scanner:
         first = self.text[self.at]
         if first in "\"'":
             self._string()
+        elif plain := _PLAIN.match(self.text, self.at):
+            self.at = plain.end()
         elif first == "[":
             self.at += 1
             number = 0
