@@ -34,6 +34,12 @@ def with_value(network: Network, path: str, value: float) -> Network:
     return network.model_copy(update={kind: tables})
 
 
+def is_source(network: Network, path: str) -> bool:
+    """Return whether a key path is that of the images of a layer, on which its steps do not depend."""
+    kind, name, key, *_ = (*path.split("."), "")
+    return kind == "layers" and key == "source" and network.layers[name].images is not None
+
+
 def problem_of_values(
     network: Network,
     key: str,
@@ -62,14 +68,16 @@ def problem_of_values(
             hint=did_you_mean(f"{kind}.{name}", known),
         )
     table = tables[name]
-    if keys[0] == "source" and kind == "layers":
+    if is_source(network, path):
         if over_time:
             why, expected = (
                 "images are read ahead of the steps",
                 "values per slice, or a number of the dynamics",
             )
             return Problem(key, f"this cannot {vary}: {why}", found=rest, expected=expected)
-        return _source_problem(table, keys, key) or _wrong_values(table, keys, key, values, count)
+        return _source_problem(table.images.source, keys, key) or _wrong_values(
+            table, keys, key, values, count
+        )
     if not _is_number(table, keys) or keys[0] == "start":  # starts are drawn for each slice, if at all
         numbers = [key for key in type(table).model_fields if _is_number(table, [key])]
         return Problem(
@@ -88,10 +96,9 @@ def problem_of_values(
     return _wrong_values(table, keys, key, values, count)
 
 
-def _source_problem(layer: Any, keys: Sequence[str], key: str) -> Problem | None:
+def _source_problem(source: Source, keys: Sequence[str], key: str) -> Problem | None:
     """Return why a key of the source of a layer cannot differ among slices, None if it can."""
-    source = getattr(layer, "source", None)
-    numbers = list(_numbers(source, "source."))
+    numbers = list(_numbers_of(source))
     if ".".join(keys) not in numbers:
         return Problem(
             key,
@@ -100,7 +107,6 @@ def _source_problem(layer: Any, keys: Sequence[str], key: str) -> Problem | None
             expected=f"a number of the images: {', '.join(numbers) or 'this source has none'}",
             hint=did_you_mean(".".join(keys), numbers),
         )
-    assert source is not None
     first = int(keys[2]) if keys[1] == "transforms" else 0
     fitted = [step.type for step in source.steps[first:] if step.unfitted]
     if not fitted and (source.steps or not source.unfitted):
@@ -113,15 +119,12 @@ def _source_problem(layer: Any, keys: Sequence[str], key: str) -> Problem | None
     )
 
 
-def _numbers(table: Any, prefix: str) -> Iterator[str]:
-    """Yield the keys that take a real number, of a source and of its transforms; its order is a schedule."""
-    if isinstance(table, Model):
-        for key in type(table).model_fields:
-            if _is_number(table, [key]):
-                yield f"{prefix}{key}"
-    if isinstance(table, Source):
-        for number, step in enumerate(getattr(table, "transforms", ())):
-            yield from _numbers(step, f"{prefix}transforms.{number}.")
+def _numbers_of(source: Source) -> Iterator[str]:
+    """Yield the keys of a source and its transforms that take a real number; its order is a schedule."""
+    steps = enumerate(_inner(source, "transforms") or ())
+    tables: dict[str, Model] = {"source": source, **{f"source.transforms.{n}": step for n, step in steps}}
+    for place, table in tables.items():
+        yield from (f"{place}.{key}" for key in type(table).model_fields if _is_number(table, [key]))
 
 
 def _run_problem(

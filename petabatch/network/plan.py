@@ -18,9 +18,10 @@ from petabatch.network import lazy
 from petabatch.network.build import build, with_numbers
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose
+from petabatch.network.numbers import is_source
 from petabatch.network.over_time import at_step, next_change, values_at
 from petabatch.network.recordings import Recording, recordings_of
-from petabatch.network.slices import of_source, own_values, sliced
+from petabatch.network.slices import own_values, sliced
 from petabatch.network.until import next_look
 from petabatch.spec.parts import ImageLayer
 from petabatch.spec.schedule import Every, fires, next_fire
@@ -100,7 +101,7 @@ class Plan:
         Raises ParamsError when its values need another stepper than those of the first slice.
         """
         network = self.graph.network
-        own = tuple(v for path, v in own_values(network, number).items() if not of_source(path))
+        own = tuple(v for path, v in own_values(network, number).items() if not is_source(network, path))
         if not own:
             return self
         if own not in self._plans:

@@ -37,11 +37,6 @@ def sliced(network: Network, number: int) -> Network:
     return network.model_copy(update={"slices": {}, "sweep": None})
 
 
-def of_source(path: str) -> bool:
-    """Return whether a key path is that of the source of a layer, on which its images alone depend."""
-    return path.startswith("layers.") and path.split(".")[2] == "source"
-
-
 def values_of_images(network: Network, layer: str, number: int) -> tuple[float, ...]:
     """Return what the images that a slice shows in a layer depend on, and that slices differ in."""
     own = f"layers.{layer}.source."

@@ -10,12 +10,16 @@ import pytest
 
 from petabatch import in_memory, params, results, simulation
 from petabatch.errors import ParamsError
+from petabatch.learning.revive import Revive
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.network.plan import schedule
 from petabatch.network.slices import sliced
+from petabatch.probes.cost import Cost
+from petabatch.probes.terms import Sum
 from petabatch.spec.network import LayerOutput, Network, Output
 from petabatch.spec.schedule import Every
+from petabatch.weights import Gaussian
 from support.commands import Command, alone, contents
 from support.lazy_codes import random_loops
 from support.networks import images, lca_network
@@ -78,6 +82,26 @@ def test_rates_may_differ_where_each_slice_has_its_own_weights() -> None:
     for number, own in enumerate(alone_each(net)):
         assert np.array_equal(found[:, number], own["connections/dictionary/weights"][:, number])
     assert not np.array_equal(found[-1, 0], found[-1, 1])
+
+
+def test_terms_of_a_sum_may_differ() -> None:
+    net = lca_network(images(3), learn=False, kernel="array")
+    probes = {"sum": Sum(terms={"code": Cost(layer="V1", norm="l1"), "error": Cost(layer="error")})}
+    path = "probes.sum.terms.code.coefficient"
+    net = net.model_copy(update={"probes": probes, "slices": {path: (0.1, 0.2, 0.4)}})
+    found = in_memory.run(net).recorded["probes/sum/total"]
+    for number, own in enumerate(alone_each(net)):
+        assert np.array_equal(found[:, number], own["probes/sum/total"][:, number])
+    assert not np.array_equal(found[:, 2], alone_each(net)[0]["probes/sum/total"][:, 2])
+
+
+def test_features_of_common_weights_are_revived_alike() -> None:
+    net = lca_network(images(2))
+    revived = net.connections["dictionary"].model_copy(update={"revive": Revive(after=3, init=Gaussian())})
+    path = "connections.dictionary.revive.init.deviation"
+    net = net.model_copy(update={"connections": {**net.connections, "dictionary": revived}})
+    with pytest.raises(ParamsError, match="belong to all slices"):
+        build(net.model_copy(update={"slices": {path: (0.1, 0.2)}}))
 
 
 def test_slices_with_the_same_values_share_one_plan() -> None:

@@ -195,6 +195,11 @@ def test_weights_that_learn_from_all_slices_cannot_be_swept(small: Path) -> None
     assert "-s KEY=VALUE" in problem.hint
 
 
+def test_weights_in_common_that_do_not_learn_can_be_swept(small: Path) -> None:
+    frozen = "connections.dictionary.learn.every='never'"
+    assert simulation.plan(simulation.read(small, ["sweep.layers.V1.threshold=[0.1, 0.2]", frozen]))
+
+
 def test_weights_in_common_cannot_start_from_several_seeds(small: Path) -> None:
     with pytest.raises(ParamsError) as raised:
         alone(small, "out", "connections.dictionary.learn.every='never'", "sweep.run.seed=[1, 2]")
