@@ -63,7 +63,8 @@ class Lane:
         arrays, ctx, slices, backend = self.arrays, self.ctx, self.slices, self._backend
         self.plan = plan
         self.signals = Signals(plan.graph, self.kernels, arrays, self._margins, self._features)
-        self.stepper = self._make_stepper(plan, Binding(plan, arrays, self.signals, ctx, backend))
+        bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes)
+        self.stepper = self._make_stepper(plan, bound)
         self.observer = Observer(
             plan, self.signals, self.stepper, self.recorder, self.lanes, backend, self._readers, slices
         )

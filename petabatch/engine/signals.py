@@ -57,14 +57,6 @@ class Signals:
 
         return gather
 
-    def reset_potential(self, source: str | None, layer: str, step: int) -> Array | None:
-        """Return the potential to which a layer is reset, `[lanes, ny, nx, nf]`; None is its initial one."""
-        if source is None:
-            return None
-        potential = self.arrays.get(f"layers/{source}/V")
-        lookback = self.graph.reset_lookback(source, layer)
-        return self.histories[source].at(step - lookback) if potential is None else potential
-
     def through(self, connection: str, activity: Array) -> Array:
         """Return what a connection would deliver of this activity, with its present weights."""
         via, wiring = self.graph.network.connections[connection], self.graph.wirings[connection]

@@ -179,13 +179,14 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
     if graph.network.run.device == "gpu":
         raise NotSuitable(reason)
     program = find_program(graph, measured_layers(graph), lazy_codes(graph))
-    if set(moving) <= program.interpreted.keys():
+    alone = set(moving) <= program.interpreted.keys()
+    if alone and not (moving and graph.network.run.kernel == "auto"):
         raise NotSuitable("; ".join(f"{name}: {why}" for name, why in program.interpreted.items()) or reason)
-    together, alone = 1, ""
+    together, single = 1, ""
     try:
         together = slices_together(graph, program)
     except NotSuitable as why:
-        alone = str(why)
+        single = str(why)
     slow = bool(program.interpreted)
     beside = tuple(tuple(one.label for one in ones) for ones in side_by_side(graph, program))
     return Method(
@@ -195,7 +196,7 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
         slow,
         found=program,
         together=together,
-        alone=alone,
+        alone=single,
         beside=beside,
         unfollowed=_unfollowed(graph),
     )

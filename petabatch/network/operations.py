@@ -321,10 +321,24 @@ class Control(Operation):
 
 @dataclass(frozen=True)
 class Call(Operation):
-    """What the layer does itself, in the interpreter: its update."""
+    """What the layer does itself, in the interpreter: its update, in several slices at once."""
 
     layer: str
     reason: str
+    sources: tuple[Source, ...] | None = None
+    """What its input is summed up from; None where a connection is interpreted, too."""
+    buffers: int = 1
+    """Of its input."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return self.sources or ()
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """The arrays that it writes, with the layer's variables."""
+        return (self.out, f"layers/{self.layer}/")
 
     @property
     def _text(self) -> str:

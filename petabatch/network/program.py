@@ -99,7 +99,7 @@ class _Maker:
                     operations += list(self._layer(name))
                 except NotSuitable as reason:
                     self.extended = extended
-                    operations.append(Call(f"layers/{name}/A", name, str(reason)))
+                    operations += self._call(name, str(reason))
         return Program(tuple(operations), self.scratch, self.margins, self.constants, self.codes)
 
     def _windows(self) -> dict[str, int]:
@@ -174,6 +174,21 @@ class _Maker:
             f"{kept}/history", f"{kept}/current", f"{kept}/awake",
             display=self.run.display, most=1.0 if self.run.kernel == "lazy" else MOST_ACTIVE, when=when,
         )  # fmt: skip
+
+    def _call(self, name: str, reason: str) -> list[Operation]:
+        """Return the update in the interpreter, and what comes before it of what its connections deliver."""
+        key, when, extended = f"layers/{name}/A", self._when(name), self.extended.copy()
+        sources, operations = [], []
+        try:
+            for edge in self.graph.edges[name]:
+                arrival, before = self._arrival(edge, when)
+                sources.append(arrival)
+                operations += before
+        except NotSuitable:
+            self.extended = extended
+            return [Call(key, name, reason, when=when)]
+        buffers = 1 + max((buffer for buffer, _ in self.layers[name].channels.values()), default=0)
+        return [*operations, Call(key, name, reason, tuple(sources), buffers, when=when)]
 
     def _restart(self, name: str, layer: Layer, when: When, drives: Sequence[Drive]) -> Iterator[Operation]:
         period = layer.reset.steps(self.run.display)

@@ -1,4 +1,4 @@
-"""How many slices a program advances in one call, so that weights are read once for all of them.
+"""How many slices a program advances in one call, in which weights are read and plug-ins called once for all.
 
 A function of the network alone. It decides about speed: the bits of a slice depend on no other slice.
 """
@@ -38,10 +38,8 @@ def whole(carry: Carry) -> bool:
 def slices_together(graph: Graph, program: Program) -> int:
     """Return how many slices are advanced in one call; raises NotSuitable if it is one."""
     found = [one for one in program.operations if isinstance(one, Carry) and together(one)]
-    if not found:
+    if not found and not program.interpreted:
         raise NotSuitable(f"no weights are shared by fewer than {FEW} positions")
-    if program.interpreted:
-        raise NotSuitable(f"{next(iter(program.interpreted))} is interpreted")
     if program.lazy:
         raise NotSuitable(f"{program.lazy[0].layer} is lazily evaluated")
     for one in program.operations:

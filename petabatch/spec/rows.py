@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from petabatch.errors import PartError
 from petabatch.kernels.rows import BUFFERS, NUMBERS, Draw, Form
-from petabatch.random import stream
+from petabatch.random import stream, stream_pool
 from petabatch.variable import Array
 
 if TYPE_CHECKING:
@@ -113,6 +114,25 @@ def drawn(layer: Layer, ctx: StepContext, name: str, number: int) -> np.ndarray:
     angle = 2 * math.pi * unit * (words & np.uint64(0xFFFFFF))
     pairs = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
     return pairs.reshape(-1)[:units].reshape(layer.shape)
+
+
+def drawn_together(layer: Layer, ctx: StepContext, name: str) -> Array:
+    """Return the random numbers `name` of a layer for one step of all slices, `[slices, ny, nx, nf]`.
+
+    They are those that row functions receive in compiled programs, in float32.
+    """
+    from petabatch.kernels.cpu.program.draws import draw_each  # numba, which is not needed before a run
+    from petabatch.kernels.cpu.program.random import WORDS
+
+    numbers = np.empty((len(ctx.slices), math.prod(layer.shape)), np.float32)
+    pools = _pools(ctx.seed, f"layers/{ctx.layer}/{name}", tuple(ctx.slices))
+    draw_each(pools, ctx.step, layer.draws[name] == "normal", np.empty(WORDS + 4, np.uint64), numbers)
+    return ctx.xp.asarray(numbers.reshape(-1, *layer.shape))
+
+
+@lru_cache(maxsize=1024)
+def _pools(seed: int, purpose: str, slices: tuple[int, ...]) -> np.ndarray:
+    return np.stack([stream_pool(seed, purpose, number) for number in slices])
 
 
 _PAIRS = 128

@@ -74,8 +74,10 @@ def test_check_names_layers_that_are_interpreted_and_the_price() -> None:
     assert "V1 is interpreted step by step, because layers of type doubled_lca have no compiled rule" in own
     alone = Network(run=Run(steps=2), layers={"alone": Doubled(shape=(4, 4, 1))})
     method = choose(build(alone))
-    assert method.stepper == "layers"
-    assert str(method).endswith("expect several times the time of compiled steps")
+    assert method.slow
+    assert "alone is interpreted step by step" in str(method)
+    array = alone.model_copy(update={"run": Run(steps=2, device="gpu")})
+    assert str(choose(build(array))).endswith("expect several times the time of compiled steps")
     assert "slower" not in str(choose(build(lca_network(DATA, kernel="array", **LARGE))))
 
 

@@ -28,6 +28,8 @@ class Binding:
     signals: Signals
     ctx: StepContext
     backend: Backend
+    lanes: slice
+    """Their places among the slices of the rank."""
 
 
 @dataclass(frozen=True)

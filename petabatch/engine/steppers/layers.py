@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from petabatch.engine.history import History
 from petabatch.engine.state import owned
 from petabatch.engine.steppers.base import Binding, Stepper
 from petabatch.engine.steppers.probe_sums import StepProbes
+from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import StepContext
 from petabatch.variable import Array
@@ -20,8 +22,12 @@ class LayerStepper(Stepper):
 
     def __init__(self, bound: Binding) -> None:
         super().__init__(bound, StepProbes.none())
-        levels = [[layer_operation(bound, name) for name in level] for level in bound.plan.graph.order]
-        self._operations = bound.backend.operations(bound.plan.graph, levels)
+        graph, arrays, signals = bound.plan.graph, bound.arrays, bound.signals
+        levels = [
+            [layer_operation(graph, name, arrays, signals.drive(name)) for name in level]
+            for level in graph.order
+        ]
+        self._operations = bound.backend.operations(graph, levels)
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; no recordings are made."""
@@ -33,13 +39,13 @@ class LayerStepper(Stepper):
         return np.zeros((last - first, len(self.bound.ctx.slices), 0))
 
 
-def layer_operation(bound: Binding, name: str) -> Callable[[StepContext], None]:
-    """Return what gathers a layer's input and updates it, in the interpreter."""
-    signals, layer = bound.signals, bound.plan.graph.network.layers[name]
-    state = owned(bound.arrays, f"layers/{name}")
-    history, drive = signals.histories[name], signals.drive(name)
-
-    key = f"layers.{name}"
+def layer_operation(
+    graph: Graph, name: str, arrays: Mapping[str, Array], drive: Callable[[int], Sequence[Array]]
+) -> Callable[[StepContext], None]:
+    """Return the update of a layer in the interpreter, on `arrays` of some slices, from its `drive`."""
+    layer, key = graph.network.layers[name], f"layers.{name}"
+    state, history = owned(arrays, f"layers/{name}"), History(arrays[f"layers/{name}/A"])
+    potential = _reset_potential(graph, name, arrays)
 
     def operate(ctx: StepContext) -> None:
         if not layer.due(ctx.step, ctx.display):
@@ -47,9 +53,20 @@ def layer_operation(bound: Binding, name: str) -> Callable[[StepContext], None]:
             return
         arrived = drive(ctx.step)
         if layer.resets(ctx.step, ctx.display):
-            layer.restart(state, signals.reset_potential(layer.reset_to, name, ctx.step))
+            layer.restart(state, potential(ctx.step))
         previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
         with calling(layer, key, ctx.step):
             layer.update(replace(ctx, layer=name), state, arrived, previous, activity)
 
     return operate
+
+
+def _reset_potential(graph: Graph, name: str, arrays: Mapping[str, Array]) -> Callable[[int], Array | None]:
+    """Return the function of the step that gives the potential to reset to; None is the initial one."""
+    source = graph.network.layers[name].reset_to
+    if source is None:
+        return lambda step: None
+    if f"layers/{source}/V" in arrays:
+        return lambda step: arrays[f"layers/{source}/V"]
+    history, lookback = History(arrays[f"layers/{source}/A"]), graph.reset_lookback(source, name)
+    return lambda step: history.at(step - lookback)

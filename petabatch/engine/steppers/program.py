@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
-from petabatch.engine.steppers.layers import layer_operation
+from petabatch.engine.steppers.interpreted import InterpretedLayer
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program_tables import NORMS, Tables
 from petabatch.engine.steppers.program_workspace import Workspace
@@ -32,7 +32,6 @@ from petabatch.kernels.cpu.rows import raised_in
 from petabatch.network.plan import Plan
 from petabatch.random import stream_pool
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import StepContext
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
@@ -41,6 +40,24 @@ _NONE_LEFT = 2**62
 """Tickets taken and done, where none is left to take or to wait for."""
 _TIMED_STEPS, _TURNS = 20, 7
 """Steps in which an operation is timed alone, and repetitions, of which the fastest counts."""
+
+
+class Section(NamedTuple):
+    """Rows of a program, and what they need of each slice that is advanced in one call."""
+
+    rows: np.ndarray
+    numbers: np.ndarray
+    factors: np.ndarray
+    bound: np.ndarray
+
+
+class Interpreted(NamedTuple):
+    """What slices with interpreted layers are advanced by: a section, a layer, ..., a section."""
+
+    slices: Sequence[Stepper]
+    space: Workspace
+    sections: Sequence[Section]
+    layers: Sequence[InterpretedLayer]
 
 
 def make_tables(plan: Plan) -> tuple[Tables, StepProbes]:
@@ -58,7 +75,6 @@ class ProgramStepper(Stepper):
         self._team: Rows | None = None
         """Threads that work on this slice together, when there are more threads than slices."""
         self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
-        self._calls = [(row, layer_operation(bound, call.layer)) for row, call in tables.calls]
         self._rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
         self._numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
@@ -81,6 +97,7 @@ class ProgramStepper(Stepper):
         """What is kept from run to run, but need not be."""
         self._bound = np.zeros((len(tables.numbers_of), 3), np.int64)
         self._drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
+        self._interpreted: Interpreted | None = None
         self._made = 0
         """Steps made so far."""
         self._normed = False
@@ -107,7 +124,8 @@ class ProgramStepper(Stepper):
 
     def warm_up(self) -> None:
         """Compile by making no steps."""
-        self._make(0, len(self._rows), 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((1, 0, 0)))
+        (section,) = self._sections([self], (0, len(self._rows)))
+        self._make(section, 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((1, 0, 0)))
         if self.tables.lazy_rows:
             nothing = np.zeros(t.COLUMNS, np.int64)
             nothing[t.FEATURES] = 1
@@ -145,22 +163,53 @@ class ProgramStepper(Stepper):
         due, columns = self.probes.due(first, last), len(self.probes.columns)
         watched = np.repeat(due[:, None], columns, axis=1)
         found = np.zeros((len(slices), last - first, columns))
-        if not self._calls:
-            self._make(0, len(self._rows), first, last, last, new_image, watched, found, slices)
+        if not self.tables.calls:
+            (section,) = self._sections(slices, (0, len(self._rows)))
+            self._make(section, first, last, last, new_image, watched, found)
             for one in slices:
                 one.reached = last
             return list(found[:, :, None])
-        for step in range(first + 1, last + 1):
-            begin, these = 0, slice(step - first - 1, step - first)
-            new = new_image and step == first + 1
-            ends = (step - 1, step, last, new, watched[these], found[:, these])
-            for row, operate in self._calls:
-                self._make(begin, row, *ends)
-                operate(replace(self.bound.ctx, step=step))
-                begin = row
-            self._make(begin, len(self._rows), *ends)
-            self.reached = step
+        _, _, sections, layers = self._interpreted_of(slices)
+        for number, step in enumerate(range(first + 1, last + 1)):
+            sums, new = np.zeros((len(slices), 1, columns)), new_image and number == 0
+            ends = (step - 1, step, last, new, watched[number : number + 1], sums)
+            for section, layer in zip(sections, layers, strict=False):
+                self._make(section, *ends)
+                layer.advance(step)
+            self._make(sections[-1], *ends)
+            found[:, number] = sums[:, 0]
+            for one in slices:
+                one.reached = step
         return list(found[:, :, None])
+
+    def _sections(self, slices: Sequence[ProgramStepper], *spans: tuple[int, int]) -> list[Section]:
+        """Return parts of the program for slices that are advanced in one call."""
+        factors = np.stack([one._factors for one in slices])
+        bound = np.stack([one._bound for one in slices])
+        return [
+            Section(
+                self._rows[begin:end],
+                np.stack([one._numbers[begin:end] for one in slices]),
+                factors,
+                bound,
+            )
+            for begin, end in spans
+        ]
+
+    def _interpreted_of(self, slices: Sequence[ProgramStepper]) -> Interpreted:
+        """Return what these slices are advanced by on this thread; kept while both stay the same."""
+        space, known = self._workspace, self._interpreted
+        if known is None or known.space is not space or known.slices != slices:
+            calls, bounds = self.tables.calls, [one.bound for one in slices]
+            ends = (0, *(at.row for at in calls), len(self._rows))
+            layers = []
+            for at in calls:
+                shape = self.tables.graph.network.layers[at.call.layer].shape
+                drives = [space.slices_of(key, len(slices), shape) for key in at.drives]
+                layers.append(InterpretedLayer(at.call.layer, bounds, drives))
+            known = Interpreted(slices, space, self._sections(slices, *pairwise(ends)), layers)
+            self._interpreted = known
+        return known
 
     def _begin(self, first: int, last: int) -> None:
         """Prepare what steps first+1 .. last start from."""
@@ -220,31 +269,26 @@ class ProgramStepper(Stepper):
 
     def _make(
         self,
-        begin: int,
-        end: int,
+        section: Section,
         first: int,
         last: int,
         final: int,
         new_image: bool,
         watched: np.ndarray,
         found: np.ndarray,
-        slices: Sequence[ProgramStepper] = (),
     ) -> None:
-        """Make operations begin .. end of steps first+1 .. last of a run to step `final`, by default here."""
-        space, slices = self._workspace, slices or [self]
-        bound = np.stack([one._bound for one in slices])
-        numbers = np.stack([one._numbers[begin:end] for one in slices])
-        factors = np.stack([one._factors for one in slices])
-        several = slice(None) if len(slices) > 1 else slice(0)
-        items, tickets, own = np.array([[0, end - begin, 0]]), np.zeros(TICKETS, np.int64), [space.arrays]
-        if self._team is not None and not self._calls and len(slices) == 1:
+        """Make operations of steps first+1 .. last of a run to step `final`."""
+        space, (rows, numbers, factors, bound) = self._workspace, section
+        several = slice(None) if len(bound) > 1 else slice(0)
+        items, tickets, own = np.array([[0, len(rows), 0]]), np.zeros(TICKETS, np.int64), [space.arrays]
+        if self._team is not None and len(rows) == len(self._rows) and len(bound) == 1:
             items, own = self._items, space.for_threads(self._team.threads)
 
         def work(arrays: np.ndarray) -> None:
             try:
                 advance(
-                    self._rows[begin:end], numbers, self._sources, factors, self._drives,
-                    np.where(bound != 0, bound, arrays[: len(slices)]), space.shapes, first, last, final,
+                    rows, numbers, self._sources, factors, self._drives,
+                    np.where(bound != 0, bound, arrays[: len(bound)]), space.shapes, first, last, final,
                     new_image, watched, found, space.places[several], space.room[several], items, tickets,
                 )  # fmt: skip
             except BaseException:
@@ -345,12 +389,13 @@ class ProgramStepper(Stepper):
             return (time.thread_time() - begin) / _TIMED_STEPS / len(slices)
 
         jobs: list[tuple[str, Callable[[], object]]] = []
-        for row, label in enumerate(self.tables.labels):
-            ends = (row, row + 1, now, last, last, False, watched, sums, slices)
-            jobs.append((label, partial(self._make, *ends)))
-        contexts = [replace(self.bound.ctx, step=step) for step in range(now + 1, last + 1)]
-        for (_, call), (_, operate) in zip(self.tables.calls, self._calls, strict=True):
-            jobs.append((call.label, partial(_each, operate, contexts)))
+        sections = self._sections(slices, *((row, row + 1) for row in range(len(self._rows))))
+        for section, label in zip(sections, self.tables.labels, strict=True):
+            jobs.append((label, partial(self._make, section, now, last, last, False, watched, sums)))
+        if self.tables.calls:
+            layers = self._interpreted_of(slices).layers
+            for at, layer in zip(self.tables.calls, layers, strict=True):
+                jobs.append((at.call.label, partial(_each, layer.advance, range(now + 1, last + 1))))
         times: dict[str, float] = {}
         for label, job in jobs:
             times[label] = times.get(label, 0.0) + min(seconds(job) for _ in range(_TURNS))
@@ -373,6 +418,6 @@ class ProgramStepper(Stepper):
         return spaces[tables]
 
 
-def _each(operate: Callable[[StepContext], object], contexts: Sequence[StepContext]) -> None:
-    for ctx in contexts:
-        operate(ctx)
+def _each(advance: Callable[[int], object], steps: Sequence[int]) -> None:
+    for step in steps:
+        advance(step)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -107,6 +108,16 @@ class Weights:
         return (self.patches.features, self.patches.y.size, self.patches.x.size, self.patches.channels)
 
 
+class CallAt(NamedTuple):
+    """An update in the interpreter."""
+
+    row: int
+    """The first row after it."""
+    call: Call
+    drives: tuple[str, ...]
+    """The arrays of its input, one for each buffer; none where it gathers its input itself."""
+
+
 @dataclass(frozen=True)
 class Measure(Operation):
     """A norm of a layer's activity, for a probe."""
@@ -152,8 +163,8 @@ class Tables:
         self.factors: list[float] = []
         self.controlled = frozenset(one.layer for one in program.operations if isinstance(one, Control))
         """The layers whose time scale the program adapts."""
-        self.calls: list[tuple[int, Call]] = []
-        """What the interpreter does, and before which row."""
+        self.calls: list[CallAt] = []
+        """What the interpreter does."""
         self.row_functions: dict[str, RowFunction] = {}
         """By layer."""
         self.scratch[BUFFERS] = 2 * u.CHUNK
@@ -187,6 +198,7 @@ class Tables:
         return (
             self.rows, self.sources, self.drives, self.scratch, self.constants, self.lists, self.geometries,
             self.weights, self.turned, self.numbers_of, self.own, self.read_by_rows, self.slices,
+            [(at.row, at.call.layer, at.drives) for at in self.calls],
         )  # fmt: skip
 
     def _array(self, key: str) -> int:
@@ -220,7 +232,12 @@ class Tables:
         return self.geometries.index(p)
 
     def _call(self, one: Call) -> None:
-        self.calls.append((len(self.rows), one))
+        drives = []
+        for buffer in range(one.buffers if one.sources is not None else 0):
+            heard = [replace(source, buffer=0) for source in one.reads if source.buffer == buffer]
+            row = {t.F: self._array(BUFFERS)}
+            drives.append(self._gather(one, row, heard, f", buffer {buffer}"))
+        self.calls.append(CallAt(len(self.rows), one, tuple(drives)))
 
     def _copy(self, one: Copy) -> None:
         self._row(t.Op.COPY, one, self._read(one.source), ())
@@ -362,7 +379,9 @@ class Tables:
         row |= {t.IN: self._array(buffers)}
         self._row(t.Op.ROW, one, row, (self.graph.network.run.dt, *function.values))
 
-    def _gather(self, one: Update, row: dict[int, int], sources: Sequence[Source], end: str = "") -> str:
+    def _gather(
+        self, one: Update | Call, row: dict[int, int], sources: Sequence[Source], end: str = ""
+    ) -> str:
         """Make the sum of sources an array of its own."""
         out = f"{_INPUT}{one.layer}{end}"
         self.scratch[out] = int(np.prod(self.graph.network.layers[one.layer].shape))

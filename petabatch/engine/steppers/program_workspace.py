@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -102,6 +103,10 @@ class Workspace:
                 table[:, number, 0] = array.ctypes.data
             self._more.append((table, own))
         return [self.arrays, *(table for table, _ in self._more[: count - 1])]
+
+    def slices_of(self, key: str, slices: int, shape: tuple[int, ...]) -> np.ndarray:
+        """Return scratch as an array of the first slices, `[slices, *shape]`."""
+        return self.own[key][:slices, : math.prod(shape)].reshape(slices, *shape)
 
     def load(self, weights: Mapping[str, np.ndarray]) -> None:
         """Put the weights of a slice in reading order, where they are not those that are there."""

@@ -43,9 +43,9 @@ class StepContext:
     """Number of the step being made, from 1."""
     dt: float
     """Time step."""
-    slices: range
-    """Slice numbers along the leading axis of the lane's arrays, counted over all ranks; in a sweep, from 0
-    in each point."""
+    slices: Sequence[int]
+    """Slice numbers along the leading axis of the arrays, counted over all ranks; in a sweep, from 0 in each
+    point. A range where they follow each other, as they do unless some rest."""
     seed: int
     """Seed of the run."""
     xp: Any = np

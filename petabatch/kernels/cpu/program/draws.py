@@ -43,6 +43,13 @@ def draw(pool: Any, step: int, normal: bool, room: Any, out: Any) -> None:
             out[begin:] = pair[: out.size - begin]
 
 
+@njit(nogil=True, error_model="numpy")
+def draw_each(pools: Any, step: int, normal: bool, room: Any, out: Any) -> None:
+    """Do as `draw` for several streams; `pools` `[streams, 4]`, `out` `[streams, units]`."""
+    for n in range(out.shape[0]):
+        draw(pools[n], step, normal, room, out[n])
+
+
 @njit(nogil=True, error_model="numpy", fastmath=FAST)
 def _pairs(drawn: Any, exponents: Any, angles: Any, out: Any) -> None:
     """Write the normal numbers of a block of words."""

@@ -1,0 +1,135 @@
+"""Layers that a program leaves to the interpreter: one update of several slices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from petabatch.engine.steppers.base import Binding
+from petabatch.engine.steppers.layers import layer_operation
+from petabatch.errors import PartError
+from petabatch.spec.parts import StepContext
+from petabatch.variable import Array
+
+
+class InterpretedLayer:
+    """A layer of slices that are advanced together; those whose layer has the same values share an update."""
+
+    def __init__(self, name: str, bounds: Sequence[Binding], drives: Sequence[np.ndarray]) -> None:
+        """Take the bindings of the slices, each with a lane of its own.
+
+        `drives` is its input as compiled operations sum it up, an array `[slices, ny, nx, nf]` for each
+        buffer; empty if they do not.
+        """
+        alike: dict[tuple[int, int, float], list[int]] = {}
+        for place, bound in enumerate(bounds):
+            layer = bound.plan.graph.network.layers[name]
+            alike.setdefault((id(layer), bound.ctx.seed, bound.ctx.dt), []).append(place)
+        self._updates = [
+            _Update(name, [bounds[place] for place in places], [_Some(drive, places) for drive in drives])
+            for places in alike.values()
+        ]
+
+    def advance(self, step: int) -> None:
+        """Make the step; raises PartError when a slice depends on others."""
+        for update in self._updates:
+            update.make(step)
+
+
+class _Some:
+    """Some rows of an array: a view where they follow each other, else a copy."""
+
+    def __init__(self, whole: Array, rows: Sequence[int]) -> None:
+        first, self._whole = rows[0], whole
+        follow = list(rows) == list(range(first, first + len(rows)))
+        self._rows = None if follow else np.array(rows)
+        self.array: Array = whole[first : first + len(rows)] if follow else whole[self._rows]
+
+    def load(self) -> None:
+        """Bring a copy up to date."""
+        if self._rows is not None:
+            np.take(self._whole, self._rows, 0, self.array)
+
+    def store(self) -> None:
+        """Write a copy back."""
+        if self._rows is not None:
+            self._whole[self._rows] = self.array
+
+
+class _Update:
+    """The update of slices that are alike."""
+
+    def __init__(self, name: str, bounds: Sequence[Binding], drives: Sequence[_Some]) -> None:
+        first, lanes = bounds[0], [bound.lanes.start for bound in bounds]
+        graph, variables = first.plan.graph, first.plan.variables
+        whole, layer = first.backend.arrays.lane(slice(None)), graph.network.layers[name]
+        mine, read = (
+            {key: _Some(whole[key], lanes) for key in _keys(whole, of) if variables[key].per == "slice"}
+            for of in (name, layer.reset_to)
+        )
+        self._name, self._layer, self._mine, self._drives = name, layer, mine, drives
+        self._loaded = [*(read | mine).values(), *drives]
+        self._gathers = [] if drives else [bound.signals.drive(name) for bound in bounds]
+        self._arrived = [some.array for some in drives]
+        numbers = [bound.ctx.slices[0] for bound in bounds]
+        follow = range(numbers[0], numbers[0] + len(numbers))
+        self._ctx = replace(first.ctx, slices=follow if numbers == list(follow) else tuple(numbers))
+        network = {key: whole[key] for key in _keys(whole, name) if key not in mine}
+        arrays = {**network, **{key: some.array for key, some in (read | mine).items()}}
+        self._operate = layer_operation(graph, name, arrays, self._drive)
+        # The last slice is sometimes updated alone as well, on copies.
+        self._copies = {key: array[-1:].copy() for key, array in arrays.items()} if len(bounds) > 1 else {}
+        self._originals = {key: arrays[key][-1:] for key in self._copies}
+        if self._copies:
+            self._alone = layer_operation(graph, name, self._copies, self._drive_alone)
+
+    def make(self, step: int) -> None:
+        """Make the step; in steps 1, 2, 4, 8 ... see that the last slice does not depend on the others."""
+        for some in self._loaded:
+            some.load()
+        ctx, compared = replace(self._ctx, step=step), self._copies and step & (step - 1) == 0
+        if compared:
+            for key, copy in self._copies.items():
+                copy[...] = self._originals[key]
+            self._alone(replace(ctx, slices=ctx.slices[-1:]))
+        self._operate(ctx)
+        if compared:
+            self._compare(ctx)
+        for some in self._mine.values():
+            some.store()
+
+    def _drive(self, step: int) -> Sequence[Array]:
+        """Return the layer's input, an array for each buffer."""
+        for place, gather in enumerate(self._gathers):
+            found = gather(step)
+            if not self._arrived:
+                self._arrived = [np.zeros((len(self._gathers), *one.shape[1:]), one.dtype) for one in found]
+            for arrived, (one,) in zip(self._arrived, found, strict=True):
+                arrived[place] = one
+        return self._arrived
+
+    def _drive_alone(self, step: int) -> Sequence[Array]:
+        return [arrived[-1:].copy() for arrived in self._drive(step)]
+
+    def _compare(self, ctx: StepContext) -> None:
+        """Raise PartError when an array of the last slice is another one alone."""
+        for key in self._mine:
+            alone, together = self._copies[key], self._originals[key]
+            if alone.tobytes() == together.tobytes():
+                continue
+            place = int(np.flatnonzero((alone != together).reshape(-1))[0])
+            found = f"{key.rpartition('/')[2]} of slice {ctx.slices[-1]} is {alone.flat[place]!r} alone, "
+            raise PartError(
+                f"layers.{self._name}: the type {self._layer.type} does not treat slices apart, in step "
+                f"{ctx.step}\n"
+                f"    found:    {found}{together.flat[place]!r} with {len(ctx.slices) - 1} others\n"
+                "    expected: the same bits of a slice, whatever other slices `update` is called with\n"
+                "    hint:     sum within a slice; a matrix product over all slices rounds by their number, "
+                "np.matmul of [slices, 1, units] does not; draw random numbers slice by slice"
+            )
+
+
+def _keys(arrays: Mapping[str, Array], layer: str | None) -> list[str]:
+    return [key for key in arrays if layer is not None and key.startswith(f"layers/{layer}/")]
