@@ -15,8 +15,8 @@ BLOCK = 6
 """Positions whose drive the kernels compute together, `kernels.cpu.layout.DRIVE_BLOCK`."""
 FEW = 4 * BLOCK
 """Positions from which on the weights are used often enough within a slice."""
-_MOST = 8 * BLOCK
-"""Slices in one call at most."""
+_MOST, _MOST_INTERPRETED = 8 * BLOCK, 32 * BLOCK
+"""Slices in one call at most; with interpreted layers, where a call takes longer than a small slice."""
 _BYTES = 2**20
 """Bytes of all arrays of these slices at most, about a second-level cache."""
 
@@ -51,7 +51,7 @@ def slices_together(graph: Graph, program: Program) -> int:
     most = _BYTES // (4 * _floats(graph, program))
     if most < BLOCK:
         raise NotSuitable("a slice fills the cache alone")
-    return min(_MOST, most - most % BLOCK)
+    return min(_MOST_INTERPRETED if program.interpreted else _MOST, most - most % BLOCK)
 
 
 def group_size(slices: int, most: int, threads: int) -> int:

@@ -125,13 +125,13 @@ def drawn_together(layer: Layer, ctx: StepContext, name: str) -> Array:
     from petabatch.kernels.cpu.program.random import WORDS
 
     numbers = np.empty((len(ctx.slices), math.prod(layer.shape)), np.float32)
-    pools = _pools(ctx.seed, f"layers/{ctx.layer}/{name}", tuple(ctx.slices))
+    pools = _pools(ctx.seed, f"layers/{ctx.layer}/{name}", ctx.slices)
     draw_each(pools, ctx.step, layer.draws[name] == "normal", np.empty(WORDS + 4, np.uint64), numbers)
     return ctx.xp.asarray(numbers.reshape(-1, *layer.shape))
 
 
 @lru_cache(maxsize=1024)
-def _pools(seed: int, purpose: str, slices: tuple[int, ...]) -> np.ndarray:
+def _pools(seed: int, purpose: str, slices: range | tuple[int, ...]) -> np.ndarray:
     return np.stack([stream_pool(seed, purpose, number) for number in slices])
 
 

@@ -75,7 +75,8 @@ class _Update:
         self._arrived = [some.array for some in drives]
         numbers = [bound.ctx.slices[0] for bound in bounds]
         follow = range(numbers[0], numbers[0] + len(numbers))
-        self._ctx = replace(first.ctx, slices=follow if numbers == list(follow) else tuple(numbers))
+        slices = follow if numbers == list(follow) else tuple(numbers)
+        self._ctx = replace(first.ctx, slices=slices, layer=name)
         network = {key: whole[key] for key in _keys(whole, name) if key not in mine}
         arrays = {**network, **{key: some.array for key, some in (read | mine).items()}}
         self._operate = layer_operation(graph, name, arrays, self._drive)
@@ -120,11 +121,11 @@ class _Update:
             if alone.tobytes() == together.tobytes():
                 continue
             place = int(np.flatnonzero((alone != together).reshape(-1))[0])
-            found = f"{key.rpartition('/')[2]} of slice {ctx.slices[-1]} is {alone.flat[place]!r} alone, "
+            found = f"{key.rpartition('/')[2]} of slice {ctx.slices[-1]} is {alone.flat[place]} alone, "
             raise PartError(
                 f"layers.{self._name}: the type {self._layer.type} does not treat slices apart, in step "
                 f"{ctx.step}\n"
-                f"    found:    {found}{together.flat[place]!r} with {len(ctx.slices) - 1} others\n"
+                f"    found:    {found}{together.flat[place]} with {len(ctx.slices) - 1} others\n"
                 "    expected: the same bits of a slice, whatever other slices `update` is called with\n"
                 "    hint:     sum within a slice; a matrix product over all slices rounds by their number, "
                 "np.matmul of [slices, 1, units] does not; draw random numbers slice by slice"

@@ -56,7 +56,9 @@ def layer_operation(
             layer.restart(state, potential(ctx.step))
         previous, activity = history.at(ctx.step - 1), history.at(ctx.step)
         with calling(layer, key, ctx.step):
-            layer.update(replace(ctx, layer=name), state, arrived, previous, activity)
+            layer.update(
+                ctx if ctx.layer == name else replace(ctx, layer=name), state, arrived, previous, activity
+            )
 
     return operate
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -43,12 +43,12 @@ _TIMED_STEPS, _TURNS = 20, 7
 
 
 class Section(NamedTuple):
-    """Rows of a program, and what they need of each slice that is advanced in one call."""
+    """Rows of a program, and the tables of the slices that are advanced in one call, on one thread."""
 
     rows: np.ndarray
     numbers: np.ndarray
     factors: np.ndarray
-    bound: np.ndarray
+    arrays: np.ndarray
 
 
 class Interpreted(NamedTuple):
@@ -173,25 +173,27 @@ class ProgramStepper(Stepper):
         for number, step in enumerate(range(first + 1, last + 1)):
             sums, new = np.zeros((len(slices), 1, columns)), new_image and number == 0
             ends = (step - 1, step, last, new, watched[number : number + 1], sums)
-            for section, layer in zip(sections, layers, strict=False):
-                self._make(section, *ends)
-                layer.advance(step)
-            self._make(sections[-1], *ends)
+            for section, layer in zip_longest(sections, layers):
+                if len(section.rows):
+                    self._make(section, *ends)
+                if layer is not None:
+                    layer.advance(step)
             found[:, number] = sums[:, 0]
             for one in slices:
                 one.reached = step
         return list(found[:, :, None])
 
     def _sections(self, slices: Sequence[ProgramStepper], *spans: tuple[int, int]) -> list[Section]:
-        """Return parts of the program for slices that are advanced in one call."""
+        """Return parts of the program for slices that are advanced in one call, on this thread."""
         factors = np.stack([one._factors for one in slices])
         bound = np.stack([one._bound for one in slices])
+        arrays = np.where(bound != 0, bound, self._workspace.arrays[: len(slices)])
         return [
             Section(
                 self._rows[begin:end],
                 np.stack([one._numbers[begin:end] for one in slices]),
                 factors,
-                bound,
+                arrays,
             )
             for begin, end in spans
         ]
@@ -278,18 +280,19 @@ class ProgramStepper(Stepper):
         found: np.ndarray,
     ) -> None:
         """Make operations of steps first+1 .. last of a run to step `final`."""
-        space, (rows, numbers, factors, bound) = self._workspace, section
-        several = slice(None) if len(bound) > 1 else slice(0)
-        items, tickets, own = np.array([[0, len(rows), 0]]), np.zeros(TICKETS, np.int64), [space.arrays]
-        if self._team is not None and len(rows) == len(self._rows) and len(bound) == 1:
-            items, own = self._items, space.for_threads(self._team.threads)
+        space, (rows, numbers, factors, arrays) = self._workspace, section
+        several = slice(None) if len(arrays) > 1 else slice(0)
+        items, tickets, own = np.array([[0, len(rows), 0]]), np.zeros(TICKETS, np.int64), [arrays]
+        if self._team is not None and len(rows) == len(self._rows) and len(arrays) == 1:
+            tables = space.for_threads(self._team.threads)
+            items, own = self._items, [np.where(self._bound != 0, self._bound, one[:1]) for one in tables]
 
         def work(arrays: np.ndarray) -> None:
             try:
                 advance(
-                    rows, numbers, self._sources, factors, self._drives,
-                    np.where(bound != 0, bound, arrays[: len(bound)]), space.shapes, first, last, final,
-                    new_image, watched, found, space.places[several], space.room[several], items, tickets,
+                    rows, numbers, self._sources, factors, self._drives, arrays, space.shapes, first, last,
+                    final, new_image, watched, found, space.places[several], space.room[several], items,
+                    tickets,
                 )  # fmt: skip
             except BaseException:
                 tickets[:] = _NONE_LEFT  # nobody waits for this thread

@@ -43,7 +43,7 @@ class StepContext:
     """Number of the step being made, from 1."""
     dt: float
     """Time step."""
-    slices: Sequence[int]
+    slices: range | tuple[int, ...]
     """Slice numbers along the leading axis of the arrays, counted over all ranks; in a sweep, from 0 in each
     point. A range where they follow each other, as they do unless some rest."""
     seed: int
