@@ -42,6 +42,7 @@ from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, compare_plugins, fingerprints, serialise
 from petabatch.storage.provenance import blas_libraries, compiler, library_versions, other_software
 from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
+from petabatch.storage.shared import assert_shared
 from petabatch.version import __version__
 
 
@@ -90,9 +91,13 @@ def resume(
         features = whole_number("features", features, 1)
     with shown(quiet):
         comm = _connect(mpi)
-        directory = RunDirectory.open(Path(path))
+        directory: RunDirectory = comm.broadcast(RunDirectory.open(Path(path)) if comm.rank == 0 else None)
         with Claim(comm.rank) as claim:
-            claim.take(directory.path)
+            if comm.rank == 0:
+                claim.take(directory.path)
+            assert_shared(comm, directory.path)
+            if comm.rank > 0:
+                claim.take(directory.path)
             with to_file(directory.log, comm.rank):
                 if comm.rank == 0:
                     directory.verify()
@@ -132,6 +137,7 @@ def _run(
     evaluation = _evaluation(engine, loaded)
     _initialise(engine, loaded)
     with Claim(comm.rank) as claim:
+        assert_shared(comm, out.absolute().parent)
         made = None
         if comm.rank == 0:
             suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -59,7 +59,8 @@ def _differences(comm: Comm, mine: Mapping[str, str]) -> list[tuple[str, str]]:
         for rank, texts in enumerate(everyone):
             groups.setdefault(texts.get(name, "missing"), []).append(rank)
         if len(groups) > 1:
-            found.append((name, ", ".join(f"{text} on {_ranks(ranks)}" for text, ranks in groups.items())))
+            told = (f"{text} on {name_ranks(ranks, comm.hosts)}" for text, ranks in groups.items())
+            found.append((name, ", ".join(told)))
     return found
 
 
@@ -72,5 +73,9 @@ def _hash(array: np.ndarray) -> str:
     return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=8).hexdigest()
 
 
-def _ranks(ranks: list[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+def name_ranks(ranks: Sequence[int], hosts: Sequence[str]) -> str:
+    """Return ranks in words, with their hosts if the run has several, such as `ranks 2, 3 (on node1)`."""
+    named = f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+    if len(set(hosts)) == 1:
+        return named
+    return f"{named} (on {', '.join(dict.fromkeys(hosts[rank] for rank in ranks))})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import signal
 import sys
 import time
@@ -22,12 +23,12 @@ _DELIVERY = 0.3
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """Print an error message, with the rank if there are several, and terminate all ranks with `code`."""
+    """Print an error message, of several ranks with rank and host, and terminate all with `code`."""
     world = _world()
     several = world is not None and world.size > 1
     if several and world.rank > 0:
         time.sleep(_PRECEDENCE)
-    prefix = f"rank {world.rank} of {world.size}: " if several else ""
+    prefix = f"rank {world.rank} of {world.size} (on {platform.node()}): " if several else ""
     flush_output()
     # A single write, so that lines of several ranks do not mix.
     say(f"{prefix}{printable(message.rstrip())}\n")

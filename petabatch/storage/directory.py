@@ -39,7 +39,8 @@ _FILES = {
     MANIFEST,
     *(f".{name}.tmp" for name in (INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
 }
-_LOGS = re.compile(r"log(\.rank\d+)?\.txt")
+_LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
+"""Also what `storage.shared` leaves if it is killed."""
 _OURS = {
     PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp)?"),
     CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),

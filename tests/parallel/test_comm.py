@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -133,7 +134,7 @@ def test_one_rank_under_a_launcher_does_not_load_mpi() -> None:
 @pytest.mark.parametrize(
     ("deed", "message"),
     [
-        ("raising", "rank 1 of 3: Traceback"),
+        ("raising", f"rank 1 of 3 (on {platform.node()}): Traceback"),
         ("raising", "ValueError: the reader ran out of images"),
         ("flipped", "connection e: differs between ranks"),
         ("not_finite", "connection d: not finite in slice 5"),

@@ -1,0 +1,232 @@
+"""A campaign on several hosts: the same bits on 1, 2 and 4, lost hosts, and hosts that differ.
+
+    python tests/support/several_hosts.py
+    python tests/support/several_hosts.py --mpirun /opt/openmpi/bin/mpirun
+
+Hosts are network namespaces with links of 1 Gbit/s and 100 Mbit/s (`support/hosts.py`). The network has a
+dictionary of each weight mode, and all learn. Every dataset of the run file and of the last checkpoint must
+be byte for byte that of one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import petabatch.version  # noqa: E402
+from petabatch.storage.directory import RunDirectory  # noqa: E402
+from support.commands import BIN, SMALL, alone, contents  # noqa: E402
+from support.docs import toml  # noqa: E402
+from support.hosts import MPIRUN, Hosts, NoHosts, open_mpi_library  # noqa: E402
+
+MODES = ("extra_shared", "shared", "extra_non_shared", "non_shared")
+DISPLAYS, SLICES = 300, 4
+SUMMED = 8 * (1 + 36) * 4 * 4 * 8 * 3
+"""Bytes of the integers that an update of both dictionaries that all slices share sums over ranks."""
+SILENCE = 15
+"""Seconds without a heartbeat after which all ranks end (docs/ranks.md)."""
+ENDING = 10
+"""Seconds within which a run ends once it is known that a rank is lost; mostly a few."""
+
+
+class Campaign:
+    """Runs of one params file on several hosts."""
+
+    def __init__(self, folder: Path, mpirun: Path = MPIRUN, displays: int = DISPLAYS) -> None:
+        self.folder, self._mpirun, self._displays = folder, mpirun, displays
+        self._environment = {**open_mpi_library(mpirun), "PYTHONPATH": str(ROOT)}
+        self.file = folder / "modes.toml"
+        self.file.write_text(four_modes(displays))
+        images = np.random.default_rng(3).normal(size=(7, 12, 12, 3))
+        np.save(folder / "images.npy", (images + np.roll(images, 1, axis=2)).astype(np.float32))
+        alone(self.file, "expected")
+        self._expected = _results(folder / "expected")
+
+    def same_bits(self, number: int, rate: str) -> str:
+        """Run on so many hosts with links of this rate."""
+        with self._hosts(number, rate) as hosts:
+            begin = time.monotonic()
+            self._finish(hosts, range(number), "run", self.file.name, "--out", "whole", "--force")
+            seconds = time.monotonic() - begin
+            sent = [hosts.sent(host) for host in range(number)]
+        least = self._displays * SUMMED if number > 1 else 0
+        assert min(sent) >= least, f"{min(sent)} bytes over a link, {least} expected: the rest went elsewhere"
+        self._compare("whole")
+        return f"{number} hosts, {rate}: same bits in {seconds:.1f} s, {max(sent) / 1e6:.1f} MB over a link"
+
+    def lost(self, number: int, host: int, how: str, left: Sequence[int]) -> str:
+        """Lose a host of so many in the middle of a run, and resume it on those that are left."""
+        with self._hosts(number, "1gbit") as hosts:
+            process = self._start(hosts, range(number), "run", self.file.name, "--out", "cut", "--force")
+            self._wait(process, self.folder / "cut" / "checkpoints" / "step_000000400.h5")
+            {"link cut": hosts.cut, "processes killed": hosts.kill}[how](host)
+            begin = time.monotonic()
+            told, _ = process.communicate(timeout=120)
+            while any(hosts.processes(one) for one in range(number)):
+                assert time.monotonic() < begin + 120, "processes outlive the run"
+                time.sleep(0.05)
+            seconds = time.monotonic() - begin
+            promised = ENDING + (SILENCE if how == "link cut" else 0)
+            assert seconds < promised, f"it took {seconds:.0f} s until all had ended\n{told}"
+            assert process.returncode != 0
+            step = max((self.folder / "cut" / "checkpoints").glob("step_?????????.h5")).stem
+            assert step < f"step_{10 * self._displays:09}", "it was done before the host was lost"
+            self._finish(hosts, left, "resume", "cut")
+        self._compare("cut")
+        where = f"{number} hosts, {hosts.names[host]} lost ({how})"
+        said = next((line for line in told.splitlines() if "is stuck" in line), "").strip()
+        return f"{where}: all ended after {seconds:.1f} s, resumed on {len(left)} with the same bits  {said}"
+
+    def not_shared(self) -> str:
+        """Give one host a run directory of its own: no run, and no resume with a copy of the directory."""
+        out = self.folder / "local"
+        out.mkdir()
+        with self._hosts(2, "1gbit") as hosts:
+            hosts.on(1, f"mount -t tmpfs none {out}")
+            self._refuse(hosts, ["run", self.file.name, "--out", "local/run"], "is not shared", "host2")
+            assert not any(out.iterdir()), "something was left behind"
+            alone(self.file, "local/run", "run.displays=20")
+            hosts.on(1, f"umount {out} && cp -r {out} /dev/shm/copy && mount -t tmpfs none {out}")
+            hosts.on(1, f"cp -r /dev/shm/copy/run {out}")
+            before = _listing(out)
+            self._refuse(hosts, ["resume", "local/run"], "is not shared", "host2")
+            assert _listing(out) == before
+        shutil.rmtree(out)
+        return "run directory not shared: refused by run and resume, with the name of the host"
+
+    def other_version(self) -> str:
+        """Give one host another version of petabatch."""
+        source = Path(petabatch.version.__file__)
+        other = self.folder / "version.py"
+        other.write_text(source.read_text().replace(petabatch.__version__, "0.0.1"))
+        return self._different(source, other, "petabatch is not the same on all ranks")
+
+    def other_params(self) -> str:
+        """Give one host another params file of the same name."""
+        other = self.folder / "other.toml"
+        other.write_text(self.file.read_text().replace("threshold = 0.3", "threshold = 0.30001", 1))
+        return self._different(self.file, other, "params is not the same on all ranks")
+
+    def _different(self, here: Path, there: Path, problem: str) -> str:
+        with self._hosts(2, "1gbit") as hosts:
+            hosts.on(1, f"mount --bind {there} {here}")
+            told = self._refuse(
+                hosts, ["run", self.file.name, "--out", "other"], problem, "rank 1 (on host2)"
+            )
+        assert not (self.folder / "other").exists()
+        return f"refused: {' '.join(told.partition(problem)[2].split()[1:9])}"
+
+    @contextmanager
+    def _hosts(self, number: int, rate: str) -> Iterator[Hosts]:
+        with Hosts(number, self.folder, rate, self._mpirun) as hosts:
+            yield hosts
+
+    def _start(self, hosts: Hosts, which: Sequence[int], *arguments: str) -> subprocess.Popen[str]:
+        command = [BIN / "petabatch", *arguments, "-q", "--threads", "1"]
+        return hosts.mpirun(which, command, self.folder, environment=self._environment)
+
+    def _finish(self, hosts: Hosts, which: Sequence[int], *arguments: str) -> None:
+        process = self._start(hosts, which, *arguments)
+        told, _ = process.communicate(timeout=200)
+        assert process.returncode == 0, told
+
+    def _refuse(self, hosts: Hosts, arguments: Sequence[str], *found: str) -> str:
+        """Have a command refused on both hosts with a message that has these texts in it."""
+        process = self._start(hosts, range(2), *arguments)
+        told, _ = process.communicate(timeout=120)
+        assert process.returncode != 0, told
+        for text in found:
+            assert text in told, told
+        return told
+
+    def _wait(self, process: subprocess.Popen[str], file: Path) -> None:
+        end = time.monotonic() + 200
+        while not file.exists():
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < end, f"{file} never appeared"
+            time.sleep(0.02)
+
+    def _compare(self, out: str) -> None:
+        found = _results(self.folder / out)
+        assert found.keys() == self._expected.keys()
+        different = [name for name, data in self._expected.items() if found[name] != data]
+        assert not different, different
+
+
+def four_modes(displays: int) -> str:
+    """Return the small network with a loop, and so a dictionary, of each weight mode on the same images."""
+    tables = tomllib.loads(SMALL)
+    layers, connections = tables["layers"], tables["connections"]
+    tables["run"] |= {"batch": SLICES, "displays": displays}
+    tables["layers"], tables["connections"], tables["probes"] = {}, {}, {}
+    tables["output"] = {"flush": "20 displays", "layers": {}, "connections": {}}
+    tables["checkpoint"] = {"every": "20 displays"}
+    for mode in MODES:
+
+        def own(name: str, mode: str = mode) -> str:
+            return name if name == "image" else f"{name}_{mode}"
+
+        for name, layer in layers.items():
+            tables["layers"][own(name)] = layer
+        for name, connection in connections.items():
+            new = tables["connections"][own(name)] = dict(connection)
+            new |= {key: own(new[key]) for key in ("pre", "post", "of") if key in new}
+            if "learn" in new:
+                new |= {"mode": mode, "learn": {**new["learn"], "error": own("error")}}
+        tables["output"]["layers"][own("V1")] = {"variables": ["A", "V"]}
+        tables["output"]["connections"][own("dictionary")] = {}
+    return toml(tables)
+
+
+def _results(path: Path) -> dict[str, bytes]:
+    last = max((path / "checkpoints").glob("step_?????????.h5"))
+    state = {f"{last.name}/{name}": data for name, data in contents(last).items()}
+    return {**contents(RunDirectory.open(path).run_file), **state}
+
+
+def _listing(folder: Path) -> list[tuple[str, int, int]]:
+    return sorted((str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in folder.rglob("*"))
+
+
+def situations(campaign: Campaign) -> Iterator[Callable[[], str]]:
+    """Yield everything that the campaign does."""
+    for number, rate in ((1, "1gbit"), (2, "1gbit"), (2, "100mbit"), (4, "1gbit")):
+        yield lambda number=number, rate=rate: campaign.same_bits(number, rate)
+    yield lambda: campaign.lost(4, 3, "processes killed", [0, 1])
+    yield lambda: campaign.lost(2, 1, "link cut", [0])
+    yield lambda: campaign.lost(2, 0, "link cut", [1])
+    yield campaign.not_shared
+    yield campaign.other_version
+    yield campaign.other_params
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--mpirun", type=Path, default=MPIRUN, help="MPICH's or Open MPI's")
+    mpirun = parser.parse_args().mpirun.resolve()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with Hosts(2, Path(folder), "1gbit", mpirun):
+                pass
+        except NoHosts as reason:
+            print(f"skipped: {reason}")
+            return
+        campaign = Campaign(Path(folder), mpirun)
+        for situation in situations(campaign):
+            print(situation(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
