@@ -74,6 +74,9 @@ class RunSession:
         )
         self.provenance["inputs"] = summary(directory)
         self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
+        self._waited_before = dict(comm.waited)
+        self._rank_times: list[dict[str, float]] = []
+        """The times of all ranks up to the last flush, on rank 0."""
 
     @property
     def blocking_io(self) -> BlockingIO:
@@ -176,12 +179,23 @@ class RunSession:
         with engine.clock.measure("files"), engine.blocking_io, self.claim.writing():
             yield
 
+    def _times(self) -> dict[str, float]:
+        """Return the seconds of this process: all, and by activity."""
+        waited = {name: seconds - self._waited_before[name] for name, seconds in self.comm.waited.items()}
+        return {"all": time.monotonic() - self.started, **self.engine.times(), **waited}
+
     def _spent(self) -> dict[str, object]:
-        """Return the seconds that the run has taken, and what for, with those before it was resumed."""
-        now = {"all": time.monotonic() - self.started, **self.engine.times()}
+        """Return the seconds that the run has taken, and what for, with those before it was resumed.
+
+        With several ranks also those of each, since it was started or resumed.
+        """
+        now = self._times()
         names = [*now, *(name for name in self._spent_before if name not in now)]
         spent = {n: round(self._spent_before.get(n, 0.0) + now.get(n, 0.0), 3) for n in names}
-        return {"seconds": spent.pop("all"), "times": spent}
+        told: dict[str, object] = {"seconds": spent.pop("all"), "times": spent}
+        if len(self._rank_times) > 1:
+            told["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
+        return told
 
     def _at_sync_event(self, step: int, flag: StopFlag) -> None:
         """Flush, write a checkpoint or stop, as is due after `step`; collective."""
@@ -255,10 +269,11 @@ class RunSession:
                 written = write_segment(self.directory, records, rank, first, engine.step, state.lo, state.hi)
         self.flushed = engine.step
         engine.flushed()
-        segments = self.comm.gather(written)
-        if segments is not None:
+        ranks = self.comm.gather((written, self._times()))
+        if ranks is not None:
+            self._rank_times = [times for _, times in ranks]
             with self._writing():
-                announce(self.directory, (one for one in segments if one is not None))
+                announce(self.directory, (one for one, _ in ranks if one is not None))
             if status != "running" or time.monotonic() >= self._index_due:
                 self.index(status)
             else:

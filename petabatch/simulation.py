@@ -39,7 +39,7 @@ from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
-from petabatch.storage.inputs import compare, compare_plugins, fingerprints, serialise
+from petabatch.storage.inputs import compare, compare_plugins, of_hosts, serialise
 from petabatch.storage.provenance import blas_libraries, compiler, library_versions, other_software
 from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
 from petabatch.storage.shared import assert_shared
@@ -108,8 +108,9 @@ def resume(
                 with _inputs_in_place():
                     engine = _engine(loaded, comm, threads)
                     evaluation = _evaluation(engine, loaded)
+                files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
-                    compare(directory, fingerprints(loaded.network), changed_input)
+                    compare(directory, files, changed_input)
                 _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
     return open_results(directory.path)
 
@@ -138,6 +139,7 @@ def _run(
     _initialise(engine, loaded)
     with Claim(comm.rank) as claim:
         assert_shared(comm, out.absolute().parent)
+        files = of_hosts(comm, loaded.network)
         made = None
         if comm.rank == 0:
             suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
@@ -147,7 +149,7 @@ def _run(
                 suffix,
                 force,
                 resolved(loaded.network),
-                serialise(fingerprints(loaded.network)),
+                serialise(files),
                 {array.digest: array.array for array in held(loaded.network)},
                 claim,
             )

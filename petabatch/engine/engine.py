@@ -97,8 +97,8 @@ class Engine:
             yield Lane(*own, self._clock())
 
     def _clock(self) -> Clock:
-        """Return a clock that stands still while kernels are compiled."""
-        return Clock(lambda: self.warm_up.seconds)
+        """Return a clock that stands still while kernels are compiled and in messages between ranks."""
+        return Clock(lambda: self.warm_up.seconds + sum(self.comm.waited.values()))
 
     def start(self) -> None:
         """Set the state of step 0."""

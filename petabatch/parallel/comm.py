@@ -10,6 +10,10 @@ import numpy as np
 from petabatch.errors import ResourceError
 from petabatch.variable import Array
 
+FOR_RANKS, COMMUNICATION = "waiting for ranks", "communication"
+"""Activities in which a rank is inside a collective operation: until all ranks have come, in operations that
+carry a few bytes; and while arrays are exchanged."""
+
 
 class Pending(Protocol):
     """A non-blocking collective operation; its array must not be touched until it is done."""
@@ -59,6 +63,8 @@ class Comm(Sums, Protocol):
     """Host name of every rank."""
     waiting: bool
     """True while this rank waits for others inside a collective operation."""
+    waited: dict[str, float]
+    """Seconds that this rank has waited so far, by activity; nothing for a single rank."""
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -125,6 +131,7 @@ class Serial:
         self.local_rank = 0
         self.hosts: tuple[str, ...] = (platform.node(),)
         self.waiting = False
+        self.waited: dict[str, float] = {}
 
     def barrier(self) -> None:
         """Return at once."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import ResourceError, install
-from petabatch.parallel.comm import Comm, Pending, Ring
+from petabatch.parallel.comm import COMMUNICATION, FOR_RANKS, Comm, Pending, Ring
 
 _MOST_IN_FLIGHT = 64
 """Unreceived messages after which further ones are dropped."""
@@ -35,7 +35,7 @@ class Request:
 
     def wait(self) -> None:
         """Wait until it is done."""
-        with self._group.marked_waiting():
+        with self._group.marked_waiting(COMMUNICATION):
             self._request.Wait()
 
 
@@ -95,6 +95,9 @@ class MPI:
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
         self.waiting = False
         self._all: MPI = self if parent is None else parent._all
+        self.waited: dict[str, float] = (
+            {FOR_RANKS: 0.0, COMMUNICATION: 0.0} if parent is None else parent.waited
+        )
 
     @property
     def implementation(self) -> str:
@@ -102,13 +105,14 @@ class MPI:
         return str(self._mpi.Get_library_version()).splitlines()[0].strip("\0 ")
 
     @contextmanager
-    def marked_waiting(self) -> Iterator[None]:
-        """Set `waiting` while the block runs."""
-        self._all.waiting = True
+    def marked_waiting(self, activity: str = FOR_RANKS) -> Iterator[None]:
+        """Set `waiting` while the block runs, and count its time to an activity."""
+        self._all.waiting, begin = True, time.monotonic()
         try:
             yield
         finally:
             self._all.waiting = False
+            self.waited[activity] += time.monotonic() - begin
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -136,7 +140,7 @@ class MPI:
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over ranks, added in rank order."""
         parts = np.empty((self.size, *array.shape), array.dtype)
-        with self.marked_waiting():
+        with self.marked_waiting(COMMUNICATION):
             self._world.Allgather(array, parts)
         for part in parts[1:]:
             parts[0] += part

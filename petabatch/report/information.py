@@ -10,7 +10,8 @@ from pathlib import Path
 from petabatch import results
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features
-from petabatch.report.lines import LABEL, field, wrapped
+from petabatch.report.lines import LABEL, field, table, wrapped
+from petabatch.report.rank_times import rank_times
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.damaged import naming_damage
@@ -31,6 +32,8 @@ _ACTIVITIES = {
     "learning": "learning",
     "input": "images",
     "waiting for images": "waiting for images",
+    "waiting for ranks": "waiting for other ranks",
+    "communication": "communication",
     "probes and output": "probes and output",
     "files": "writing files",
     "kernels": "loading or compiling kernels",
@@ -166,8 +169,9 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     shares = {
         _ACTIVITIES.get(name, name): times[name] / whole for name in (*_ACTIVITIES, *times) if name in times
     }
-    shares["waiting"] = max(0.0, 1 - sum(shares.values()))
+    shares["other"] = max(0.0, 1 - sum(shares.values()))
     yield from field("time", ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
+    yield from rank_times(run)
 
 
 def _probes(run: results.Results) -> Iterator[str]:
@@ -208,12 +212,10 @@ def _points(run: results.Results) -> Iterator[str]:
     for values, numbers in list(rows.items())[:_MOST_POINTS]:
         found = (f"{one[numbers].mean():.6g}" for one in measured.values())
         lines.append((*(f"{value:.6g}" for value in values), f"{len(numbers)}", *found))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     yield f"points             {len(rows)}" + (
         f", of which the first {_MOST_POINTS}" if len(rows) > _MOST_POINTS else ""
     )
-    for line in lines:
-        yield "  " + "  ".join(f"{text:>{width}}" for text, width in zip(line, widths, strict=True))
+    yield from table(lines)
 
 
 def _recorded(run: results.Results) -> Iterator[str]:

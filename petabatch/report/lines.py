@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator, Sequence
 
 LABEL, _WIDTH = 19, 80
 
@@ -22,3 +23,10 @@ def wrapped(head: str, text: str, indent: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     ) or [head.rstrip()]
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table with its columns aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  " + "  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True))

@@ -4,5 +4,15 @@ FORMAT = 2
 """Version of the layout in docs/file-format.md: the root attribute `petabatch_format` of every file."""
 READABLE = (1, FORMAT)
 """Versions that can be read, resumed and merged."""
-JSON_ATTRIBUTES = ("params", "inputs", "hosts", "devices", "libraries", "blas", "compiler", "times")
+JSON_ATTRIBUTES = (
+    "params",
+    "inputs",
+    "hosts",
+    "devices",
+    "libraries",
+    "blas",
+    "compiler",
+    "times",
+    "rank_times",
+)
 """Root attributes of `run.h5` that are JSON."""

@@ -1,4 +1,4 @@
-"""Fingerprints of input files and plug-ins, taken when a run starts and compared when it is resumed.
+"""Fingerprints of input files and plug-ins, compared between hosts, and with those of the start on resuming.
 
 A fingerprint is a file's size, modification time and a hash of some of its bytes: of its first and last block
 and, in files larger than 2 MiB, of up to 62 blocks in between. Changing a compressed image, or more than a
@@ -16,6 +16,9 @@ from dataclasses import dataclass
 
 from petabatch.errors import InputError, StorageError
 from petabatch.logs import log
+from petabatch.parallel.comm import Comm
+from petabatch.parallel.consistency import fingerprint as hash_of
+from petabatch.parallel.consistency import name_ranks
 from petabatch.sources.over_files import over_files
 from petabatch.spec.network import Network
 from petabatch.storage.directory import RunDirectory
@@ -128,6 +131,28 @@ def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: 
         )
     log.warning("resuming with changed input files: %s", found)
     directory.write_inputs(serialise(now))
+
+
+def of_hosts(comm: Comm, network: Network) -> list[Fingerprint]:
+    """Return the fingerprints of the files that this host reads, nothing on all its ranks but the first.
+
+    Collective. Raises InputError on all ranks when a host has other files than rank 0.
+    """
+    mine = fingerprints(network) if comm.local_rank == 0 else []
+    content = [file.content for file in mine] if comm.local_rank == 0 else None
+    digests = comm.broadcast(comm.gather(None if content is None else hash_of(json.dumps(content))))
+    others = [rank for rank, digest in enumerate(digests) if digest not in (None, digests[0])]
+    if others:
+        lists: list[list[Fingerprint]] = comm.broadcast(
+            comm.gather(mine if comm.rank in (0, others[0]) else [])
+        )
+        raise InputError(
+            "the files that the run reads are not the same on all hosts\n"
+            f"    found:    {name_ranks(others, comm.hosts)}: {_differences(lists[0], lists[others[0]])}\n"
+            f"    expected: the files of rank 0 (on {comm.hosts[0]})\n"
+            "    hint:     copy them to all hosts again, or read them from a file system that all hosts share"
+        )
+    return mine
 
 
 def _differences(before: Sequence[Fingerprint], now: Sequence[Fingerprint]) -> str:

@@ -120,6 +120,13 @@ def test_a_rank_that_waits_for_a_slower_one_leaves_it_the_core() -> None:
 
 
 @pytest.mark.mpi
+def test_the_time_until_a_late_rank_comes_to_a_sum_does_not_count_as_communication() -> None:
+    for_ranks, communication = map(float, mpirun(2, PROGRAM, "late").stdout.split())
+    assert for_ranks > 0.4
+    assert communication < 0.2
+
+
+@pytest.mark.mpi
 def test_ranks_talk() -> None:
     ended = mpirun(4, PROGRAM, "collectives")
     assert (ended.returncode, ended.stdout) == (0, "all well\n"), ended.stderr

@@ -35,7 +35,9 @@ class Hosts:
         """`folder` is for the launcher, `rate` such as `1gbit`, `mpirun` MPICH's or Open MPI's."""
         self.names = [f"host{one}" for one in range(1, number + 1)]
         self.addresses = [f"10.77.0.{one}" for one in range(1, number + 1)]
-        self._folder, self._rate, self._mpirun = folder, rate, mpirun
+        self.launcher = folder / "ssh"
+        """What starts a command on another host."""
+        self._rate, self._mpirun = rate, mpirun
         self._stack = ExitStack()
         self._holders: list[int] = []
         """Processes that hold the namespaces of the hosts, and last those of the switch."""
@@ -68,10 +70,20 @@ class Hosts:
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
         """Start a command in `folder` on so many ranks of each of these hosts."""
-        first, addresses = hosts[0], [self.addresses[host] for host in hosts]
+        addresses = [self.addresses[host] for host in hosts]
+        whole = [self._mpirun, *self._options(addresses, ranks), *command]
+        return self.start(hosts[0], whole, folder, environment)
+
+    def start(
+        self,
+        host: int,
+        command: Sequence[str | Path],
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[str]:
+        """Start a command in `folder` on one host."""
         return subprocess.Popen(
-            self._inside(first, [self._mpirun, *self._options(addresses, ranks), *command]),
-            cwd=folder,
+            self._inside(host, command, folder),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -127,14 +139,13 @@ class Hosts:
             self.on(host, f"tc qdisc add dev eth0 {limit}")
             self.on(-1, f"tc qdisc add dev {port} {limit}")
 
-    def _inside(self, host: int, command: Sequence[str | Path]) -> list[str]:
-        """Return a command as run on a host, in the folder in which it is called there."""
-        # `sh` goes to the folder by its name, which may be another one on this host
-        into = ["nsenter", "--target", str(self._holders[host]), *_ENTER, "--"]
-        return [*into, "sh", "-c", 'cd "$PWD" && exec "$@"', "sh", *map(str, command)]
+    def _inside(self, host: int, command: Sequence[str | Path], folder: Path = Path("/")) -> list[str]:
+        """Return a command as run on a host, in the folder that has this name there."""
+        enter = ["nsenter", "--target", str(self._holders[host]), *_ENTER, "--"]
+        return [*enter, "sh", "-c", 'cd "$0" && exec "$@"', str(folder), *map(str, command)]
 
     def _options(self, addresses: Sequence[str], ranks: int) -> list[str]:
-        launcher, total = str(self._folder / "launch"), str(ranks * len(addresses))
+        launcher, total = str(self.launcher), str(ranks * len(addresses))
         slots = ",".join(f"{address}:{ranks}" for address in addresses)
         if _is_open_mpi(self._mpirun):
             daemons = ["--prtemca", "plm_ssh_agent", launcher, "--prtemca", "prte_if_include", "eth0"]
@@ -144,17 +155,19 @@ class Hosts:
         return [*started, "-hosts", slots, "-n", total]
 
     def _write_launcher(self) -> None:
-        """Write what is called like ssh: with options, an address, and a command for its shell."""
+        """Write an `ssh`: with options, an address, and a command for the shell there."""
         holders = zip(self.addresses, self._holders, strict=False)
         cases = "\n".join(f"    {address}) holder={holder} ;;" for address, holder in holders)
-        launcher = self._folder / "launch"
-        launcher.write_text(
-            "#!/bin/sh\n"
-            'while [ "${1#-}" != "$1" ]; do shift; done\n'
-            f'case $1 in\n{cases}\n    *) echo "no such host: $1" >&2; exit 1 ;;\nesac\nshift\n'
-            f"exec nsenter --target $holder {' '.join(_ENTER)} -- sh -c \"cd '$PWD' && $*\"\n"
+        self.launcher.write_text(
+            "#!/bin/bash\n"
+            "while getopts o:xn _; do :; done\n"
+            "shift $((OPTIND - 1))\n"
+            f'case $1 in\n{cases}\n    *) echo "no such host: $1" >&2; exit 255 ;;\nesac\n'
+            # a host that is there refuses at once
+            'timeout 2 bash -c ": < /dev/tcp/$1/22" 2> /dev/null\n[ $? -ne 124 ] || exit 255\n'
+            f"shift\nexec nsenter --target $holder {' '.join(_ENTER)} -- sh -c \"cd '$PWD' && $*\"\n"
         )
-        launcher.chmod(0o755)
+        self.launcher.chmod(0o755)
 
 
 _ENVIRONMENT = {

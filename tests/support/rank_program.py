@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from petabatch.parallel.comm import Comm, share
+from petabatch.parallel.comm import COMMUNICATION, FOR_RANKS, Comm, share
 from petabatch.parallel.consistency import assert_identical
 from petabatch.parallel.launch import connect
 from petabatch.parallel.reduce import ExactSum
@@ -104,6 +104,18 @@ def idle(comm: Comm) -> None:
     comm.start_max(np.zeros(100, np.int32)).wait()
     if comm.rank == 0:
         print((time.process_time() - busy) / (time.monotonic() - begin))
+
+
+def late(comm: Comm) -> None:
+    """Let rank 1 come half a second late to a sum, and print what rank 0 waited for."""
+    parts, first = my_changes(comm)
+    comm.barrier()
+    before = dict(comm.waited)
+    if comm.rank == 1:
+        time.sleep(0.5)
+    ExactSum(parts, comm, SLICES, first).wait()
+    if comm.rank == 0:
+        print(*(comm.waited[name] - before[name] for name in (FOR_RANKS, COMMUNICATION)))
 
 
 def raising(comm: Comm) -> None:

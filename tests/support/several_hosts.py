@@ -11,6 +11,7 @@ be byte for byte that of one process.
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -89,6 +90,22 @@ class Campaign:
         said = next((line for line in told.splitlines() if "is stuck" in line), "").strip()
         return f"{where}: all ended after {seconds:.1f} s, resumed on {len(left)} with the same bits  {said}"
 
+    def script(self) -> str:
+        """Cut off one of the two hosts on which `demos/hosts/run.sh` has started a run."""
+        (self.folder / "hosts.txt").write_text("10.77.0.1\n10.77.0.2\n")
+        with self._hosts(2, "1gbit") as hosts:
+            path = f"{hosts.launcher.parent}:{os.environ['PATH']}"
+            own = {"PATH": path, "VENV": str(BIN.parent), "MPIRUN_OPTIONS": "-iface eth0"}
+            run = [ROOT / "demos" / "hosts" / "run.sh", "hosts.txt", self.file.name, "script"]
+            process = hosts.start(0, run, self.folder, {**self._environment, **own})
+            self._wait(process, self.folder / "script" / "checkpoints" / "step_000000400.h5")
+            hosts.cut(1)
+            told, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, told
+        assert "hosts that answer: 10.77.0.1:1\n" in told, told
+        self._compare("script")
+        return "demos/hosts/run.sh went on without a host that was cut off, with the same bits"
+
     def not_shared(self) -> str:
         """Give one host a run directory of its own: no run, and no resume with a copy of the directory."""
         out = self.folder / "local"
@@ -118,6 +135,14 @@ class Campaign:
         other = self.folder / "other.toml"
         other.write_text(self.file.read_text().replace("threshold = 0.3", "threshold = 0.30001", 1))
         return self._different(self.file, other, "params is not the same on all ranks")
+
+    def other_images(self) -> str:
+        """Give one host other images."""
+        images = np.load(self.folder / "images.npy")
+        np.save(self.folder / "other.npy", images[::-1])
+        return self._different(
+            self.folder / "images.npy", self.folder / "other.npy", "files that the run reads are not the same"
+        )
 
     def _different(self, here: Path, there: Path, problem: str) -> str:
         with self._hosts(2, "1gbit") as hosts:
@@ -197,19 +222,23 @@ def _results(path: Path) -> dict[str, bytes]:
 
 
 def _listing(folder: Path) -> list[tuple[str, int, int]]:
-    return sorted((str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in folder.rglob("*"))
+    files = (one for one in folder.rglob("*") if one.is_file())
+    return sorted((str(one), one.stat().st_size, one.stat().st_mtime_ns) for one in files)
 
 
-def situations(campaign: Campaign) -> Iterator[Callable[[], str]]:
+def situations(campaign: Campaign, mpirun: Path) -> Iterator[Callable[[], str]]:
     """Yield everything that the campaign does."""
     for number, rate in ((1, "1gbit"), (2, "1gbit"), (2, "100mbit"), (4, "1gbit")):
         yield lambda number=number, rate=rate: campaign.same_bits(number, rate)
     yield lambda: campaign.lost(4, 3, "processes killed", [0, 1])
     yield lambda: campaign.lost(2, 1, "link cut", [0])
     yield lambda: campaign.lost(2, 0, "link cut", [1])
+    if "Open MPI" not in subprocess.check_output([mpirun, "--version"], text=True):
+        yield campaign.script
     yield campaign.not_shared
     yield campaign.other_version
     yield campaign.other_params
+    yield campaign.other_images
 
 
 def main() -> None:
@@ -224,7 +253,7 @@ def main() -> None:
             print(f"skipped: {reason}")
             return
         campaign = Campaign(Path(folder), mpirun)
-        for situation in situations(campaign):
+        for situation in situations(campaign, mpirun):
             print(situation(), flush=True)
 
 

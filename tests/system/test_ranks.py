@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from petabatch import results
 from support.commands import BIN, Command, alone, contents, set_all
 from support.processes import wait_for
 
@@ -88,6 +90,40 @@ def test_an_error_on_one_rank_ends_all_with_its_message(small: Path, petabatch: 
     assert "rank 2 of 3" in failed.stderr
     assert "slice two gave up" in failed.stderr
     assert (small.parent / "out" / "checkpoints" / "step_000000020.h5").exists()
+
+
+def test_what_the_time_of_each_rank_went_into_is_recorded_and_shown(small: Path, petabatch: Command) -> None:
+    plugin = small.parent / "slow.py"
+    plugin.write_text(
+        "import time\n"
+        "from typing import Literal\n"
+        "from petabatch.layers import Linear\n"
+        "class Slow(Linear):\n"
+        "    type: Literal['slow'] = 'slow'\n"
+        "    def update(self, now, state, drive, previous, activity):\n"
+        "        time.sleep(0.02 * (2 in now.slices))\n"
+        "        super().update(now, state, drive, previous, activity)\n"
+    )
+    text = small.read_text().replace('[layers.recon]\ntype = "linear"', '[layers.recon]\ntype = "slow"')
+    small.write_text('plugins = ["slow.py"]\n' + text)
+    done = petabatch("run", small, "--out", "out", "-q", "--threads", 1, ranks=2)
+    assert done.returncode == 0, done.stderr
+    with results.open(small.parent / "out") as run:
+        times = run.attributes["rank_times"]
+        assert run.attributes["times"]["learning"] < 1, "the wait for the slow rank is not learning"
+    slow = 60 * 0.02
+    assert times["steps"][1] > slow
+    assert times["waiting for ranks"][0] > slow / 2
+    assert times["waiting for ranks"][1] < times["waiting for ranks"][0] / 2
+    for rank in (0, 1):
+        assert (
+            sum(column[rank] for name, column in times.items() if name != "all") < 1.05 * times["all"][rank]
+        )
+    page = petabatch("info", "out").stdout
+    assert re.search(r"rank +host +computing +images +ranks +communication +files +kernels +other\n", page)
+    assert re.search(r"\n +1 +\S+ +\d+\.\d%", page)
+    with results.open(alone(small, "one")) as run:
+        assert "rank_times" not in run.attributes
 
 
 def test_more_ranks_than_slices_are_refused(small: Path, petabatch: Command) -> None:

@@ -31,5 +31,5 @@ def test_a_run_directory_that_is_not_shared_is_refused(campaign: Campaign) -> No
     campaign.not_shared()
 
 
-def test_another_params_file_on_one_host_is_refused_with_its_name(campaign: Campaign) -> None:
-    campaign.other_params()
+def test_other_images_on_one_host_are_refused_with_its_name(campaign: Campaign) -> None:
+    campaign.other_images()

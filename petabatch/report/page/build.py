@@ -111,7 +111,7 @@ def _times(about: dict[str, Any]) -> str:
     if not times:
         return "<p>not recorded</p>"
     whole = max(float(about["seconds"]), sum(times.values()), 1e-9)
-    times["waiting"] = max(0.0, whole - sum(times.values()))
+    times["other"] = max(0.0, whole - sum(times.values()))
     bars = (
         f'<tr><th>{_text(_ACTIVITIES.get(name, name))}</th><td><span class="bar" '
         f'style="width:{16 * seconds / whole:.2f}em"></span> {seconds:.1f} s, {seconds / whole:.1%}</td></tr>'

@@ -1,0 +1,41 @@
+"""What the time of each rank of a run went into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from petabatch.report.lines import field, table
+from petabatch.results import Results
+
+_MOST = 16
+"""Ranks in the table."""
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "computing": ("steps", "learning", "probes and output", "evaluation"),
+    "images": ("input", "waiting for images"),
+    "ranks": ("waiting for ranks",),
+    "communication": ("communication",),
+    "files": ("files",),
+    "kernels": ("kernels",),
+}
+"""Activities of `rank_times` by the heading of their column."""
+
+
+def rank_times(run: Results) -> Iterator[str]:
+    """Yield a table with a row for each rank; of many ranks, those that the others waited for."""
+    times: Mapping[str, Sequence[float]] = run.attributes.get("rank_times", {})
+    if not times:
+        return
+    hosts = run.attributes["hosts"]
+    waited = times.get("waiting for ranks", times["all"])
+    shown = sorted(sorted(range(len(hosts)), key=lambda rank: waited[rank])[:_MOST])
+    which = f", of the {_MOST} of {len(hosts)} that waited least for others" if len(hosts) > _MOST else ""
+    yield from field("time of each rank", f"since the start or last resume{which}; images, ranks: waited for")
+    rows = [("rank", "host", *_COLUMNS, "other")]
+    for rank in shown:
+        whole = max(times["all"][rank], 1e-9)
+        shares = [
+            sum(times[name][rank] for name in names if name in times) / whole for names in _COLUMNS.values()
+        ]
+        told = (f"{share:.1%}" for share in (*shares, max(0.0, 1 - sum(shares))))
+        rows.append((str(rank), hosts[rank], *told))
+    yield from table(rows)
