@@ -13,14 +13,14 @@ params=$1
 run=$2
 
 source .venv/bin/activate          # where petabatch and mpi4py are installed
-export NUMBA_CACHE_DIR=${TMPDIR:-/tmp}/$USER-numba    # local: nodes may have different CPUs
+export NUMBA_CACHE_DIR=${TMPDIR:-/tmp}/$(id -un)-numba    # local: nodes may have different CPUs
 
 if [ -d "$run" ]; then
     command=(petabatch resume "$run")
 else
     command=(petabatch run "$params" --out "$run")
 fi
-srun --cpus-per-task="$SLURM_CPUS_PER_TASK" "${command[@]}" --mpi --threads "$SLURM_CPUS_PER_TASK"
+srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" "${command[@]}" --mpi --threads "$SLURM_CPUS_PER_TASK"
 code=$?
 
 if [ $code -eq 3 ]; then           # stopped early, with a checkpoint

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
 import platform
 import signal
 import sys
@@ -21,6 +23,9 @@ _PRECEDENCE = 0.5
 _DELIVERY = 0.3
 """Seconds given to the launcher to forward a last message."""
 
+_ABORT = 5
+"""Seconds after which this process ends if MPI does not: on a host whose link is cut it waits for ever."""
+
 
 def fail(message: str, code: int) -> NoReturn:
     """Print an error message, of several ranks with rank and host, and terminate all with `code`."""
@@ -35,6 +40,8 @@ def fail(message: str, code: int) -> NoReturn:
     if several:
         # Launchers may drop output that they have not yet forwarded when a run is aborted.
         time.sleep(_DELIVERY)
+        # the only clock that runs while MPI keeps Python's lock
+        faulthandler.dump_traceback_later(_ABORT, exit=True, file=os.open(os.devnull, os.O_WRONLY))
         world.Abort(code)
     sys.exit(code)
 

@@ -109,15 +109,15 @@ class Hosts:
         for process in self.processes(host):
             os.kill(process, signal.SIGKILL)
 
-    def processes(self, host: int) -> list[int]:
-        """Return the processes that run on a host."""
+    def processes(self, host: int, name: str = "") -> list[int]:
+        """Return the processes that run on a host, all or those with a name in their command line."""
         holder = self._holders[host]
         place, found = _network(holder), []
         for folder in Path("/proc").glob("[0-9]*"):
             process = int(folder.name)
             if process != holder and place is not None and _network(process) == place:
                 found.append(process)
-        return found
+        return [process for process in found if name in _command(process)]
 
     def _make(self, stack: ExitStack) -> None:
         for name in self.names:
@@ -221,6 +221,14 @@ def _network(process: int) -> str | None:
         return os.readlink(f"/proc/{process}/ns/net")
     except OSError:
         return None
+
+
+def _command(process: int) -> str:
+    """Return the command line of a process, nothing if that has ended."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def _output(command: Sequence[str]) -> str:

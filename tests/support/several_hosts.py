@@ -33,7 +33,7 @@ from support.docs import toml  # noqa: E402
 from support.hosts import MPIRUN, Hosts, NoHosts, open_mpi_library  # noqa: E402
 
 MODES = ("extra_shared", "shared", "extra_non_shared", "non_shared")
-DISPLAYS, SLICES = 300, 4
+DISPLAYS, SLICES = 400, 4
 SUMMED = 8 * (1 + 36) * 4 * 4 * 8 * 3
 """Bytes of the integers that an update of both dictionaries that all slices share sums over ranks."""
 SILENCE = 15
@@ -71,12 +71,13 @@ class Campaign:
         """Lose a host of so many in the middle of a run, and resume it on those that are left."""
         with self._hosts(number, "1gbit") as hosts:
             process = self._start(hosts, range(number), "run", self.file.name, "--out", "cut", "--force")
-            self._wait(process, self.folder / "cut" / "checkpoints" / "step_000000400.h5")
+            self._wait(process, self.folder / "cut" / "checkpoints" / "step_000001000.h5")
             {"link cut": hosts.cut, "processes killed": hosts.kill}[how](host)
             begin = time.monotonic()
             told, _ = process.communicate(timeout=120)
-            while any(hosts.processes(one) for one in range(number)):
-                assert time.monotonic() < begin + 120, "processes outlive the run"
+            # what the launcher has left on a host that is cut off is not ours
+            while any(hosts.processes(one, "python" if one == host else "") for one in range(number)):
+                assert time.monotonic() < begin + 60, f"processes outlive the run\n{told}"
                 time.sleep(0.05)
             seconds = time.monotonic() - begin
             promised = ENDING + (SILENCE if how == "link cut" else 0)
@@ -98,7 +99,7 @@ class Campaign:
             own = {"PATH": path, "VENV": str(BIN.parent), "MPIRUN_OPTIONS": "-iface eth0"}
             run = [ROOT / "demos" / "hosts" / "run.sh", "hosts.txt", self.file.name, "script"]
             process = hosts.start(0, run, self.folder, {**self._environment, **own})
-            self._wait(process, self.folder / "script" / "checkpoints" / "step_000000400.h5")
+            self._wait(process, self.folder / "script" / "checkpoints" / "step_000001000.h5")
             hosts.cut(1)
             told, _ = process.communicate(timeout=120)
         assert process.returncode == 0, told
@@ -182,6 +183,7 @@ class Campaign:
             assert process.poll() is None, process.communicate()[0]
             assert time.monotonic() < end, f"{file} never appeared"
             time.sleep(0.02)
+        time.sleep(0.3)  # a rank that is silent while it writes counts as one with a slow file system
 
     def _compare(self, out: str) -> None:
         found = _results(self.folder / out)
@@ -196,8 +198,8 @@ def four_modes(displays: int) -> str:
     layers, connections = tables["layers"], tables["connections"]
     tables["run"] |= {"batch": SLICES, "displays": displays}
     tables["layers"], tables["connections"], tables["probes"] = {}, {}, {}
-    tables["output"] = {"flush": "20 displays", "layers": {}, "connections": {}}
-    tables["checkpoint"] = {"every": "20 displays"}
+    tables["output"] = {"flush": "100 displays", "layers": {}, "connections": {}}
+    tables["checkpoint"] = {"every": "100 displays"}
     for mode in MODES:
 
         def own(name: str, mode: str = mode) -> str:
