@@ -27,9 +27,9 @@ from petabatch.network.graph import Graph
 from petabatch.network.lazy import check_lazy, check_pays
 from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.loop import Loop, find_loop
-from petabatch.network.operations import Program
+from petabatch.network.operations import Operation, Program
 from petabatch.network.program import find_program, measured_layers
-from petabatch.network.stages import side_by_side
+from petabatch.network.stages import row_tiles, side_by_side
 from petabatch.network.together import group_size, slices_together
 from petabatch.spec.compiled import NotSuitable
 
@@ -188,7 +188,7 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
     except NotSuitable as why:
         single = str(why)
     slow = bool(program.interpreted)
-    beside = tuple(tuple(one.label for one in ones) for ones in side_by_side(graph, program))
+    beside = tuple(tuple(map(_shared, ones)) for ones in side_by_side(graph, program))
     return Method(
         "program",
         moving,
@@ -200,6 +200,11 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
         beside=beside,
         unfollowed=_unfollowed(graph),
     )
+
+
+def _shared(one: Operation) -> str:
+    tiles = row_tiles(one)
+    return f"{one.label} in {tiles} row tiles" if tiles > 1 else one.label
 
 
 def _unfollowed(graph: Graph) -> dict[str, str]:

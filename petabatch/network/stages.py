@@ -1,13 +1,14 @@
 """Stages of a program: operations that wait for none of the same stage, so that threads can share them.
 
 An operation waits for those before it that write what it reads or writes, or read what it writes. So layers
-of one level are side by side, and so is what feeds them.
+of one level are side by side, and so is what feeds them. Large operations are cut into tiles of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from petabatch.kernels.cpu.sizes import tiling
 from petabatch.network.graph import Graph
 from petabatch.network.operations import Carry, LazyUpdate, Operation, Program
 
@@ -21,21 +22,34 @@ def find_stages(graph: Graph, program: Program) -> tuple[int, ...]:
     return _stages(program, graph.depth)
 
 
+def row_tiles(one: Operation) -> int:
+    """Return into how many tiles of rows an operation is cut, a function of its shapes alone."""
+    if not isinstance(one, Carry) or _multiply_adds(one) < _WORTH:
+        return 1
+    p = one.patches
+    if p.y.margin or p.x.margin or (one.scatter and not one.weights):
+        return 1
+    return -(-p.y.coarse // tiling(p)[0])
+
+
 def side_by_side(graph: Graph, program: Program) -> tuple[tuple[Operation, ...], ...]:
-    """Return the operations that are worth being made side by side, stage by stage."""
+    """Return the operations that are worth being shared by threads, stage by stage."""
     if program.interpreted:
         return ()
     found: dict[int, list[Operation]] = {}
     for one, stage in zip(program.operations, find_stages(graph, program), strict=True):
         if _multiply_adds(one) >= _WORTH:
             found.setdefault(stage, []).append(one)
-    return tuple(tuple(ones) for _, ones in sorted(found.items()) if len(ones) > 1)
+    return tuple(tuple(ones) for _, ones in sorted(found.items()) if sum(map(row_tiles, ones)) > 1)
 
 
 def _multiply_adds(one: Operation) -> int:
     if isinstance(one, LazyUpdate):
         return sum(drive.patches.multiply_adds for drive in one.drives)
-    return one.patches.multiply_adds if isinstance(one, Carry) and one.weights else 0
+    if not isinstance(one, Carry):
+        return 0
+    p = one.patches
+    return p.multiply_adds if one.weights else p.positions * p.length  # of a window, each feature for itself
 
 
 def _stages(program: Program, depth: Mapping[str, int]) -> tuple[int, ...]:

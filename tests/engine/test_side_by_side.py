@@ -6,9 +6,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from petabatch.connections import Pool
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.errors import NonFiniteError, ParamsError
+from petabatch.layers import Linear
+from petabatch.network import stages
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -75,3 +78,21 @@ def test_branches_of_one_geometry_have_scratch_of_their_own() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_threads_that_share_a_slice_with_feedback_change_no_bit(seed: int) -> None:
     assert_same_bits(recurrent_network(seed, 1), 2)
+
+
+@pytest.mark.parametrize(("features", "mode"), [(32, "extra_shared"), (9, "extra_shared"), (5, "non_shared")])
+def test_row_tiles_change_no_bit(features: int, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "_WORTH", 1)
+    base = lca_network(
+        images(1, 1, (40, 38, 2)), features=features, patch=(5, 5), stride=1, display=12, displays=1,
+        learn=False, mode=mode, kernel="dense",
+    )  # fmt: skip
+    layers = {**base.layers, "pooled": Linear(shape=(20, 19, features))}
+    joined = {**base.connections, "pool": Pool(pre="V1", post="pooled", method="max")}
+    network = base.model_copy(update={"layers": layers, "connections": joined})
+    method = schedule(build(network)).method
+    told = [label for labels in method.beside for label in labels]
+    tiles = ("project drive in 6", "synthesize dictionary in 6", "pool pool in 2")
+    assert told == [f"{what} row tiles" for what in tiles]
+    for each in (2, 3):
+        assert_same_bits(network, each)

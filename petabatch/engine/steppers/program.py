@@ -26,7 +26,7 @@ from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
 from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance
-from petabatch.kernels.cpu.program.team import ITEM, TICKETS
+from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.kernels.cpu.rows import raised_in
 from petabatch.network.plan import Plan
@@ -282,7 +282,7 @@ class ProgramStepper(Stepper):
         """Make operations of steps first+1 .. last of a run to step `final`."""
         space, (rows, numbers, factors, arrays) = self._workspace, section
         several = slice(None) if len(arrays) > 1 else slice(0)
-        items, tickets, own = np.array([[0, len(rows), 0]]), np.zeros(TICKETS, np.int64), [arrays]
+        items, tickets, own = np.array([[0, len(rows), 0, 0, ALL]]), np.zeros(TICKETS, np.int64), [arrays]
         if self._team is not None and len(rows) == len(self._rows) and len(arrays) == 1:
             tables = space.for_threads(self._team.threads)
             items, own = self._items, [np.where(self._bound != 0, self._bound, one[:1]) for one in tables]

@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from petabatch.geometry import Axis, Patches
+from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.program import whole as w
 from petabatch.kernels.cpu.program.lazy.layout import KEPT_NUMBERS, rooms
+from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
 from petabatch.kernels.cpu.rules import RULES, rule_number
 from petabatch.kernels.cpu.sizes import WORD
@@ -37,7 +39,7 @@ from petabatch.network.operations import (
     Source,
     Update,
 )
-from petabatch.network.stages import find_stages, side_by_side
+from petabatch.network.stages import find_stages, row_tiles, side_by_side
 from petabatch.network.together import together
 from petabatch.spec.compiled import CompiledRule, Term
 from petabatch.spec.part_errors import calling
@@ -60,6 +62,10 @@ GEOMETRY = ("window", "drive", "active", "values", "ends", "places", "vectors")
 WORDS = ("scratch/random words", "scratch/more random words")
 BUFFERS = "scratch/buffers"
 _INPUT = "scratch/input of "
+_CHUNKS = 16
+"""Chunks of an UPDATE in an item, some microseconds."""
+Parts = tuple[list[tuple[int, int]], list[tuple[int, int]]]
+"""The parts of an operation that threads share, and those after them."""
 
 
 @dataclass(frozen=True)
@@ -168,16 +174,17 @@ class Tables:
         self.row_functions: dict[str, RowFunction] = {}
         """By layer."""
         self.scratch[BUFFERS] = 2 * u.CHUNK
-        spans = []
+        spans, parts = [], []
         for operation in program.operations:
             begin = len(self.rows)
             getattr(self, f"_{type(operation).__name__.lower()}")(operation)
             spans.append((begin, len(self.rows)))
+            parts.append(self._parts(operation, *spans[-1]))
         begin = len(self.rows)
         for column, term in enumerate(measured):
             row = {t.OUT: self._array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
             self._row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
-        self.items = _items(spans, find_stages(graph, program), (begin, len(self.rows)))
+        self.items = _items(spans, parts, find_stages(graph, program), (begin, len(self.rows)))
         """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
         self.worth_sharing = bool(side_by_side(graph, program))
         """Whether there is enough to do side by side."""
@@ -277,7 +284,22 @@ class Tables:
                 row |= {t.D: self._together(one, weights)}
         else:
             row |= {t.C: self._array(one.weights)}
+        if one.scatter and row_tiles(one) > 1:
+            tiles = f"{one.out} by tiles"
+            self.scratch[tiles] = layout.scratch(p).strips.size
+            row |= {t.E: self._array(tiles)}
         self._row(t.Op.SYNTHESIZE if one.scatter else t.Op.PROJECT, one, row, ())
+
+    def _parts(self, one: Operation, begin: int, end: int) -> Parts:
+        """Return what threads share of an operation, and what comes after."""
+        tiles = row_tiles(one)
+        if tiles > 1:
+            shared = [(tile, tile + 1) for tile in range(tiles)]
+            return (shared, [(tiles, ALL)]) if self.rows[begin][t.CODE] == t.Op.SYNTHESIZE else (shared, [])
+        if end - begin == 1 and isinstance(one, Update) and self.rows[begin][t.CODE] == t.Op.UPDATE:
+            chunks = -(-math.prod(self.graph.network.layers[one.layer].shape) // u.CHUNK)
+            return [(chunk, chunk + _CHUNKS) for chunk in range(0, chunks, _CHUNKS)], []
+        return [(0, ALL)], []
 
     def _scatter(self, one: Scatter) -> None:
         arrays = (self._array(f"connections/{one.connection}/{n}") for n in ("starts", "targets", "weights"))
@@ -464,14 +486,17 @@ class Tables:
 
 
 def _items(
-    spans: Sequence[tuple[int, int]], stages: Sequence[int], last: tuple[int, int]
-) -> list[tuple[int, int, int]]:
-    """Return the rows of each operation, and how many items come before its stage, stage by stage."""
-    found: list[tuple[int, int, int]] = []
+    spans: Sequence[tuple[int, int]], parts: Sequence[Parts], stages: Sequence[int], last: tuple[int, int]
+) -> list[tuple[int, ...]]:
+    """Return the items of a step, stage by stage; see `kernels/cpu/program/team.py`."""
+    found: list[tuple[int, ...]] = []
     for stage in range(max(stages, default=-1) + 1):
-        before = len(found)
-        found += [(*span, before) for span, at in zip(spans, stages, strict=True) if at == stage]
-    return [*found, (*last, len(found))]
+        for turn in range(2):
+            before = len(found)
+            for span, shared, at in zip(spans, parts, stages, strict=True):
+                if at == stage:
+                    found += [(*span, before, *part) for part in shared[turn]]
+    return [*found, (*last, len(found), 0, ALL)]
 
 
 def _numbers(rule: CompiledRule, dt: float) -> list[float]:

@@ -32,7 +32,7 @@ from petabatch.kernels.cpu.program.table import (
     H,
     Op,
 )  # fmt: skip
-from petabatch.kernels.cpu.program.team import BEFORE, FIRST, LAST, done, take, wait
+from petabatch.kernels.cpu.program.team import BEFORE, BEGIN, END, FIRST, LAST, done, take, wait
 from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
 from petabatch.kernels.cpu.program.units import (
@@ -70,7 +70,9 @@ def due(row: Any, step: int, final: int) -> Any:
 
 
 @njit(nogil=True, error_model="numpy")
-def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int) -> None:
+def _update(
+    row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int, first: int, last: int
+) -> None:  # fmt: skip
     activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
     V, before = floats(arrays, row[D], 0), floats(arrays, row[E], 0)
     buffers = floats(arrays, row[F], 0)
@@ -79,7 +81,8 @@ def _update(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
         factor, gain = rates(own, doubles(arrays, row[G])[0])
     remembers = own[RULE] < LINEAR or own[RULE] == LEAKY_INTEGRATOR
     carried = remembers and arrays[row[OUT], DEPTH] > 1
-    for begin in range(0, activity.size, CHUNK):
+    for chunk in range(first, min(last, -(-activity.size // CHUNK))):
+        begin = chunk * CHUNK
         end = min(begin + CHUNK, activity.size)
         spare, other = buffers[: end - begin], buffers[CHUNK : CHUNK + end - begin]
         drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, begin, end, spare, other)
@@ -125,12 +128,12 @@ def _random(row: Any, own: Any, arrays: Any, step: int, source: Any, out: Any) -
 @njit(nogil=True, error_model="numpy")
 def operate(
     row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int,
-    fresh: bool,
+    fresh: bool, begin: int, end: int,
 ) -> None:  # fmt: skip
-    """Make one operation of one step of one slice."""
+    """Make parts begin .. end of one operation of one step of one slice."""
     code = row[CODE]
     if code == _UPDATE:
-        _update(row, own, sources, factors, arrays, step)
+        _update(row, own, sources, factors, arrays, step, begin, end)
         return
     if code == _LAZY:
         update_lazily(row, own, sources, factors, drives, arrays, shapes, step)
@@ -169,12 +172,16 @@ def operate(
         )  # fmt: skip
     elif code == _PROJECT:
         project_units(
-            source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out
-        )
+            source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out, begin,
+            end,
+        )  # fmt: skip
     elif code == _SYNTHESIZE:
-        reconstruct(source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out)
+        reconstruct(
+            source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out,
+            floats(arrays, row[E], 0), begin, end,
+        )  # fmt: skip
     elif code == _POOL:
-        pool(source, arrays, shapes[row[A]], row[B] == 1, np.float32(own[0]), out)
+        pool(source, arrays, shapes[row[A]], row[B] == 1, np.float32(own[0]), out, begin, end)
     elif code == _SPREAD:
         padded = floats(arrays, row[C], 0)
         spread(source, arrays, shapes[row[A]], row[B] == 1, np.float32(own[0]), padded, out)
@@ -190,9 +197,12 @@ def operate(
 @njit(nogil=True, error_model="numpy")
 def _make(
     number: int, rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any,
-    step: int, fresh: bool, watched: Any, sums: Any, places: Any, room: Any,
+    step: int, fresh: bool, watched: Any, sums: Any, places: Any, room: Any, begin: int, end: int,
 ) -> None:  # fmt: skip
-    """Make one operation of one step of all slices; `watched` and `sums` are those of the step."""
+    """Make parts begin .. end of one operation of one step of all slices.
+
+    `watched` and `sums` are those of the step.
+    """
     row = rows[number]
     if row[CODE] == _PROJECT and row[D] > 0 and places.size > 0:
         project_together(row, arrays, shapes, step, places, room)
@@ -200,7 +210,10 @@ def _make(
         synthesize_together(row, arrays, shapes, step, places, room)
     elif row[CODE] != _MEASURE:
         for w in range(arrays.shape[0]):
-            operate(row, numbers[w, number], sources, factors[w], drives, arrays[w], shapes, step, fresh)
+            operate(
+                row, numbers[w, number], sources, factors[w], drives, arrays[w], shapes, step, fresh, begin,
+                end,
+            )  # fmt: skip
     elif watched[row[A]]:
         for w in range(arrays.shape[0]):
             sums[w, row[A]] = norm(floats(arrays[w], row[OUT], step), row[B])
@@ -232,6 +245,6 @@ def advance(
             if due(rows[number], step, final):
                 _make(
                     number, rows, numbers, sources, factors, drives, arrays, shapes, step, fresh and now == 0,
-                    watched[now], sums[:, now], places, room,
+                    watched[now], sums[:, now], places, room, items[n, BEGIN], items[n, END],
                 )  # fmt: skip
         done(tickets)

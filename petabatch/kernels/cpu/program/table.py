@@ -10,8 +10,9 @@
 
 An array is one of a slice's state (activities: step t in place t modulo the number of places) or scratch of
 the thread; number 0 is empty. Operations are made in order, in each step in which they are due, each in all
-slices of the call before the next. Kernels of one operation see the numbers, factors and arrays of one slice;
-those of `together.py` those of all.
+slices of the call before the next. Some have parts that depend on no other, which threads can share: PROJECT,
+SYNTHESIZE and POOL the tiles of their geometry, UPDATE the chunks of its layer. Kernels of one operation see
+the numbers, factors and arrays of one slice; those of `together.py` those of all.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Op(IntEnum):
     each unit's own. One of B and C is empty. D: 1 where it is made in several slices at once."""
     SYNTHESIZE = 5
     """OUT [fine] = sum of the patches of the active units of IN; A: geometry; B: groups; C: own patches; D:
-    panels of the same weights read from the other end, where one position's patch is the whole layer."""
+    panels of the same weights read from the other end, where one position's patch is the whole layer. E:
+    scratch for the sums of tiles, where threads share them; the part after the tiles adds these up."""
     POOL = 6
     """OUT [units] = number 0 times the sum of windows of the padded IN; A: geometry; B: 1 for the maximum."""
     SPREAD = 7

@@ -1,7 +1,7 @@
 """Threads that work on the steps of one slice together: tickets, which they take in order.
 
-A ticket is an item of a step, such as an operation. Items come stage by stage; one waits until all of earlier
-stages are done. Whoever has a ticket works, so that threads may come late or not at all.
+A ticket is an item of a step: an operation, or a row tile of one. Items come stage by stage; one waits until
+all of earlier stages are done. Whoever has a ticket works, so that threads may come late or not at all.
 """
 
 from __future__ import annotations
@@ -14,9 +14,12 @@ from numba.extending import intrinsic
 
 from petabatch.kernels.cpu.jit import njit
 
-FIRST, LAST, BEFORE = range(3)
-"""Columns of an item: its rows FIRST .. LAST of the program; how many items of a step must be done BEFORE."""
-ITEM = 3
+FIRST, LAST, BEFORE, BEGIN, END = range(5)
+"""Columns of an item: its rows FIRST .. LAST of the program; how many items of a step must be done BEFORE; of
+one row that several items share, its parts BEGIN .. END, see `table.py`."""
+ITEM = 5
+ALL = 2**62
+"""END of a row that is not shared."""
 TAKEN, DONE, TICKETS = 0, 8, 16
 """Places in the array of tickets: how many are taken, how many done, in cache lines apart; its length."""
 _SPINS = 200

@@ -12,6 +12,7 @@ from petabatch.kernels.cpu.convolution import project
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import PANEL, Shape
 from petabatch.kernels.cpu.program.table import IN, LEFT, LOOKBACK, OUT, STRIDE, A, B, C, D
+from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import reconstruct, shape_of
 from petabatch.kernels.cpu.program.units import copy
 from petabatch.kernels.cpu.program.views import address, floats
@@ -69,4 +70,5 @@ def synthesize_together(row: Any, arrays: Any, shapes: Any, step: int, places: A
             m += 1
         else:
             code, groups = floats(arrays[w], row[IN], seen), floats(arrays[w], row[B], 0)
-            reconstruct(code, groups, floats(arrays[w], row[C], 0), arrays[w], shapes[row[A]], out)
+            own, none = floats(arrays[w], row[C], 0), floats(arrays[w], 0, 0)
+            reconstruct(code, groups, own, arrays[w], shapes[row[A]], out, none, 0, ALL)

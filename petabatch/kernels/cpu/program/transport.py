@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.kernels.cpu.convolution import join_strips, project, synthesize
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import PANEL, Scratch, Shape, chunk_places, tile_bounds
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.program.table import (
     ACTIVE,
@@ -98,28 +98,36 @@ def crop(
 
 
 @njit(nogil=True, error_model="numpy")
-def project_units(padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
-    """Write the scalar product of each unit's patch with the padded fine layer, `[units]`.
+def project_units(
+    padded: Any, panels: Any, own: Any, arrays: Any, row: Any, out: Any, first: int, last: int
+) -> None:  # fmt: skip
+    """Write the scalar product of each unit's patch with the padded fine layer, `[units]`, of some tiles.
 
     `out` has room for a block of positions more. `own` holds patches of each unit, if it is not empty.
     """
     s, work = shape_of(row), scratch_of(padded, arrays, row)
     nf, length = s.features, s.rows * s.row
     packed = panels.reshape((panels.size // (length * PANEL), length, PANEL))
-    for tile in range(row[TILES]):
+    for tile in range(first, min(last, row[TILES])):
         start, begin, end = tile_bounds(tile, s)
         for base in range(begin, end, s.chunk):
             places = chunk_places(base, begin, end, s, work)
             if own.size > 0:
                 part = own[base * nf * length : (base + places.size) * nf * length]
                 project_non_shared(start, places, part.reshape((places.size, nf, length)), s, work)
-            elif s.wide == nf:
+            elif s.wide == nf and (_rounded(base, places.size) <= end or tile == row[TILES] - 1):
                 project(padded, start, places, packed, s, out[base * nf :])
                 continue
             else:
                 project(padded, start, places, packed, s, work.drive)
             for m in range(places.size):
                 copy(work.drive[m * s.wide : m * s.wide + nf], out[(base + m) * nf : (base + m + 1) * nf])
+
+
+@njit(nogil=True, error_model="numpy")
+def _rounded(base: int, count: int) -> int:
+    """Return where the last block of `count` positions from `base` on ends."""
+    return base + (count + DRIVE_BLOCK - 1) // DRIVE_BLOCK * DRIVE_BLOCK
 
 
 @njit(nogil=True, error_model="numpy")
@@ -143,8 +151,13 @@ def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any)
 
 
 @njit(nogil=True, error_model="numpy")
-def reconstruct(code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: Any) -> None:
-    """Write the sum of the patches of active units, `[height * width]`; tiles are joined in order."""
+def reconstruct(
+    code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: Any, room: Any, first: int, last: int
+) -> None:  # fmt: skip
+    """Write the sum of the patches of active units, `[height * width]`: parts are tiles, and to join them.
+
+    `room` is for the sums of tiles where threads share them.
+    """
     s, work = shape_of(row), scratch_of(out, arrays, row)
     nf, length = s.features, s.rows * s.row
     each = nf * GROUP * LANES
@@ -153,8 +166,11 @@ def reconstruct(code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: An
         if own.size == 0
         else groups.reshape((0, 0, 0))
     )
-    for tile in range(row[TILES]):
-        strip = work.strips[tile]
+    strips = work.strips
+    if room.size > 0:
+        strips = room.reshape((row[TILES], row[STRIP]))
+    for tile in range(first, min(last, row[TILES])):
+        strip = strips[tile]
         strip[:] = _ZERO
         _, begin, end = tile_bounds(tile, s)
         for base in range(begin, end, s.chunk):
@@ -168,15 +184,18 @@ def reconstruct(code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: An
                 synthesize_non_shared(part.reshape((places.size, nf, length)), places, s, work, strip)
             else:
                 synthesize(packed, places, work.active, work.values, work.ends, work.vectors, strip)
-    join_strips(work.strips, 0, s.height, s, out.reshape((s.height, s.width)))
+    if last > row[TILES]:
+        join_strips(strips, 0, s.height, s, out.reshape((s.height, s.width)))
 
 
 @njit(nogil=True, error_model="numpy")
-def pool(padded: Any, arrays: Any, row: Any, largest: bool, factor: Any, out: Any) -> None:
-    """Write the sum or maximum of each unit's window of the padded fine layer, feature by feature."""
+def pool(
+    padded: Any, arrays: Any, row: Any, largest: bool, factor: Any, out: Any, first: int, last: int
+) -> None:  # fmt: skip
+    """Write the sum or maximum of each unit's window of the padded fine layer, by feature, of some tiles."""
     s = shape_of(row)
     nf, left, stride = s.features, row[LEFT], row[STRIDE]
-    for y in range(s.ny):
+    for y in range(first * s.tile, min(min(last, row[TILES]) * s.tile, s.ny)):
         for x in range(s.nx):
             target = out[(y * s.nx + x) * nf : (y * s.nx + x + 1) * nf]
             start = (s.origin + y * s.stride_y) * s.pitch + left + x * stride

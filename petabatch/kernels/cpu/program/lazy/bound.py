@@ -28,6 +28,7 @@ from petabatch.kernels.cpu.program.table import (
     C,
     D,
 )
+from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import project_units, shape_of
 from petabatch.kernels.cpu.program.views import doubles, floats
 from petabatch.kernels.cpu.rules import FAST
@@ -157,7 +158,7 @@ def project_all(row: Any, drives: Any, arrays: Any, shapes: Any) -> Any:
     for d in range(first, row[D]):
         filtered, panels = floats(arrays, drives[d, FILTERED], 0), floats(arrays, drives[d, PANELS], 0)
         own, into = floats(arrays, drives[d, OWN], 0), spare[:room] if d == first else spare[room:]
-        project_units(filtered, panels, own, arrays, shapes[drives[d, GEOMETRY]], into)
+        project_units(filtered, panels, own, arrays, shapes[drives[d, GEOMETRY]], into, 0, ALL)
         if d > first:
             for i in range(units):
                 found[i] += into[i]
