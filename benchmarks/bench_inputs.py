@@ -46,9 +46,9 @@ PARTS = ("films", "images", "hdf5")
 CHILD = """
 import json, os, resource, sys, time
 from petabatch import simulation
-from petabatch.engine.lane import Lane
+from petabatch.engine.group import Group
 
-advance, loaded = Lane.run, simulation.read(sys.argv[1])
+advance, loaded = Group.run, simulation.read(sys.argv[1])
 
 def first(self, *steps):
     if stop_at == "first step":
@@ -57,7 +57,7 @@ def first(self, *steps):
     advance(self, *steps)
 
 stop_at = sys.argv[4]
-Lane.run = first
+Group.run = first
 simulation.run(loaded, sys.argv[2], mpi=False, quiet=True, force=True)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(json.dumps([time.time() - float(sys.argv[3]), peak]))

@@ -32,7 +32,10 @@ def headers(paths: Sequence[str]) -> list[tuple[int, int, int] | InputError]:
     In place of a shape stands the error of a file that is missing, truncated or not an image, as far as this
     can be determined without decoding it. Raises ResourceError if pillow is not installed.
     """
-    return over_files(errors_of(_shape), paths, f"reading the headers of {len(paths):,} image files")
+    needed = any(not path.endswith(".npy") for path in paths)
+    most = min(MOST_PIXELS, pillow().MAX_IMAGE_PIXELS or MOST_PIXELS) if needed else 0
+    shape = errors_of(lambda path: _shape(path, most))
+    return over_files(shape, paths, f"reading the headers of {len(paths):,} image files")
 
 
 def raise_together(errors: Sequence[InputError]) -> None:
@@ -92,23 +95,27 @@ def npy_image(path: str) -> Any:
     return pixels.reshape(*pixels.shape[:2], -1)
 
 
-def _shape(path: str) -> tuple[int, int, int]:
+def _shape(path: str, most: int) -> tuple[int, int, int]:
     """Return the shape of an image file."""
     if not path.endswith(".npy"):
-        return _complete_png(path) or _pillow_shape(path)
+        return _complete_png(path, most) or _pillow_shape(path)
     ny, nx, nf = npy_image(path).shape
     return ny, nx, nf
 
 
-def _complete_png(path: str) -> tuple[int, int, int] | None:
-    """Return the shape of an image if it is a complete PNG as most are; pillow says what others are."""
+def _complete_png(path: str, most: int) -> tuple[int, int, int] | None:
+    """Return the shape of an image if it is a complete PNG as most are; pillow says what others are.
+
+    Pillow is also to say why images of more than `most` pixels are refused.
+    """
     try:
         file = os.open(path, os.O_RDONLY)
     except (OSError, ValueError):
         return None
     try:
-        shape = png_shape(os.pread(file, _END, 0), min(MOST_PIXELS, pillow().MAX_IMAGE_PIXELS or MOST_PIXELS))
-        return shape if shape is not None and _ends_with(file, _END_MARKERS["PNG"]) else None
+        head, marker = os.pread(file, _END, 0), _END_MARKERS["PNG"]
+        whole = marker in head if len(head) < _END else _ends_with(file, marker)
+        return png_shape(head, most) if whole else None
     except OSError:
         return None
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from operator import sub
 from typing import TypeVar
 
 from petabatch.errors import InputError
@@ -40,12 +41,11 @@ def errors_of(function: Callable[[str], T]) -> Callable[[str], T | InputError]:
 def _results(function: Callable[[str], T], paths: Sequence[str]) -> Iterator[T]:
     fastest, done = 0.0, 0
     while done < len(paths) and fastest < _SLOW:
-        fastest = _SLOW
+        times = [time.perf_counter()]
         for path in paths[done : done + _FEW]:
-            begin = time.perf_counter()
-            found = function(path)
-            fastest = min(fastest, time.perf_counter() - begin)
-            yield found
+            yield function(path)
+            times.append(time.perf_counter())
+        fastest = min(map(sub, times[1:], times))
         done += _FEW
     with ThreadPoolExecutor(_THREADS, "files") as pool:
         for few in pool.map(

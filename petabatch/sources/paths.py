@@ -33,8 +33,9 @@ def find_files(files: Files, suffixes: Sequence[str], kind: str) -> list[str]:
 def _find(entry: str, suffixes: Sequence[str], kind: str, where: _Where) -> list[str]:
     """Return the files that an entry names; of several, a missing file is left to its reader."""
     if os.path.isdir(entry):
-        names = sorted(name for name in os.listdir(entry) if _suffix(name) in suffixes)
-        found = [os.path.join(entry, name) for name in names if not name.startswith(".")]
+        ends = tuple(suffixes)
+        names = sorted(name for name in os.listdir(entry) if name.lower().endswith(ends) and name[0] != ".")
+        found = [os.path.join(entry, name) for name in names]
     elif os.path.exists(entry):
         found = (
             [entry] if where == "list" or not entry.endswith(".txt") else _lines(Path(entry), suffixes, kind)

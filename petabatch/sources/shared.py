@@ -42,12 +42,11 @@ def shared(opening: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P
 
 def _identity(paths: Sequence[str]) -> bytes:
     """Return a hash of the paths, and of what tells their files from others and from earlier contents."""
-    whole = hashlib.sha256()
+    found = []
     for path in paths:
         try:
             about = os.stat(path)
-            found = f"{about.st_dev} {about.st_ino} {about.st_size} {about.st_mtime_ns}"
+            found.append(f"{path}\0{about.st_dev} {about.st_ino} {about.st_size} {about.st_mtime_ns}")
         except (OSError, ValueError):
-            found = "missing"
-        whole.update(os.fsencode(path) + f"\0{found}\n".encode())
-    return whole.digest()
+            found.append(f"{path}\0missing")
+    return hashlib.sha256(os.fsencode("\n".join(found))).digest()

@@ -64,7 +64,7 @@ def fingerprints(network: Network) -> list[Fingerprint]:
 
 def serialise(files: Iterable[Fingerprint]) -> str:
     """Return fingerprints as text, one JSON list per line."""
-    return "\n".join(json.dumps([file.path, file.size, file.modified, file.digest]) for file in files)
+    return "\n".join(f'[{json.dumps(f.path)}, {f.size}, {f.modified}, "{f.digest}"]' for f in files)
 
 
 def recorded(directory: RunDirectory) -> list[Fingerprint]:
@@ -73,7 +73,7 @@ def recorded(directory: RunDirectory) -> list[Fingerprint]:
         return []
     try:
         lines = directory.inputs.read_text(encoding="utf-8").splitlines()
-        return [Fingerprint(*json.loads(line)) for line in lines]
+        return [Fingerprint(*file) for file in json.loads(f"[{','.join(lines)}]")]
     except (ValueError, TypeError) as error:
         raise StorageError(f"{directory.inputs}: this file is damaged: {error}") from error
 
@@ -188,16 +188,24 @@ def _fingerprint(path: str, sampled: bool | None = None) -> Fingerprint:
     if sampled is None:
         sampled = not path.endswith(".py")
     try:
-        with open(path, "rb", buffering=0) as file:
-            about = os.fstat(file.fileno())
-            if not sampled:
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-                return Fingerprint(path, about.st_size, about.st_mtime_ns, digest)
-            count = min(_MOST, max(2, about.st_size // _SPACING))
-            offsets = sorted({max(0, about.st_size - _BLOCK) * i // (count - 1) for i in range(count)})
-            blocks = [os.pread(file.fileno(), _BLOCK, offset) for offset in offsets]
+        file = os.open(path, os.O_RDONLY)
+        try:
+            about = os.fstat(file)
+            digest = _sampled(file, about.st_size) if sampled else _whole(file)
+        finally:
+            os.close(file)
     except OSError:
         return Fingerprint(path, -1, 0, "")
-    return Fingerprint(
-        path, about.st_size, about.st_mtime_ns, hashlib.sha256(b"".join(blocks)).hexdigest()[:_SHORT]
-    )
+    return Fingerprint(path, about.st_size, about.st_mtime_ns, digest)
+
+
+def _whole(file: int) -> str:
+    with open(file, "rb", buffering=0, closefd=False) as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _sampled(file: int, size: int) -> str:
+    last, count = max(0, size - _BLOCK), min(_MOST, max(2, size // _SPACING))
+    offsets = sorted({last * i // (count - 1) for i in range(count)}) if last else [0]
+    blocks = [os.pread(file, _BLOCK, offset) for offset in offsets]
+    return hashlib.sha256(b"".join(blocks)).hexdigest()[:_SHORT]

@@ -70,7 +70,7 @@ def test_headers_are_read_once_for_all_readers_and_again_when_a_file_has_changed
 ) -> None:
     seen: list[str] = []
     before = headers._shape
-    monkeypatch.setattr(headers, "_shape", lambda path: seen.append(path) or before(path))
+    monkeypatch.setattr(headers, "_shape", lambda path, most: seen.append(path) or before(path, most))
     for number in range(3):
         Image.fromarray(STACK[number]).save(tmp_path / f"{number}.png")
     source = Images(files=str(tmp_path), crop="top_left")
