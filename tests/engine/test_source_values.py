@@ -170,6 +170,9 @@ PADDED = (
 )
 
 
+MOVIE = stack(order={"type": "by_movie"}, transforms=({"type": "crop"},))
+
+
 def test_numbers_after_a_fitted_transform_may_differ() -> None:
     network = shows(stack(transforms=PADDED), slices={f"{SOURCE}.transforms.3.deviation": (0, 1, 2)})
     found = pixels(network)
@@ -190,6 +193,7 @@ def test_numbers_after_a_fitted_transform_may_differ() -> None:
         (Noise(), "exponent", (0, 1), "there is not one value for each slice", "3, the batch size"),
         (DeadLeaves(), "smallest", (1, 100, 2), "value 2: the smallest radius is not smaller", "a range"),
         (stack(order={"type": "by_movie"}), "contrast", (0, 0, 1), "value 3: a movie shows", "contrast = 0"),
+        (MOVIE, "transforms.0.contrast", (0, 0, 1), "value 3: a movie shows", "contrast = 0"),
     ],
 )
 def test_wrong_keys_and_values_are_errors(
