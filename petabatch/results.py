@@ -29,7 +29,7 @@ from petabatch.errors import (
 )
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.notebook import as_html
-from petabatch.series import Series
+from petabatch.series import Series, slice_number
 from petabatch.sparse_code import sparse_code
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
@@ -143,7 +143,11 @@ class Results:
             return {name: np.asarray(item[()]) for name, item in items if "key" in item.attrs}
 
     def label(self, slice: int) -> str:
-        """Return what tells a slice from others: `threshold 0.3, slice 1`, or `slice 5` in a plain batch."""
+        """Return what tells a slice from others: `threshold 0.3, slice 1`, or `slice 5` in a plain batch.
+
+        Raises NotRecorded if there is no such slice; a negative one counts from the end of the batch.
+        """
+        slice = slice_number(str(self.path), slice, self.batch)
         values = {name: column for name, column in self.coordinates.items() if name not in ("point", "slice")}
         told = [f"{name} {column[slice]:.6g}" for name, column in values.items()]
         alike = sum(

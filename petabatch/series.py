@@ -92,14 +92,7 @@ class Series:
                 f"{self.name} has no slices: one array belongs to all of them\n"
                 f"    found:    slice={slice}\n    hint:     leave out `slice`"
             )
-        batch = self.shape[axis]
-        number = whole_number("slice", slice)
-        if not -batch <= number < batch:
-            raise NotRecorded(
-                f"{self.name}: there is no such slice\n    found:    slice {number}\n"
-                f"    expected: 0 to {batch - 1}, or {-batch} to -1 from the end"
-            )
-        return self[(np.s_[:] if time is None else time, number % batch)]
+        return self[(np.s_[:] if time is None else time, slice_number(self.name, slice, self.shape[axis]))]
 
     def index(self, *, display: int | None = None, step: int | None = None) -> int | None:
         """Return the index of a recorded time, as `at` takes it; None if neither is given."""
@@ -193,6 +186,17 @@ class Series:
             if (segment, self.name) not in self._contained:
                 refuse_segment(segment, self._file.parent, self.name)
                 self._contained.add((segment, self.name))
+
+
+def slice_number(name: str, given: int, batch: int) -> int:
+    """Return the number of a slice, counted from 0; raises NotRecorded if the batch has no such slice."""
+    number = whole_number("slice", given)
+    if not -batch <= number < batch:
+        raise NotRecorded(
+            f"{name}: there is no such slice\n    found:    slice {number}\n"
+            f"    expected: 0 to {batch - 1}, or {-batch} to -1 from the end"
+        )
+    return number % batch
 
 
 def times(steps: Sequence[int] | np.ndarray, display: int | None) -> str:

@@ -8,8 +8,8 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import pictures
-from petabatch.plotting.figures import panels, styled
-from petabatch.plotting.options import Code, Columns, Grey, Option, Slice, Step, Title
+from petabatch.plotting.figures import axes_title, panels, styled
+from petabatch.plotting.options import Code, Columns, DisplayForStep, Grey, Option, Slice, Step, Title
 from petabatch.plotting.select import check_slice, code_layer, image_layer, when
 from petabatch.plotting.tiles import columns_of, label, mosaic, show
 from petabatch.results import Results
@@ -27,6 +27,7 @@ def code(
     *,
     code: Code = None,
     step: Step = None,
+    display: DisplayForStep = None,
     slice: Slice = 0,
     count: Annotated[int, Option("number of features", least=1)] = 24,
     columns: Columns = None,
@@ -41,7 +42,8 @@ def code(
     """
     series = find(run, code)
     number = check_slice(run, slice)
-    step = int(series.steps[-1]) if step is None else step
+    time = series.index(step=step, display=display)
+    step = int(series.steps[-1 if time is None else time])
     values = series.at(step=step, slice=number).astype(float)
     strength = np.abs(values).sum(axis=(0, 1))
     order = np.argsort(-strength, kind="stable")[:count]
@@ -79,7 +81,7 @@ def code(
     figure.colorbar(drawn, ax=right, shrink=0.8, label=f"activity of {series.name.split('/')[1]}")
     active = np.count_nonzero(values)
     said = f"{run.label(number)}, {when(run, step)}: {active} of {values.size} units active"
-    right.set_title(title or f"{said}, the {len(order)} strongest features", loc="left", fontsize=10)
+    axes_title(right, title or f"{said}, the {len(order)} strongest features", 10)
     return figure
 
 

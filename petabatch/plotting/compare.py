@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.errors import InputError, PetabatchError
 from petabatch.plotting.curves import thinned
-from petabatch.plotting.figures import COLOURS, grid, note, panels, styled
+from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
 from petabatch.plotting.options import Title
 from petabatch.plotting.patches import read_dictionary
 from petabatch.results import Results
@@ -63,7 +63,7 @@ def compare(run: Results, *others: Results, title: Title = "", figure: Any = Non
         labels = _labels(runs)
         lines = places[0].lines[: len(runs)]
         figure.legend(lines, labels, loc="outside lower center", ncols=min(3, len(runs)), fontsize=9)
-    figure.suptitle(title or (f"{len(runs)} runs" if others else f"{run.batch} slices of a run"), fontsize=11)
+    heading(figure, title or (f"{len(runs)} runs" if others else f"{run.batch} slices of a run"))
     return figure
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import grid, logarithmic, note, panels, pyplot, styled
+from petabatch.plotting.figures import grid, heading, logarithmic, note, panels, pyplot, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import display_period, recorded
 from petabatch.results import Results
@@ -64,7 +64,7 @@ def convergence(
         grid(place)
         note(place, f"means over {run.batch} slices")
     axes[-1].legend(title="display", fontsize=8, title_fontsize=8)
-    figure.suptitle(title or "Convergence within displays", fontsize=11)
+    heading(figure, title or "Convergence within displays")
     return figure
 
 

@@ -7,10 +7,20 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import COLOURS, panels, styled
-from petabatch.plotting.options import Code, Columns, Connection, Grey, Option, Slice, Time, Title
+from petabatch.plotting.figures import COLOURS, axes_title, panels, styled
+from petabatch.plotting.options import (
+    Code,
+    Columns,
+    Connection,
+    DisplayForTime,
+    Grey,
+    Option,
+    Slice,
+    Time,
+    Title,
+)
 from petabatch.plotting.patches import find_weights, read_dictionary
-from petabatch.plotting.select import recorded, when
+from petabatch.plotting.select import recorded, recorded_time, when
 from petabatch.plotting.tiles import columns_of, label, mosaic, show
 from petabatch.results import Results
 from petabatch.series import Series
@@ -42,6 +52,7 @@ def dictionary(
     connection: Connection = None,
     order: Annotated[Literal["use", "index"], Option("order of the features")] = "use",
     time: Time = -1,
+    display: DisplayForTime = None,
     slice: Slice = 0,
     position: Annotated[
         tuple[int, int] | None,
@@ -61,7 +72,7 @@ def dictionary(
     """
     found = find(run, connection, code)
     name = found.weights.name.split("/")[1]
-    read = read_dictionary(run, name, time, slice, position)
+    read = read_dictionary(run, name, recorded_time(found.weights, time, display), slice, position)
     use = None if found.code is None else use_of(found.code, last)
     if use is not None and len(use) != len(read.weights):
         use = None
@@ -79,7 +90,7 @@ def dictionary(
     show(top, laid.image)
     dead = [] if use is None else (use[numbers] == 0).tolist()
     label(top, laid, [str(number) for number in numbers], dead)
-    top.set_title(title or f"{read.title}, {when(run, read.step)}", loc="left")
+    axes_title(top, title or f"{read.title}, {when(run, read.step)}")
     if use is not None:
         _use(axes[1, 0], use, numbers, order)
     return figure
@@ -90,6 +101,7 @@ def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     axes.bar(np.arange(count), 100 * use[numbers], width=1.0, color=COLOURS[0], linewidth=0)
     places = "in the order above" if order == "use" else "number"
     axes.set(xlim=(-0.5, count - 0.5), xlabel=f"feature, {places}", ylabel="active (%)")
+    axes.locator_params(axis="x", integer=True)
     dead = int(np.count_nonzero(use == 0))
     said = "no feature is dead" if not dead else f"{dead} of {count} features are dead (red)"
     axes.text(1, 1, said, transform=axes.transAxes, ha="right", va="top", fontsize=9)

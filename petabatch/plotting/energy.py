@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from petabatch.plotting.curves import draw_curves, over_the_run, thinned
-from petabatch.plotting.figures import panels, styled
+from petabatch.plotting.figures import heading, panels, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import choose, with_records
 from petabatch.results import Results
@@ -43,5 +43,5 @@ def energy(
     draw_curves(axes, {quantity: thinned(s) for quantity, s in found.items()}, log=log)
     over_the_run(run, axes)
     axes.set_ylabel("energy" if "total" in found else name if len(found) > 1 else next(iter(found)))
-    axes.set_title(title or name.capitalize(), loc="left")
+    heading(figure, title or name.capitalize())
     return figure

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import MUTED, panels, styled
+from petabatch.plotting.figures import MUTED, heading, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Title
 from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.select import code_layer, image_layer, spread, when
@@ -82,7 +82,5 @@ def features(
         show(right, laid.image)
         label(right, laid, [f"{unit.activity:.2f}" for unit in driven[each]] + [""] * len(blank))
     step = when(run, found.dictionary.step)
-    figure.suptitle(
-        title or f"{found.dictionary.connection}, {step}: features and what drives them", fontsize=11
-    )
+    heading(figure, title or f"{found.dictionary.connection}, {step}: features and what drives them")
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from petabatch.errors import InputError, ResourceError, install
+from petabatch.plotting.options import check_options
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -17,7 +19,11 @@ T = TypeVar("T")
 # Okabe & Ito 2008, "Color universal design": distinguishable with colour blindness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MUTED = "#606060"
+_LETTER = 0.57
+"""Mean width of a letter, as a fraction of the font size."""
 _INK = "#262626"
+_LABELS = 0.6
+"""Inches that the labels of an axis take."""
 _STYLE = {
     "font.size": 10,
     "axes.titlesize": 11,
@@ -46,10 +52,11 @@ class Film(Protocol):
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function to draw in our style, without changing matplotlib's settings."""
+    """Decorate a plot: check its options, and draw in our style without changing matplotlib's settings."""
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
+        check_options(draw, kwargs)
         with pyplot().rc_context(_STYLE):
             return draw(*args, **kwargs)
 
@@ -122,12 +129,36 @@ def logarithmic(axes: Any) -> None:
     axes.yaxis.set_minor_formatter(LogFormatter())
 
 
+def axes_title(axes: Any, text: str, size: float = 11) -> None:
+    """Write a title above the axes, in as many lines as it takes."""
+    axes.set_title(wrapped(text, _width(axes), size), loc="left", fontsize=size)
+
+
+def heading(figure: Any, text: str, size: float = 11) -> Any:
+    """Write a title above the figure, in as many lines as it takes; return the text."""
+    return figure.suptitle(wrapped(text, figure.bbox.width / figure.dpi, size), fontsize=size)
+
+
+def wrapped(text: str, inches: float, size: float) -> str:
+    """Return a text in lines that are not longer than this in a font of this size."""
+    return textwrap.fill(text, max(12, int(72 * inches / (_LETTER * size)))) or text
+
+
 def note(axes: Any, text: str) -> None:
-    """Write a remark below the axes."""
+    """Write a remark below the axes, in as many lines as it takes."""
+    lines = wrapped(text, _width(axes), 8)
     axes.annotate(
-        text, (0, 0), (0, -34), xycoords="axes fraction", textcoords="offset points",
+        lines, (0, 0), (0, -34), xycoords="axes fraction", textcoords="offset points",
         fontsize=8, color=MUTED, va="top", annotation_clip=False,
     )  # fmt: skip
+
+
+def _width(axes: Any) -> float:
+    """Return about how many inches wide axes will be when they are laid out, without their labels."""
+    figure = axes.figure
+    margins, whole = figure.subplotpars, figure.bbox.width / figure.dpi
+    share = axes.get_subplotspec().get_position(figure).width / (margins.right - margins.left)
+    return max(0.8, float(share * whole) - _LABELS)
 
 
 def grid(axes: Any) -> None:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+LIKE = "R² > 0.8, both sigmas > 0.8 pixels, from 0.04 to 0.35 cycles per pixel"
+"""What makes a patch Gabor-like."""
 _STEPS = 80
 _SIGMAS = (0.12, 0.25)
 """Widths to start from, as fractions of the patch."""

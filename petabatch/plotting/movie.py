@@ -12,7 +12,7 @@ import numpy as np
 from petabatch.errors import InputError, PetabatchError, ResourceError, install
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
-from petabatch.plotting.figures import panels, styled
+from petabatch.plotting.figures import heading, panels, styled, wrapped
 from petabatch.plotting.options import Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
@@ -101,12 +101,13 @@ def movie(
         axis.set_axis_off()
         if len(names) > 1:
             axis.set_title(name, fontsize=10)
-    heading = figure.suptitle(" ", fontsize=10)
+    top = heading(figure, " ", 10)
 
     def update(frame: int) -> None:
         for artist, (image, _) in zip(drawn, shown(frame), strict=True):
             artist.set_data(image)
-        heading.set_text(f"{title or run.label(number)}: {when(run, int(steps[frame]))}")
+        text = f"{title or run.label(number)}: {when(run, int(steps[frame]))}"
+        top.set_text(wrapped(text, figure.bbox.width / figure.dpi, 10))
 
     return Movie(figure, len(steps), update, float(rate))
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from petabatch.arguments import whole_number
+from petabatch.errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,8 @@ class Option:
     help: str
     least: int | None = None
     """Smallest number, of an int."""
+    instead_of: str | None = None
+    """Another option, which cannot be given together with this one."""
 
 
 Connection = Annotated[str | None, Option("connection that has the dictionary (default: the first recorded)")]
@@ -24,6 +30,12 @@ Code = Annotated[str | None, Option("code layer (default: the first recorded)")]
 Time = Annotated[int, Option("index of the recorded time, from the end if negative")]
 Slice = Annotated[int, Option("slice")]
 Step = Annotated[int | None, Option("step to draw (default: the last one recorded)")]
+DisplayForStep = Annotated[
+    int | None, Option("display whose end to draw, instead of a step", instead_of="step")
+]
+DisplayForTime = Annotated[
+    int | None, Option("display whose end to draw, instead of an index", instead_of="time")
+]
 Columns = Annotated[int | None, Option("number in a row (default: automatic)", least=1)]
 Grey = Annotated[bool, Option("draw every channel as a grey tile of its own, also where there are three")]
 Title = Annotated[str, Option("title of the figure (default: automatic)")]
@@ -31,17 +43,50 @@ Title = Annotated[str, Option("title of the figure (default: automatic)")]
 
 def add_options(parser: argparse.ArgumentParser, draw: Callable[..., Any]) -> None:
     """Add the options of a plot to a parser."""
-    hints = get_type_hints(draw, include_extras=True)
-    for name, argument in inspect.signature(draw).parameters.items():
-        if get_origin(hint := hints[name]) is Annotated:
-            kind, option = get_args(hint)
-            _add(parser, f"--{name.replace('_', '-')}", kind, option, argument.default)
+    options = _options(draw)
+    exclusive = {
+        name: parser.add_mutually_exclusive_group()
+        for name in {option.instead_of for _, option, _ in options.values() if option.instead_of}
+    }
+    for name, (kind, option, default) in options.items():
+        group = exclusive.get(option.instead_of or name, parser)
+        _add(group, f"--{name.replace('_', '-')}", kind, option, default)
 
 
 def option_names(draw: Callable[..., Any]) -> list[str]:
     """Return the keyword arguments that are options."""
+    return list(_options(draw))
+
+
+def described(draw: Callable[..., Any]) -> dict[str, str]:
+    """Return what the command line says of each option."""
+    return {name: _help(option, default) for name, (_, option, default) in _options(draw).items()}
+
+
+def check_options(draw: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Raise ArgumentError if options are not what the command line would take."""
+    for name, (kind, option, _) in _options(draw).items():
+        value = given.get(name)
+        if value is None:
+            continue
+        if get_origin(kind) is Literal and value not in get_args(kind):
+            raise ArgumentError(name, "there is no such choice", value, ", ".join(map(repr, get_args(kind))))
+        if kind is int:
+            whole_number(name, value, option.least)
+
+
+@cache
+def _options(draw: Callable[..., Any]) -> dict[str, tuple[Any, Option, Any]]:
+    """Return the options by name: type without None, what the command line says of it, and default."""
     hints = get_type_hints(draw, include_extras=True)
-    return [name for name in inspect.signature(draw).parameters if get_origin(hints[name]) is Annotated]
+    found = {}
+    for name, argument in inspect.signature(draw).parameters.items():
+        if get_origin(hint := hints[name]) is Annotated:
+            kind, option = get_args(hint)
+            if get_origin(kind) in (Union, types.UnionType):
+                kind = next(each for each in get_args(kind) if each is not type(None))
+            found[name] = kind, option, argument.default
+    return found
 
 
 def takes_several_runs(draw: Callable[..., Any]) -> bool:
@@ -51,15 +96,11 @@ def takes_several_runs(draw: Callable[..., Any]) -> bool:
     )
 
 
-def _add(parser: argparse.ArgumentParser, flag: str, kind: Any, option: Option, default: Any) -> None:
-    text = option.help.replace("%", "%%")
-    if default not in (None, False, "", ()):
-        text += f" (default: {default})"
+def _add(group: argparse._ActionsContainer, flag: str, kind: Any, option: Option, default: Any) -> None:
+    text = _help(option, default).replace("%", "%%")
     if kind is bool:
-        parser.add_argument(flag, action="store_true", help=text)
+        group.add_argument(flag, action="store_true", help=text)
         return
-    if get_origin(kind) in (Union, types.UnionType):
-        kind = next(each for each in get_args(kind) if each is not type(None))
     keys: dict[str, Any] = {"help": text, "default": default, "metavar": flag.strip("-").upper()[:1]}
     if get_origin(kind) is Literal:
         keys |= {"choices": get_args(kind), "metavar": None}
@@ -69,7 +110,11 @@ def _add(parser: argparse.ArgumentParser, flag: str, kind: Any, option: Option, 
         keys |= {"nargs": "+", "type": get_args(kind)[0]}
     else:
         keys["type"] = kind if option.least is None else _at_least(option.least)
-    parser.add_argument(flag, **keys)
+    group.add_argument(flag, **keys)
+
+
+def _help(option: Option, default: Any) -> str:
+    return option.help if default in (None, False, "", ()) else f"{option.help} (default: {default})"
 
 
 def _at_least(least: int) -> Callable[[str], int]:

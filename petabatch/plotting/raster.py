@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import panels, styled
+from petabatch.plotting.figures import axes_title, panels, styled
 from petabatch.plotting.options import Option, Slice, Title
 from petabatch.plotting.select import check_slice, code_layer, recorded, with_records
 from petabatch.results import Results
@@ -86,5 +86,5 @@ def raster(
     said = (
         f"{found.layer}, {run.label(number)}: {len(units)} of {np.count_nonzero(flat)} units that were active"
     )
-    axes.set_title(title or said, loc="left", fontsize=10)
+    axes_title(axes, title or said, 10)
     return figure

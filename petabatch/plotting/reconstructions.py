@@ -9,8 +9,8 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import pictures
-from petabatch.plotting.figures import MUTED, panels, styled
-from petabatch.plotting.options import Grey, Option, Step, Title
+from petabatch.plotting.figures import MUTED, heading, panels, styled
+from petabatch.plotting.options import DisplayForStep, Grey, Option, Step, Title
 from petabatch.plotting.select import check_slice, common_step, image_layer, learned, psnr, when
 from petabatch.plotting.tiles import show
 from petabatch.results import Results
@@ -28,7 +28,7 @@ def find(run: Results, image: str | None = None, recon: str | None = None) -> Fo
     """Return the images and their reconstructions, which must have been recorded at the same steps."""
     inputs = image_layer(run, image)
     found = Found(inputs, run.layer(recon or learned(run).get("post", "recon")))
-    common_step(run, *found, None)
+    common_step(run, *found)
     if found.image.shape[2:] != found.recon.shape[2:]:
         raise InputError(
             f"{run.path}: {found.recon.name} has another shape than {found.image.name}\n"
@@ -47,6 +47,7 @@ def reconstructions(
         str | None, Option("layer of the reconstructions (default: the dictionary's post layer)")
     ] = None,
     step: Step = None,
+    display: DisplayForStep = None,
     slices: Annotated[Sequence[int], Option("slices to draw (default: the first eight)")] = (),
     rows: Annotated[int, Option("images per column", least=1)] = 4,
     grey: Grey = False,
@@ -60,7 +61,7 @@ def reconstructions(
     PSNR = 20 log10(range of the image / rms error).
     """
     found = find(run, image, recon)
-    step = common_step(run, *found, step)
+    step = common_step(run, *found, step, display)
     numbers = [check_slice(run, number) for number in slices] or list(range(min(8, run.batch)))
     inputs, recons = (
         np.stack([s[int(np.flatnonzero(s.steps == step)[0]), each].astype(float) for each in numbers])
@@ -74,7 +75,7 @@ def reconstructions(
         if number % rows == 0:
             for axes, name in zip(place, ("input", "reconstruction", "error"), strict=True):
                 axes.set_title(name, fontsize=10, pad=4)
-    figure.suptitle(title or f"Reconstructions of {when(run, step)}", fontsize=11)
+    heading(figure, title or f"Reconstructions of {when(run, step)}")
     return figure
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import InputError
+from petabatch.arguments import whole_number
+from petabatch.errors import ArgumentError, InputError
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.series import Series, times
 
 
 def recorded(run: Results, folder: str) -> list[str]:
@@ -68,6 +69,7 @@ def image_layer(run: Results, name: str | None = None, shape: tuple[int, ...] | 
 
 def check_slice(run: Results, number: int) -> int:
     """Return a slice number counted from 0; raises InputError if there is no such slice."""
+    number = whole_number("slice", number)
     if not -run.batch <= number < run.batch:
         raise InputError(
             f"{run.path}: there is no slice {number}\n    expected: slices from 0 to {run.batch - 1}"
@@ -75,8 +77,13 @@ def check_slice(run: Results, number: int) -> int:
     return number % run.batch
 
 
-def common_step(run: Results, first: Series, second: Series, step: int | None) -> int:
-    """Return `step`, or the last step at which both were recorded; raises InputError if they were not."""
+def common_step(
+    run: Results, first: Series, second: Series, step: int | None = None, display: int | None = None
+) -> int:
+    """Return a step as `Series.at` takes it, by default the last one at which both were recorded.
+
+    Raises InputError if they were not both recorded then.
+    """
     both = np.intersect1d(first.steps, second.steps)
     if not both.size:
         raise InputError(
@@ -84,14 +91,25 @@ def common_step(run: Results, first: Series, second: Series, step: int | None) -
             f"    found:    {first.steps.size} and {second.steps.size} records\n"
             "    hint:     the run may be too short for their schedules in [output]"
         )
-    if step is None:
+    if step is None and display is None:
         return int(both[-1])
-    if step not in both:
+    at = int(first.steps[first.index(step=step, display=display)])
+    if at not in both:
+        found = f"step {step}" if display is None else f"display {display}"
         raise InputError(
-            f"{run.path}: {first.name} and {second.name} were not both recorded at this step\n"
-            f"    found:    {step}\n    expected: one of {', '.join(map(str, both[-8:]))}"
+            f"{run.path}: {first.name} and {second.name} were not both recorded at this time\n"
+            f"    found:    {found}\n    expected: {times(both, first.display)}"
         )
-    return step
+    return at
+
+
+def recorded_time(series: Series, time: int, display: int | None) -> int:
+    """Return `time`, an index into the recorded times with -1 as its default, or that of a display's end."""
+    if display is not None and time != -1:
+        both = f"time={time}, display={display}"
+        raise ArgumentError(series.name, "the time is given twice", both, "either `time` or `display`")
+    index = series.index(display=display)
+    return time if index is None else index
 
 
 def spread(use: np.ndarray, count: int) -> np.ndarray:

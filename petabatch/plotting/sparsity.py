@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from petabatch.plotting.curves import draw_curves, over_the_run, thinned
-from petabatch.plotting.figures import COLOURS, grid, note, panels, styled
+from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
 from petabatch.plotting.options import Code, Title
 from petabatch.plotting.select import code_layer, recorded, with_records
 from petabatch.results import Results
@@ -59,10 +59,11 @@ def sparsity(run: Results, *, code: Code = None, title: Title = "", figure: Any 
     right.set(
         xlim=(-0.5, len(use) - 0.5), xlabel="feature, most used first", ylabel="probability of activity (%)"
     )
+    right.locator_params(axis="x", integer=True)
     grid(right)
     dead = int(np.count_nonzero(use == 0))
     note(right, f"{dead} of {len(use)} features never active in the recorded codes")
-    figure.suptitle(title or f"Sparsity of {layer}", fontsize=11)
+    heading(figure, title or f"Sparsity of {layer}")
     return figure
 
 

@@ -28,7 +28,7 @@ def strongest(run: Results, code: Series, image: Series, count: int) -> list[lis
 
     Of the recorded codes, the latest are searched whose image was recorded at the same step.
     """
-    common_step(run, code, image, None)
+    common_step(run, code, image)
     steps = code.steps
     found: list[list[Driven]] = [[] for _ in range(code.shape[-1])]
     least = np.zeros(code.shape[-1])

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import COLOURS, grid, panels, styled
+from petabatch.plotting.figures import COLOURS, grid, heading, panels, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
 from petabatch.results import Results
@@ -92,7 +92,7 @@ def sweep(
     if columns:
         row[-1].legend(fontsize=8)
     if title:
-        figure.suptitle(title, fontsize=11)
+        heading(figure, title)
     return figure
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
-from petabatch.plotting.figures import COLOURS, grid, panels, styled
+from petabatch.plotting.figures import COLOURS, axes_title, grid, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.select import display_period, spread
@@ -72,13 +72,13 @@ def weights_over_time(
     top.set_xticks(laid.corners[: len(numbers), 1] + middle[1], [str(each) for each in numbers])
     top.tick_params(length=0, labelsize=8)
     top.set(ylabel="display" if period else "step", xlabel="feature")
-    top.set_title(title or f"{read[0].name}: features forming", loc="left")
+    axes_title(top, title or f"{read[0].name}: features forming")
     at, change = _changes(weights, slice, period or 1)
     below.plot(at / (period or 1), change, marker="o", ms=3, color=COLOURS[0], lw=1.8)
     below.set(
         xlabel="display" if period else "step",
         ylabel=f"change per {'display' if period else 'step'}",
-        yscale="log",
+        yscale="log" if change.any() else "linear",  # fixed weights do not change
     )
     grid(below)
     return figure

@@ -102,6 +102,28 @@ def test_a_film_looks_like_the_file(run: Results, tmp_path: Path, suffix: str) -
     np.testing.assert_allclose(corners(shown), CORNERS, atol=0.1)
 
 
+def tiles(axes: Any, height: int, width: int) -> list[np.ndarray]:
+    """Return the tiles of a mosaic without labels, which are a pixel apart."""
+    whole = np.asarray(axes.images[0].get_array())
+    rows, columns = range(0, whole.shape[0], height + 1), range(0, whole.shape[1], width + 1)
+    return [whole[y : y + height, x : x + width] for y in rows for x in columns]
+
+
+def test_films_of_features_and_codes_and_features_over_time_are_not_turned(run: Results) -> None:
+    film = plotting.movie(run, what="dictionary")
+    film.update(film.frames - 1)
+    for figure in (film.figure, plotting.weights_over_time(run, count=3, times=2)):
+        shown = tiles(figure.axes[0], 4, 4)
+        for feature in weights():
+            assert any(np.allclose(tile, 0.5 + 0.5 * feature) for tile in shown)
+    film = plotting.movie(run, what="activity")
+    film.update(film.frames - 1)
+    shown = tiles(film.figure.axes[0], 2, 3)
+    code = run.layer("V1")[-1, 0]
+    for number in range(3):
+        assert any(np.allclose(tile, code[..., number]) for tile in shown)
+
+
 def test_the_orientation_of_gabor_fits_is_that_of_the_bars_as_they_are_seen() -> None:
     y, x = np.mgrid[:12, :12] - 5.5
     for degrees in (0, 30, 90, 150):

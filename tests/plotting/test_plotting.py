@@ -18,7 +18,7 @@ import pytest
 
 import petabatch
 from petabatch import plotting
-from petabatch.errors import InputError, ResourceError
+from petabatch.errors import ArgumentError, InputError, ResourceError
 from petabatch.pixels import pictures
 from petabatch.plotting.command import drawable, plot
 from petabatch.plotting.figures import panels
@@ -285,6 +285,54 @@ def test_the_command_draws_with_options(folder: Path, tmp_path: Path, kind: str,
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_time_is_given_as_a_display_or_as_a_step_or_index(run: Results) -> None:
+    for draw in (plotting.code, plotting.reconstructions):
+        by_display, by_step = (draw(run, **time).axes[0] for time in ({"display": 1}, {"step": 4}))
+        np.testing.assert_array_equal(pixels(by_display), pixels(by_step))
+        assert not np.array_equal(pixels(by_display), pixels(draw(run).axes[0]))
+    by_display, by_time = (plotting.dictionary(run, **time).axes[0] for time in ({"display": 1}, {"time": 1}))
+    np.testing.assert_array_equal(pixels(by_display), pixels(by_time))
+    assert by_display.get_title(loc="left").endswith("display 1 (step 4)")
+    for draw, time in ((plotting.code, {"step": 4}), (plotting.receptive_fields, {"time": 0})):
+        with pytest.raises(ArgumentError, match="the time is given twice"):
+            draw(run, display=1, **time)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        ("dictionary", {"order": "size"}, r"order: there is no such choice\n.*'size'\n.*'use', 'index'"),
+        ("dictionary", {"columns": 0}, "columns: the value is out of range"),
+        ("reconstructions", {"slices": ["first"]}, "slice: the value has the wrong type"),
+        ("movie", {"what": "features"}, "'reconstruction', 'activity', 'dictionary'"),
+    ],
+)
+def test_options_in_python_are_those_of_the_command(
+    run: Results, kind: str, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        draw_function(kind)(run, **options)
+
+
+def test_receptive_fields_say_what_their_panels_show_and_when_there_is_nothing_to_count(
+    run: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from petabatch.plotting.gabor import Gabors
+
+    like = np.zeros(6, bool)
+    monkeypatch.setattr(Gabors, "like", property(lambda _: like))
+    figure = plotting.receptive_fields(run)
+    said = [text for axes in figure.axes for text in texts(axes)]
+    assert any("No feature is Gabor-like" in text for text in said)
+    assert not [axes for axes in figure.axes if axes.axison]
+    like[2] = True
+    *_, shape = plotting.receptive_fields(run).axes[:-1]
+    assert [text.get_text() for text in shape.get_legend().get_texts()] == [
+        "about the range of macaque V1 cells",
+        "Gabor-like features",
+    ]
+
+
 def test_text_with_dollars_is_no_formula_and_numbers_on_a_logarithmic_axis_are_plain(
     run: Results, tmp_path: Path
 ) -> None:
@@ -315,6 +363,8 @@ def test_several_runs_are_compared_by_the_names_that_tell_them_apart(folder: Pat
         (["dictionary", "x", "--columns", "0"], "argument --columns: 0 is not a number of at least 1"),
         (["reconstructions", "x", "--rows", "0"], "argument --rows: 0 is not a number of at least 1"),
         (["dictionary", "x", "--order", "size"], "argument --order: invalid choice"),
+        (["code", "x", "--step", "1", "--display", "1"], "--display: not allowed with argument --step"),
+        (["dictionary", "x", "--display", "1", "--time", "1"], "--time: not allowed with argument --display"),
     ],
 )
 def test_mistakes_in_the_command_are_told(
@@ -400,7 +450,8 @@ def test_the_scripts_draw_a_run(
     ("kind", "options", "message"),
     [
         ("dictionary", ["--connection", "dictionar"], "did you mean dictionary"),
-        ("reconstructions", ["--step", "3"], "expected: one of 4, 8"),
+        ("reconstructions", ["--step", "3"], "expected: displays 1, 2"),
+        ("reconstructions", ["--display", "3"], r"display 3 \(step 12\)\n    expected: displays 1, 2"),
         ("reconstructions", ["--slices", "3"], "slices from 0 to 2"),
         ("energy", ["--probe", "energie"], "did you mean energy"),
         ("dictionary", ["--time", "99"], "time 99 of"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from petabatch import plotting, results
-from petabatch.errors import InputError, ResourceError
+from petabatch.errors import InputError, NotRecorded, ResourceError
 from petabatch.report.information import describe
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
@@ -111,7 +111,11 @@ def test_figures_of_a_slice_are_labelled_by_its_values(run: Path) -> None:
 def test_runs_whose_slices_are_alike_have_none(small: Path) -> None:
     with results.open(alone(small, "plain", "run.displays=1")) as opened:
         assert opened.coordinates == {}
-        assert opened.label(2) == "slice 2"
+        assert opened.label(2) == opened.label(2 - opened.batch) == "slice 2"
+        with pytest.raises(
+            NotRecorded, match=r"there is no such slice\n    found:    slice 500\n    expected: 0 to"
+        ):
+            opened.label(500)
         with pytest.raises(InputError, match="the same values"):
             plotting.sweep(opened)
     assert "\npoints " not in describe(small.parent / "plain")
