@@ -149,6 +149,7 @@ def encode(
     signed: bool | None = None,
     threads: int | None = None,
     out: Path | None = None,
+    force: bool = False,
 ) -> Codes:
     """Return the codes A of images I that minimise 0.5 |I - dictionary A|^2 + threshold |A|_1, by FISTA.
 
@@ -168,12 +169,12 @@ def encode(
 
     Codes are non-negative unless `signed`. Each image stops on its own when its relative duality gap is at
     most `gap`, or after `steps` steps, so its code does not depend on the other images. With `out`, the
-    codes are written to this new HDF5 file as they are computed.
+    codes are written to this new HDF5 file as they are computed; with `force` it may replace a file of codes.
 
     Raises InputError or ArgumentError when images, dictionary and arguments do not go together, StorageError
     when `out` exists or cannot be written.
     """
-    path = None if out is None else available(out, "codes.h5")
+    path = None if out is None else available(out, "codes.h5", "codes", force)
     weights = read_dictionary(dictionary, axes, dataset, connection)
     shown = stack(images, normalize, weights, size)
     _check_known(weights, threshold, stride)

@@ -193,7 +193,7 @@ def _check_alike(run: Results, name: str, own: Sequence[str]) -> None:
     if differing := [
         path
         for path in (*params.get("slices", {}), *swept, *params.get("over_time", {}))
-        if path.startswith(tuple(own))
+        if path.startswith(tuple(own)) and not path.startswith(f"connections.{name}.learn.")
     ]:
         raise _unlike(
             run,

@@ -20,22 +20,38 @@ TEMPORARY = ".tmp"
 _SUFFIXES = (".h5", ".hdf5")
 
 
-def available(target: str | os.PathLike[str], example: str) -> Path:
+def available(target: str | os.PathLike[str], example: str, kind: str = "", force: bool = False) -> Path:
     """Return the absolute path of a new HDF5 file, for which `example` is a usual name.
 
-    Raises StorageError if it exists or has another suffix.
+    With `force`, it may be that of a file that petabatch has written, with the attribute `kind`. Raises
+    StorageError if another one exists, or if the path has another suffix.
     """
     path = Path(target).absolute()
     if path.is_dir():
         problem = Problem("", "this is a folder", expected="a file", hint=f"{path / example}")
-    elif os.path.lexists(path):
-        problem = Problem("", "already exists", hint="choose another name or remove it first")
+    elif os.path.lexists(path) and not force:
+        or_force = ", or replace it with --force (in Python: force=True)" if kind else " or remove it first"
+        problem = Problem("", "already exists", hint=f"choose another name{or_force}")
+    elif os.path.lexists(path) and not _is_ours(path, kind):
+        what = f"already exists and is no file of {kind}; not replaced"
+        problem = Problem("", what, "a file of another kind", hint="choose another name")
     elif path.suffix not in _SUFFIXES:
         expected = f"a name that ends in {' or '.join(_SUFFIXES)}"
         problem = Problem("", "an HDF5 file needs another name", path.name, expected)
     else:
         return path
     raise StorageError(problem.render(str(path)))
+
+
+def _is_ours(path: Path, kind: str) -> bool:
+    """Return whether a path is that of an HDF5 file of this kind, not of a link to one."""
+    if path.is_symlink() or not h5py.is_hdf5(path):
+        return False
+    try:
+        with h5py.File(path, "r") as file:
+            return "petabatch_format" in file.attrs and bool(file.attrs.get("kind") == kind)
+    except (OSError, RuntimeError):
+        return False
 
 
 @contextmanager

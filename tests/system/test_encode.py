@@ -16,7 +16,7 @@ from scipy.io import savemat
 
 import petabatch
 from petabatch import coding
-from petabatch.errors import InputError
+from petabatch.errors import InputError, StorageError
 from petabatch.weights import WeightFile
 from support.commands import SMALL, Command, alone
 from support.optimum import problem
@@ -189,7 +189,11 @@ def test_the_verb_writes_the_codes_of_the_function(learned: Path, petabatch: Com
         assert str(found["name"][6].item()).endswith("images.npy[6]")
         assert (found.attrs["kind"], found.attrs["threshold"], found.attrs["stride"]) == ("codes", 0.3, 2)
     again = petabatch("encode", learned, "images.npy", "-o", "codes.h5")
-    assert (again.returncode, "already exists" in again.stderr) == (1, True)
+    assert (again.returncode, "or replace it with --force" in again.stderr) == (1, True)
+    forced = petabatch("encode", learned, "images.npy", "-o", "codes.h5", "--force", "--steps", "2")
+    assert forced.returncode == 0, forced.stderr
+    with xarray.open_dataset(learned.parent / "codes.h5", engine="h5netcdf") as found:
+        assert found.attrs["most_steps"] == 2
     assert not list(learned.parent.glob(".*.tmp"))
 
 
@@ -207,6 +211,23 @@ class Sized:
     def __init__(self, numbers: np.ndarray, shape: tuple[int, ...]) -> None:
         self.shape = (len(numbers), *shape)
         self.size = int(np.prod(self.shape))
+
+
+@pytest.mark.parametrize("what", ["text", "run", "link"])
+def test_what_is_no_file_of_codes_is_not_replaced(learned: Path, tmp_path: Path, what: str) -> None:
+    out = tmp_path / "out.h5"
+    if what == "link":
+        np.save(tmp_path / "D.npy", np.ones((2, 2, 2)))
+        petabatch.encode(
+            np.ones((1, 4, 4)), tmp_path / "D.npy", 0.3, stride=2, steps=2, out=tmp_path / "a.h5"
+        )
+        out.symlink_to(tmp_path / "a.h5")
+    else:
+        out.write_bytes(b"mine" if what == "text" else (learned / "run.h5").read_bytes())
+    before = out.read_bytes()
+    with pytest.raises(StorageError, match="already exists and is no file of codes; not replaced"):
+        petabatch.encode(learned.parent / "images.npy", learned, out=out, force=True)
+    assert out.read_bytes() == before
 
 
 def test_paths_need_not_be_text(tmp_path: Path) -> None:
@@ -247,6 +268,12 @@ def test_a_run_whose_threshold_differs_among_slices_is_refused(small: Path) -> N
     run = alone(small, "slices", "layers.V1.threshold={slices=[0.2, 0.3, 0.4]}", "run.displays=1")
     with pytest.raises(InputError, match=r"layers.V1.threshold: values per slice"):
         petabatch.encode(np.zeros((1, 12, 12, 3)), run)
+
+
+def test_a_learning_rate_that_falls_makes_no_difference(small: Path) -> None:
+    falls = "connections.dictionary.learn.rate={at=[1, 3], values=[0.5, 0.1]}"
+    run = alone(small, "rates", falls, "run.displays=1", "run.kernel=array")
+    assert petabatch.encode(np.ones((1, 12, 12, 3)), run, steps=2).activity.shape == (1, 6, 6, 8)
 
 
 def test_images_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
