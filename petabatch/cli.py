@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
@@ -27,6 +27,17 @@ _UsageError: Any = typer.BadParameter.__base__
 class _Verbs(TyperGroup):
     """The commands, whose usage errors quote what was typed; Click leaves marks of direction in it."""
 
+    def get_params(self, ctx: Any) -> Any:
+        """Return what can be given before the verb."""
+        return _plain_flags(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb."""
+        verb = super().get_command(ctx, cmd_name)
+        if verb is not None:
+            _plain_flags(verb.get_params(ctx))
+        return verb
+
     def make_context(self, *arguments: Any, **keys: Any) -> Any:
         """Parse what comes before the verb."""
         with _printable():
@@ -36,6 +47,14 @@ class _Verbs(TyperGroup):
         """Parse the rest, and run the verb."""
         with _printable():
             return super().invoke(ctx)
+
+
+def _plain_flags(options: Sequence[Any]) -> Sequence[Any]:
+    """Return options, of which help shows flags, which take no value, without a type."""
+    for option in options:
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    return options
 
 
 @contextmanager
@@ -172,6 +191,7 @@ def encode(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="HDF5 file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file of codes.")] = False,
     threshold: Annotated[
         float | None, typer.Option(help="Sparsity penalty (default: threshold of the run).")
     ] = None,
@@ -223,6 +243,7 @@ def encode(
         signed=signed,
         threads=threads,
         out=output,
+        force=force,
     )
     if not quiet:
         _print(f"{output}: {repr(codes)[1:-1]}")
@@ -303,14 +324,22 @@ def draw(
         drawing.draw(graph, output)
 
 
-@app.command(
-    context_settings={"ignore_unknown_options": True, "allow_extra_args": True}, add_help_option=False
-)
-def info(context: typer.Context) -> None:
+@app.command()
+def info(
+    run: Annotated[Path | None, typer.Argument(help="Run directory, run.h5, or file made by merge.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Keep the page up to date until the run ends.")
+    ] = False,
+    devices: Annotated[
+        bool, typer.Option("--devices", help="List the GPUs, or explain why there are none.")
+    ] = False,
+) -> None:
     """Show what a run is, how far and how fast; without a run, describe this installation."""
     from petabatch.report.command import info as show
 
-    show(context.args)
+    if watch and run is None:
+        raise typer.BadParameter("needs a run", param_hint="--watch")
+    show(run, watch=watch, devices=devices)
 
 
 @app.command(

@@ -247,7 +247,7 @@ def test_watching_ends_with_the_run(run: Path, capsys: pytest.CaptureFixture[str
     claim.take(run)
     threading.Timer(0.2, claim.release).start()
     begin = time.monotonic()
-    info(["--watch", str(run)])
+    info(run, watch=True)
     assert 0.2 < time.monotonic() - begin < 10
     assert capsys.readouterr().out == describe(run) + "\n"
     assert watch(run) == describe(run)

@@ -126,6 +126,15 @@ def test_killed_at_twenty_random_moments_it_resumes_with_the_same_bits(
     assert contents(small.parent / "cut" / "run.h5") == contents(small.parent / "whole" / "run.h5")
 
 
+def test_help_of_all_verbs_is_alike_and_names_no_type_of_flags(petabatch: Command) -> None:
+    for verb, flag in (("info", "--watch"), ("run", "--force"), ("encode", "--force")):
+        shown = petabatch(verb, "--help").stdout
+        assert flag in shown
+        assert f" petabatch {verb} [OPTIONS]" in shown
+        assert "<bool>" not in shown
+    assert "Invalid value for --watch: needs a run" in petabatch("info", "--watch").stderr
+
+
 def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:
     checked = petabatch("check", small, "--explain")
     assert checked.returncode == 0
