@@ -71,6 +71,7 @@ class RunSession:
             ranks=comm.size,
             devices=comm.gather(engine.backend.name) or (),
             started=before.get("started"),
+            overrides=before.get("overrides") or list(loaded.location.overrides.values()),
         )
         self.provenance["inputs"] = summary(directory)
         self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}

@@ -6,6 +6,7 @@ READABLE = (1, FORMAT)
 """Versions that can be read, resumed and merged."""
 JSON_ATTRIBUTES = (
     "params",
+    "overrides",
     "inputs",
     "hosts",
     "devices",

@@ -43,12 +43,13 @@ def collect(
     devices: Sequence[str] = (),
     command: Sequence[str] | None = None,
     started: str | None = None,
+    overrides: Sequence[str] = (),
 ) -> dict[str, object]:
     """Return the root attributes of a run file.
 
     `params_text` is the params file as given, `params` the same with all defaults, ready for JSON. `hosts`
     and `devices` have one entry per rank. `started` (UTC, ISO 8601) is when a resumed run was first started;
-    it defaults to now.
+    it defaults to now. `overrides` are those of the command line, such as `layers.V1.threshold=0.3`.
     """
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return {
@@ -56,6 +57,7 @@ def collect(
         "git": commit(),
         "command": _utf8(shlex.join(sys.argv if command is None else command)),
         "params_given": params_text,
+        "overrides": [_utf8(text) for text in overrides],
         "params": dict(params),
         "seed": seed,
         "ranks": ranks,

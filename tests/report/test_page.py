@@ -18,7 +18,7 @@ import pytest
 from PIL import Image
 
 import petabatch
-from petabatch.errors import InputError
+from petabatch.errors import InputError, StoppedEarly
 from petabatch.pixels import atlas, png
 from petabatch.report.page.build import report, rows
 from support.pictures import CORNERS, corners, four_corners, weights
@@ -115,6 +115,24 @@ def test_it_holds_what_info_prints_params_network_times_and_how_to_cite(folder: 
         ("label", "one two three"),
         ("other", "four"),
     ]
+
+
+def test_what_was_set_on_the_command_line_is_told_also_after_a_resume(
+    tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from petabatch import simulation
+    from petabatch.session import RunSession
+
+    given = ["run.kernel=array", "run.displays=2", "probes.energy.every=1", "title=a <b>"]
+    monkeypatch.setattr(RunSession, "_out_of_time", lambda self: self.engine.step < 20)
+    with pytest.raises(StoppedEarly):
+        simulation.run(simulation.read(small, given), tmp_path / "out", threads=1, mpi=False, quiet=True)
+    simulation.resume(tmp_path / "out", threads=1, mpi=False, quiet=True)
+    with petabatch.open(tmp_path / "out") as run:
+        assert run.attributes["overrides"] == given
+    report(tmp_path / "out", tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text("utf-8")
+    assert "<li><code>probes.energy.every=1</code></li><li><code>title=a &lt;b&gt;</code></li>" in page
 
 
 def test_curves_have_the_means_and_percentiles_of_the_slices(tmp_path: Path, small: Path) -> None:

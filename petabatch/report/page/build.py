@@ -57,6 +57,7 @@ def build(run: Results, information: str) -> str:
         summary=_table(rows(information)),
         network=_network(params),
         times=_times(about),
+        overrides=_overrides(about.get("overrides", [])),
         params=_text(about.get("params_given", "") or json.dumps(params, indent=2)),
         citation=_text(citation(about)),
         version=_text(about["petabatch_version"]),
@@ -118,6 +119,12 @@ def _times(about: dict[str, Any]) -> str:
         for name, seconds in sorted(times.items(), key=lambda pair: -pair[1])
     )
     return f"<table>{''.join(bars)}</table>"
+
+
+def _overrides(texts: Iterable[str]) -> str:
+    """Return what was set on the command line, which is not in the params file."""
+    items = "".join(f"<li><code>{_text(text)}</code></li>" for text in texts)
+    return f"<p>Set on the command line, in place of what the file has:</p><ul>{items}</ul>" if items else ""
 
 
 def _table(pairs: Iterable[tuple[str, str]]) -> str:
