@@ -40,9 +40,10 @@ def row_function(layer: Layer) -> RowFunction | None:
         return None
     for variable in layer.variables():
         if variable.shape != layer.shape or variable.dtype not in ("float", "float32"):
+            where = _declared(type(layer).variables)
             raise PartError(
-                f"layers of type {layer.type}: a row function changes arrays of units, and {variable.name} "
-                f"is none\n    found:    {variable.dtype} {list(variable.shape)}\n"
+                f"{where}layers of type {layer.type}: a row function changes arrays of units, and "
+                f"{variable.name} is none\n    found:    {variable.dtype} {list(variable.shape)}\n"
                 f"    expected: float {list(layer.shape)}"
             )
     parameters: list[tuple[str, str, int]] = [("dt", "float", 0)]
@@ -59,12 +60,18 @@ def row_function(layer: Layer) -> RowFunction | None:
     form = Form(tuple(parameters), variables, buffers, tuple(layer.draws))
     if form.numbers > NUMBERS or buffers > BUFFERS:
         raise PartError(
-            f"layers of type {layer.type}: too much for a row function\n"
+            f"{_declared(function)}layers of type {layer.type}: too much for a row function\n"
             f"    found:    {form.numbers} parameters with dt, {buffers} buffers\n"
             f"    expected: at most {NUMBERS} and {BUFFERS}"
         )
     function = getattr(function, "__func__", function)
     return RowFunction(function, form, tuple(values), tuple(layer.draws.values()))
+
+
+def _declared(function: Any) -> str:
+    """Return the file and line of a function of a plug-in, for the beginning of a message."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
 
 
 _COMMON = ("type", "shape", "phase", "border", "every", "offset", "reset", "reset_to", "start")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -224,5 +225,7 @@ class Whole(Layer):
 
 def test_variables_are_those_of_units() -> None:
     graph = build(network(Whole(shape=SHAPE)))
-    with pytest.raises(PartError, match="layers of type whole: a row function changes arrays of units"):
+    declared = Whole.variables.__code__.co_firstlineno
+    said = f"{__file__}:{declared}: layers of type whole: a row function changes arrays of units"
+    with pytest.raises(PartError, match=re.escape(said)):
         schedule(graph)
