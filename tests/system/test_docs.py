@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -17,6 +18,11 @@ def test_the_reference_of_keys_is_up_to_date() -> None:
     assert builtins
     text = (REPOSITORY / "docs" / "params.md").read_text()
     assert text == markdown(), "regenerate it: petabatch schema --markdown > docs/params.md"
+
+
+def test_the_python_api_is_up_to_date() -> None:
+    page = runpy.run_path(str(REPOSITORY / "docs" / "api.py"))["page"]
+    assert (REPOSITORY / "docs" / "api.md").read_text() == page(), "python docs/api.py > docs/api.md"
 
 
 def test_every_shipped_params_file_is_valid() -> None:

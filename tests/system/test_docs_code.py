@@ -48,9 +48,11 @@ def to_run(page: Path, language: str) -> list[Block]:
     return [block for block in docs.blocks(page) if block.language == language and not block.reason]
 
 
-def pages(language: str) -> list[str]:
+def pages(*languages: str) -> list[str]:
     """Return the pages with such blocks."""
-    return [str(page.relative_to(REPOSITORY)) for page in PAGES if to_run(page, language)]
+    return [
+        str(page.relative_to(REPOSITORY)) for page in PAGES if any(to_run(page, one) for one in languages)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -135,13 +137,17 @@ def test_the_excerpt_in_the_readme_is_the_params_file() -> None:
     assert docs.merged(file, excerpt.text) == tomllib.loads(file)
 
 
-@pytest.mark.parametrize("name", pages("python"))
-def test_python_of_a_page_runs(name: str, site: Path) -> None:
+@pytest.mark.parametrize("name", pages("bash", "python"))
+def test_commands_of_a_page_run_and_then_its_python(name: str, site: Path) -> None:
+    for block in to_run(REPOSITORY / name, "bash"):
+        assert not INSTALLS.search(block.text), f"{block.place}: installs something; mark it as not run"
+        in_site(site, "bash", "-euo", "pipefail", "-c", less(block.text))
     source = "".join(
         f"exec(compile({chr(10) * (block.line - 1) + block.text!r}, {name!r}, 'exec'))\n"
         for block in to_run(REPOSITORY / name, "python")
     )
-    in_site(site, sys.executable, "-W", "error", "-c", source)
+    if source:
+        in_site(site, sys.executable, "-W", "error", "-c", source)
 
 
 def test_the_layer_of_the_page_on_extending_runs(site: Path) -> None:
@@ -151,13 +157,6 @@ def test_the_layer_of_the_page_on_extending_runs(site: Path) -> None:
     text = (site / "demos" / "integrate_and_fire" / "lif.toml").read_text()
     (folder / "lif.toml").write_text(text.replace("threshold = 1.0\n", ""))
     in_site(site, "petabatch", "run", "plugin/lif.toml", "-s", "run.display=5", "--out", "runs/plugin")
-
-
-@pytest.mark.parametrize("name", pages("bash"))
-def test_commands_of_a_page_run(name: str, site: Path) -> None:
-    for block in to_run(REPOSITORY / name, "bash"):
-        assert not INSTALLS.search(block.text), f"{block.place}: installs something; mark it as not run"
-        in_site(site, "bash", "-euo", "pipefail", "-c", less(block.text))
 
 
 def less(command: str) -> str:
