@@ -326,6 +326,18 @@ def test_readers_see_checksums_of_damaged_values_and_steps(stopped: Path) -> Non
         segment.write_bytes(whole)
 
 
+def test_flipped_bits_in_the_values_of_a_merged_file_are_an_error(stopped: Path) -> None:
+    merged = merge(stopped, stopped.with_suffix(".merged.h5"))
+    whole = merged.read_bytes()
+    for name in ("layers/V1/A", "probes/energy/total", "connections/dictionary/weights"):
+        with h5py.File(merged) as file:
+            at = file[name].id.get_chunk_info(0).byte_offset
+        flip(merged, at + 2)
+        with pb.open(merged) as run, pytest.raises(DamagedError):
+            run[name][...]
+        merged.write_bytes(whole)
+
+
 @pytest.mark.parametrize(
     ("kind", "how"),
     [*((kind, "flip") for kind in KINDS), ("segment", "swap"), ("segment", "zero"), ("index", "truncate"),
