@@ -147,7 +147,7 @@ class Hosts:
     def _options(self, addresses: Sequence[str], ranks: int) -> list[str]:
         launcher, total = str(self.launcher), str(ranks * len(addresses))
         slots = ",".join(f"{address}:{ranks}" for address in addresses)
-        if _is_open_mpi(self._mpirun):
+        if is_open_mpi(self._mpirun):
             daemons = ["--prtemca", "plm_ssh_agent", launcher, "--prtemca", "prte_if_include", "eth0"]
             placed = ["--map-by", f"ppr:{ranks}:node:oversubscribe"]
             return [*daemons, *placed, "--host", slots, "-n", total]
@@ -186,22 +186,23 @@ _ENVIRONMENT = {
 
 def open_mpi_library(mpirun: Path) -> dict[str, str]:
     """Return what has mpi4py load the library that belongs to an Open MPI elsewhere; nothing for MPICH."""
-    if not _is_open_mpi(mpirun):
+    if not is_open_mpi(mpirun):
         return {}
     return {"MPI4PY_LIBMPI": str(next(mpirun.parents[1].glob("lib*/libmpi.so.*")))}
 
 
-def _is_open_mpi(mpirun: Path) -> bool:
+def is_open_mpi(mpirun: Path) -> bool:
+    """Return whether a launcher is Open MPI's."""
     return "Open MPI" in _output([str(mpirun), "--version"])
 
 
 def _hold(stack: ExitStack, command: str) -> int:
     """Make namespaces, run a command in them, and return a process that holds them."""
-    shell = f"{command} && echo made && exec sleep infinity"
+    shell = f"{command} && echo made && exec cat"  # until this process has ended
     process = stack.enter_context(
         subprocess.Popen(
             ["unshare", *_ENTER, "--propagation", "private", "sh", "-c", shell],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
