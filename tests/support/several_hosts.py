@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -79,7 +78,7 @@ class Campaign:
                 assert time.monotonic() < begin + 60, "ranks outlive the run"
                 time.sleep(0.05)
             seconds = time.monotonic() - begin
-            told, launcher = self._end(process)
+            told, launcher = self._end(process, hosts)
             promised = ENDING + (SILENCE if how == "link cut" else 0)
             assert seconds < promised, f"it took {seconds:.0f} s until all had ended\n{told}"
             step = max((self.folder / "cut" / "checkpoints").glob("step_?????????.h5")).stem
@@ -168,14 +167,15 @@ class Campaign:
         told, _ = process.communicate(timeout=200)
         assert process.returncode == 0, told
 
-    def _end(self, process: subprocess.Popen[str]) -> tuple[str, str]:
+    def _end(self, process: subprocess.Popen[str], hosts: Hosts) -> tuple[str, str]:
         """Return what a run without one of its hosts has printed, and what is strange about its launcher."""
         strange = ""
         try:
             told, _ = process.communicate(timeout=10)
         except subprocess.TimeoutExpired:
             strange = ", mpirun had to be killed"
-            os.killpg(process.pid, signal.SIGKILL)
+            for host in range(len(hosts.names)):
+                hosts.kill(host)  # also its daemons, which hold our end of the pipe
             told, _ = process.communicate()
         if process.returncode == 0:
             strange = ", exit code 0"

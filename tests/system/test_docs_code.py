@@ -182,7 +182,7 @@ def test_the_slurm_script_runs_then_resumes_and_requeues_what_was_stopped(site: 
     for name, lines in {
         "srun": [
             "unset NUMBA_CACHE_DIR  # these kernels are compiled",
-            "shift",
+            "shift 2",
             'echo "$@" >> slurm/started',
             "[ ! -e slurm/stop ] || exit 3",
             'mpirun -n 2 "$@"',
