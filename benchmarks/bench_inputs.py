@@ -106,6 +106,7 @@ def films(rounds: int, displays: int, threads: int, folder: Path) -> dict[str, A
     video = Video(files=str(folder / "*.mp4"), **shown)
     gallery = video.gallery()
     frames = np.stack([gallery.read(n, slice(None), slice(None)) for n in range(len(gallery.shapes))])
+    del gallery  # with it go the frames that it keeps decoded: each round begins without
     memory = Decoded(frames=frames, lengths=lengths, **shown)
     base = simulation.read(PARAMS, [f"run.displays={displays}"]).network
     seconds: dict[str, list[float]] = {"files": [], "memory": [], "decoding": [], "waited": []}
@@ -113,6 +114,7 @@ def films(rounds: int, displays: int, threads: int, folder: Path) -> dict[str, A
         for name, source in (("memory", memory), ("files", video)):
             engine = whole(_showing(base, source)).engine(threads)
             seconds[name].append(run(engine))
+            engine.close()
         seconds["waited"].append(engine.times()[WAITING])
         read = video.open((*base.layers["image"].shape[:2], 3), base.run.batch, 1)
         begin = time.process_time()
@@ -120,6 +122,7 @@ def films(rounds: int, displays: int, threads: int, folder: Path) -> dict[str, A
             for number in range(base.run.batch):
                 read(number, display)
         seconds["decoding"].append(time.process_time() - begin)
+        del read
     turns = zip(*(seconds[name] for name in ("files", "memory", "decoding")), strict=True)
     ratios = [total / (memory + decoding / threads) for total, memory, decoding in turns]
     found = {name: statistics.median(values) for name, values in seconds.items()}
