@@ -1,20 +1,27 @@
-"""The demos in short: what their figures show holds."""
+"""The demos: one form for all, and in short what their figures show."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
+import json
+import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
+import petabatch
+
 DEMOS = Path(__file__).parents[2] / "demos"
+SCRIPTS = sorted(DEMOS.glob("*/demo.py"))
 
 
-def script(demo: str) -> ModuleType:
-    """Return a demo's `draw.py` as a module."""
-    spec = importlib.util.spec_from_file_location(f"demo_{demo}", DEMOS / demo / "draw.py")
+def module(file: Path) -> ModuleType:
+    """Return a file as a module."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -22,33 +29,89 @@ def script(demo: str) -> ModuleType:
     return module
 
 
-def test_izhikevichs_neurons_spike_as_in_numpy(tmp_path: Path) -> None:
-    demo = script("izhikevich")
-    found = demo.spikes("run.batch=6", "run.display=200")
-    demo.draw(found, tmp_path / "spikes.png")
-    mine = found.sum(axis=(0, 2))
-    theirs = numpy_spikes(6, 200)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.parent.name)
+def test_a_demo_has_one_screen_of_script_in_sections_its_notebook_and_a_page_with_a_figure(
+    script: Path,
+) -> None:
+    name, text = script.parent.name, script.read_text()
+    assert re.findall(r"^# (#+ .*)", text, re.M) == ["## Network", "## Run", "## Look"]
+    assert len(text.splitlines()) <= 85
+    assert text.startswith('"""# ')
+    page = (script.parent / "README.md").read_text()
+    assert page.startswith(text.partition("\n")[0].removeprefix('"""') + "\n")
+    places = [page.index(mark) for mark in ("\n## Network", "\n## Run", "\n## Look")]
+    assert places == sorted(places)
+    assert f"python demos/{name}/demo.py" in page
+    assert f"runs/demos/{name}.png" in page
+    assert "](figure.png)" in page
+    assert f"]({name}/README.md)" in (DEMOS / "README.md").read_text()
+    assert (script.parent / "figure.png").stat().st_size <= 150_000
+    written = re.findall(r"savefig\((.*)\)", text)
+    assert written == [f'"runs/demos/{name}.png"'], "only update.py changes the figure of the page"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.parent.name)
+def test_the_notebook_of_a_demo_is_that_of_its_script(script: Path) -> None:
+    made = module(DEMOS / "update.py").notebook(script.read_text())
+    kept = script.with_suffix(".ipynb").read_text()
+    assert kept == made, "run: python demos/update.py"
+    cells = [cell for cell in json.loads(kept)["cells"] if cell["cell_type"] == "code"]
+    code = "\n".join("".join(cell["source"]) for cell in cells[1:])  # the first one changes the directory
+    assert ast.dump(ast.parse(code)) == ast.dump(ast.Module(ast.parse(script.read_text()).body[1:], []))
+
+
+def test_notebooks_are_valid() -> None:
+    nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed (extra test)")
+    for script in SCRIPTS:
+        nbformat.validate(nbformat.read(script.with_suffix(".ipynb"), as_version=4))
+
+
+def test_a_figure_of_a_page_is_replaced_only_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed (extra images)")
+    (tmp_path / "runs" / "demos").mkdir(parents=True)
+    (tmp_path / "demos" / "one").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    image.fromarray(rng.integers(0, 256, (20, 30, 3), np.uint8)).save(tmp_path / "runs" / "demos" / "one.png")
+    monkeypatch.chdir(tmp_path)
+    update = module(DEMOS / "update.py")
+    monkeypatch.setattr(update, "DEMOS", tmp_path / "demos")
+    update.put_figure("one")
+    with image.open(tmp_path / "demos" / "one" / "figure.png") as figure:
+        assert (figure.size, figure.mode) == ((30, 20), "P")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the demos, in which a demo's files can be written."""
+    for name in ("demos", "params"):
+        (tmp_path / name).symlink_to(DEMOS.parent / name)
+    (tmp_path / "runs" / "demos").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def network_cell(demo: str) -> dict[str, Any]:
+    """Return the names that a demo defines in its section on the network, which also writes its data."""
+    names: dict[str, Any] = {}
+    exec((DEMOS / demo / "demo.py").read_text().partition("# ## Run")[0], names)
+    return names
+
+
+def test_izhikevichs_neurons_spike_as_in_numpy() -> None:
+    file = DEMOS / "izhikevich" / "network.toml"
+    found = petabatch.in_memory.run(petabatch.load(file, ["run.batch=6", "run.display=200"]).network)
+    mine = sum((found.recorded[f"layers/{name}/A"] > 0).sum(axis=(0, 2, 3, 4)) for name in ("exc", "inh"))
+    spiking = module(DEMOS.parent / "benchmarks" / "spiking.py")
+    theirs = spiking.NumPy(6, "matrix").run(200, np.random.default_rng(3))
     error = np.hypot(mine.std(ddof=1), theirs.std(ddof=1)) / 6**0.5
     assert abs(mine.mean() - theirs.mean()) < 4 * error
     assert 800 < mine.mean() < 3000
 
 
-def numpy_spikes(slices: int, steps: int) -> np.ndarray:
-    """Return the spikes of each slice of the demo's network, by the benchmark's NumPy."""
-    file = DEMOS.parent / "benchmarks" / "spiking.py"
-    spec = importlib.util.spec_from_file_location("spiking", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    spikes: np.ndarray = module.NumPy(slices, "matrix").run(steps, np.random.default_rng(3))
-    return spikes
-
-
-def test_wilson_cowan_follows_the_equations_to_the_order_of_the_step(tmp_path: Path) -> None:
+def test_wilson_cowan_follows_the_equations_to_the_order_of_the_step() -> None:
     integrate = pytest.importorskip("scipy.integrate")
-    demo = script("wilson_cowan")
-    inputs = demo.petabatch.load(DEMOS / "wilson_cowan" / "network.toml").network.slices
+    file = DEMOS / "wilson_cowan" / "network.toml"
+    inputs = petabatch.load(file).network.slices
     P, Q = (np.array(inputs[f"layers.{name}.input"]) for name in "EI")
 
     def flow(t: float, both: np.ndarray) -> np.ndarray:
@@ -63,21 +126,55 @@ def test_wilson_cowan_follows_the_equations_to_the_order_of_the_step(tmp_path: P
 
     errors = []
     for dt in (0.05, 0.025):
-        time, E, I = demo.trajectories(f"run.dt={dt}", f"run.display={round(100 / dt)}")  # noqa: E741
+        params = petabatch.load(file, [f"run.dt={dt}", f"run.display={round(100 / dt)}"])
+        found = petabatch.in_memory.run(params.network)
+        both = np.concatenate([found.recorded[f"layers/{name}/A"].reshape(-1, 64) for name in "EI"], axis=1)
+        time = found.steps["layers/E/A"] * dt
         solved = integrate.solve_ivp(flow, (0, 100), np.zeros(128), t_eval=time, rtol=1e-9, atol=1e-10)
-        errors.append(np.abs(np.concatenate([E, I], axis=1).T - solved.y).max())
+        errors.append(np.abs(both.T - solved.y).max())
     assert errors[1] < 0.02
     assert 1.6 < errors[0] / errors[1] < 2.4
-    demo.draw(time, E, I, tmp_path / "oscillators.png")
 
 
-def test_hopfields_memory_recalls_few_patterns_and_not_many() -> None:
-    demo = script("hopfield")
+def test_hopfields_memory_recalls_few_patterns_and_not_many(folder: Path) -> None:
+    recall = network_cell("hopfield")["recall"]
     shares = {}
     for load in (0.05, 0.09, 0.2):
-        patterns, cues, found = demo.recall(load, batch=32)
-        assert 0.75 < demo.overlap(patterns, cues).mean() < 0.85
-        shares[load] = (demo.overlap(patterns, found) > 0.95).mean()
+        patterns, cues, found = recall(load, batch=32)
+        assert 0.75 < (patterns * cues).mean() < 0.85
+        shares[load] = ((patterns * found).mean(axis=(1, 2)) > 0.95).mean()
     assert shares[0.05] == 1
     assert shares[0.09] > 0.95
     assert shares[0.2] < 0.3
+
+
+SHORT_FILMS = {
+    "warm": ["run.batch=4", "run.displays=3"],
+    "cold": ["run.batch=4", "run.displays=3", 'layers.V1.reset="display"'],
+}
+
+
+def test_a_frame_that_starts_from_the_code_of_the_one_before_takes_fewer_steps(folder: Path) -> None:
+    names = network_cell("movies")
+    assert names["SPEEDS"][:2] == (0, 0.25)
+    energies = {}
+    for kind in ("warm", "cold"):
+        params = petabatch.load("demos/movies/movies.toml", SHORT_FILMS[kind])
+        found = petabatch.in_memory.run(params.network).recorded["probes/energy/total"]
+        energies[kind] = found.reshape(3, -1, 4)  # [frame, time, slice]
+    assert np.allclose(energies["warm"][0], energies["cold"][0], rtol=1e-3)  # both begin from zero
+    least = energies["warm"][1:, -1:]
+    steps = {kind: (energy[1:] <= 1.05 * least).argmax(axis=1) for kind, energy in energies.items()}
+    assert (steps["warm"][:, :2] == 0).all()  # a still image is coded already
+    assert steps["warm"].mean() < 0.5 * np.where(steps["cold"], steps["cold"], 40).mean()
+
+
+def test_units_that_learned_at_their_place_of_a_face_code_unseen_faces_better(folder: Path) -> None:
+    params = network_cell("locally_connected")["params"]
+    assert params.network.connections["dictionary"].mode == "non_shared"
+    seen = np.load("runs/demos/faces_seen.npy")
+    assert seen.shape == (160, 25, 25)
+    short = petabatch.load("demos/locally_connected/locally_connected.toml", ["run.displays=160"])
+    run = petabatch.run(short, folder / "runs" / "short", quiet=True)
+    faces, others = run["probes/evaluate/energy_total"][-1]
+    assert faces < 0.95 * others

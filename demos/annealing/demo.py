@@ -1,0 +1,52 @@
+"""# An annealed threshold
+
+Does a threshold that falls within a display find better codes? Strong features become active first, before
+there are others to compete with.
+"""
+
+# %% [markdown]
+# ## Network
+#
+# Sparse coding of a photograph with a fixed dictionary. The threshold falls from 2 to 0.55 in the first half
+# of a display of 400 steps, or is 0.55 throughout.
+
+# %%
+import matplotlib.pyplot as plt
+
+import petabatch
+
+file = "demos/annealing/annealing.toml"
+
+# %% [markdown]
+# ## Run
+#
+# A few seconds on two cores.
+
+# %%
+runs = {
+    "annealed, 2 to 0.55": petabatch.run(file, "runs/demos/annealing", force=True),
+    "constant, 0.55": petabatch.run(
+        petabatch.load(file, ["layers.V1.threshold=0.55"]), "runs/demos/annealing_constant", force=True
+    ),
+}
+
+# %% [markdown]
+# ## Look
+#
+# Both minimise the same energy in the end.
+
+# %%
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+for name, run in runs.items():
+    for axes, quantity in ((left, "energy/total"), (right, "active/fraction")):
+        series = run[f"probes/{quantity}"]
+        axes.plot(series.steps, series[...].mean(axis=1), label=name)
+        axes.set(xlabel="step", ylabel=quantity.replace("/", " "))
+    energy, active = (
+        run[f"probes/{quantity}"][-1].mean() for quantity in ("energy/total", "active/fraction")
+    )
+    print(f"{name}: energy {energy:.2f}, active {active:.2%}")
+left.set_yscale("log")
+left.legend()
+figure.savefig("runs/demos/annealing.png")
+print("figure: runs/demos/annealing.png")

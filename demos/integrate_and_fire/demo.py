@@ -1,0 +1,49 @@
+"""# Integrate-and-fire neurons
+
+A layer of your own, in one small class: a photograph drives a sheet of spiking neurons, which inhibit their
+neighbours.
+"""
+
+# %% [markdown]
+# ## Network
+#
+# `lif.py` has the neurons, a plug-in whose update is compiled; `lif.toml` names it in `plugins`.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import petabatch
+from petabatch import plotting
+
+params = petabatch.load("demos/integrate_and_fire/lif.toml")
+
+# %% [markdown]
+# ## Run
+#
+# A second, and some more the first time, when the neurons are compiled.
+
+# %%
+run = petabatch.run(params, "runs/demos/integrate_and_fire", force=True)
+
+# %% [markdown]
+# ## Look
+#
+# The spikes of some neurons in 200 steps for each of two images. Right, the second image and how often each
+# neuron spiked.
+
+# %%
+spikes = run["layers/sheet/A"][...]  # [step, slice, row, column, channel]
+print(f"{spikes.mean():.1%} of the neurons spike in a step")
+figure = plt.figure(figsize=(10, 4.8), layout="constrained")
+left, right = figure.subfigures(1, 2, width_ratios=[3, 1])
+plotting.raster(run, layer="sheet", count=60, figure=left)
+steps = params.network.run.display
+rate = spikes[-steps:, 0].mean(axis=0)
+for axes, image, name in zip(
+    right.subplots(2, 1), (run.layer("image")[-1, 0], rate / rate.max()), ("image", "rate"), strict=True
+):
+    axes.imshow(np.clip(image, 0, 1))
+    axes.set(xticks=[], yticks=[], title=name)
+figure.savefig("runs/demos/integrate_and_fire.png")
+print("figure: runs/demos/integrate_and_fire.png")

@@ -1,0 +1,58 @@
+"""# Eight seeds of a dictionary
+
+Does a dictionary depend on chance? Eight of them learn in one run, from eight seeds: each slice has its own
+weights, random start, and order of crops.
+"""
+
+# %% [markdown]
+# ## Network
+#
+# `seeds.toml` sweeps `run.seed`; the weights are `shared` by the positions of a slice, but not by the slices.
+# The learning rate falls from 0.5 to 0.02 over 500 updates. Every 25 displays, all dictionaries code the
+# middle of two photographs that none has seen.
+
+# %%
+import matplotlib.pyplot as plt
+import numpy as np
+
+import petabatch
+
+params = petabatch.load("demos/seeds/seeds.toml")
+
+# %% [markdown]
+# ## Run
+#
+# Half a minute on two cores.
+
+# %%
+run = petabatch.run(params, "runs/demos/seeds", force=True)
+
+# %% [markdown]
+# ## Look
+#
+# Similar features of different seeds are not in the same place: they are sorted by their mean frequency.
+
+# %%
+weights = run.weights("dictionary")[-1]  # [seed, feature, row, column, 1]
+seeds = run.coordinates["seed"]
+energy = run["probes/evaluate/energy_total"]
+figure = plt.figure(figsize=(11, 6.2), layout="constrained")
+above, below = figure.subfigures(2, 1, height_ratios=[1.3, 1])
+for axes, seed, features in zip(above.subplots(2, 4).flat, seeds, weights, strict=True):
+    power = np.abs(np.fft.rfft2(features[..., 0])) ** 2
+    frequency = (power * np.hypot(np.fft.fftfreq(8)[:, None], np.fft.rfftfreq(8))).sum(axis=(1, 2))
+    ordered = features[np.argsort(frequency / power.sum(axis=(1, 2)))]
+    tiles = ordered[..., 0] / np.abs(ordered[..., 0]).max(axis=(1, 2), keepdims=True)
+    framed = np.pad(tiles, ((0, 0), (0, 1), (0, 1)), constant_values=1)
+    axes.imshow(framed.reshape(4, 8, 9, 9).swapaxes(1, 2).reshape(36, 72), cmap="gray", vmin=-1, vmax=1)
+    axes.set_title(f"seed {seed}", fontsize=10)
+    axes.set_axis_off()
+left, right = below.subplots(1, 2, width_ratios=[1.6, 1])
+left.plot(energy.displays, energy[...], lw=1.2)
+left.set(xlabel="display", ylabel="energy of held-out images", yscale="log")
+last = energy[-1]
+right.plot(seeds, last, "o")
+right.set(xlabel="seed", ylabel="energy at the end", ylim=(0, 1.1 * last.max()))
+right.set_title(f"{last.mean():.1f}, standard deviation {last.std(ddof=1):.1f}", fontsize=10)
+figure.savefig("runs/demos/seeds.png")
+print("figure: runs/demos/seeds.png")
