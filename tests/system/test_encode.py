@@ -276,6 +276,20 @@ def test_a_learning_rate_that_falls_makes_no_difference(small: Path) -> None:
     assert petabatch.encode(np.ones((1, 12, 12, 3)), run, steps=2).activity.shape == (1, 6, 6, 8)
 
 
+def test_transforms_that_differ_among_slices_are_refused_unless_they_are_random(small: Path) -> None:
+    source = "layers.image.source={type='array', file='images.npy', transforms=[{type='crop'}, %s]}"
+    for name, step in {
+        "noise": "{type='noise', deviation={slices=[0.1, 0.2, 0.3]}}",
+        "whiten": "{type='whiten', cutoff={slices=[0.2, 0.3, 0.4]}}",
+    }.items():
+        run = alone(small, name, source % step, "run.displays=1")
+        if name == "noise":
+            petabatch.encode(np.zeros((1, 12, 12, 3)), run, steps=10)
+            continue
+        with pytest.raises(InputError, match=r"layers.image.source.transforms.1.cutoff: values per slice"):
+            petabatch.encode(np.zeros((1, 12, 12, 3)), run)
+
+
 def test_images_that_cannot_be_read_are_all_named(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / f"{name}.png").write_bytes(b"garbage")
