@@ -151,7 +151,7 @@ class Campaign:
                 hosts, ["run", self.file.name, "--out", "other"], problem, "rank 1 (on host2)"
             )
         assert not (self.folder / "other").exists()
-        return f"refused: {' '.join(told.partition(problem)[2].split()[1:9])}"
+        return f"{problem}: refused, found {told.partition('found:')[2].splitlines()[0].strip()}"
 
     @contextmanager
     def _hosts(self, number: int, rate: str) -> Iterator[Hosts]:
