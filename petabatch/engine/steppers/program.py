@@ -17,8 +17,9 @@ import numpy as np
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.interpreted import InterpretedLayer
 from petabatch.engine.steppers.probe_sums import StepProbes
-from petabatch.engine.steppers.program_tables import NORMS, Tables
 from petabatch.engine.steppers.program_workspace import Workspace
+from petabatch.engine.steppers.tables import Tables
+from petabatch.engine.steppers.tables.rules import NORMS
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.lazy import layout as lazy_layout

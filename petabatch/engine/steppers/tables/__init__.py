@@ -1,0 +1,96 @@
+"""The program of a step in tables, for its compiled loop: arrays by number, and where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from petabatch.engine.steppers.tables import lazy, transport, updates
+from petabatch.engine.steppers.tables.items import items_of, parts_of
+from petabatch.engine.steppers.tables.rules import NORMS
+from petabatch.engine.steppers.tables.writer import Writer
+from petabatch.kernels.cpu.program import table as t
+from petabatch.network.graph import Graph
+from petabatch.network.operations import (
+    Call,
+    Carry,
+    Control,
+    Copy,
+    Crop,
+    Extend,
+    Fill,
+    LazyUpdate,
+    Operation,
+    Program,
+    Scatter,
+    Update,
+)
+from petabatch.network.stages import find_stages, side_by_side
+from petabatch.spec.compiled import Term
+
+
+@dataclass(frozen=True)
+class Measure(Operation):
+    """A norm of a layer's activity, for a probe."""
+
+    @property
+    def _text(self) -> str:
+        return "norm"
+
+
+_WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
+    Copy: transport.copy,
+    Fill: transport.fill,
+    Extend: transport.extend,
+    Crop: transport.crop,
+    Carry: transport.carry,
+    Scatter: transport.scatter,
+    Update: updates.update,
+    Control: updates.control,
+    Call: updates.call,
+    LazyUpdate: lazy.lazy_update,
+}
+"""What writes the rows of each type of operation."""
+
+
+class Tables(Writer):
+    """A program in tables, for any slice of any network with this graph; arrays by number."""
+
+    def __init__(self, graph: Graph, program: Program, measured: Sequence[Term], slices: int = 1) -> None:
+        """Make the tables; `slices` are advanced in one call at most."""
+        super().__init__(graph, program, slices)
+        self._like: Tables | None = None
+        spans, parts = [], []
+        for operation in program.operations:
+            begin = len(self.rows)
+            _WRITE[type(operation)](self, operation)
+            spans.append((begin, len(self.rows)))
+            parts.append(parts_of(operation, self.rows[begin:], graph.network.layers))
+        begin = len(self.rows)
+        for column, term in enumerate(measured):
+            row = {t.OUT: self.array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
+            self.row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
+        self.items = items_of(spans, parts, find_stages(graph, program), (begin, len(self.rows)))
+        """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
+        self.worth_sharing = bool(side_by_side(graph, program))
+        """Whether there is enough to do side by side."""
+
+    @property
+    def workspace_of(self) -> Tables:
+        """The program whose workspaces this one uses: its own, or another of the same structure."""
+        return self._like or self
+
+    def share_workspace(self, other: Tables) -> bool:
+        """Use the workspaces of another program if it differs in numbers alone; return whether it does."""
+        if self._structure() != other._structure():
+            return False
+        self._like = other
+        return True
+
+    def _structure(self) -> tuple[object, ...]:
+        return (
+            self.rows, self.sources, self.drives, self.scratch, self.constants, self.lists, self.geometries,
+            self.weights, self.turned, self.numbers_of, self.own, self.read_by_rows, self.slices,
+            [(at.row, at.call.layer, at.drives) for at in self.calls],
+        )  # fmt: skip

@@ -1,0 +1,91 @@
+"""Rows of operations that carry activities: copies, borders, patches, pooling, synapses."""
+
+from __future__ import annotations
+
+from petabatch.engine.steppers.tables.weights import Weights, with_margin_as_units
+from petabatch.engine.steppers.tables.writer import Writer
+from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.layout import PANEL
+from petabatch.kernels.cpu.program import table as t
+from petabatch.network.operations import (
+    Carry,
+    Copy,
+    Crop,
+    Extend,
+    Fill,
+    Scatter,
+)
+from petabatch.network.stages import row_tiles
+from petabatch.network.together import together
+
+
+def copy(to: Writer, one: Copy) -> None:
+    """Write the row of a copy."""
+    to.row(t.Op.COPY, one, to.read(one.source), ())
+
+
+def fill(to: Writer, one: Fill) -> None:
+    """Write the row that sets an array to a constant."""
+    to.row(t.Op.FILL_DOUBLE if one.double else t.Op.FILL, one, {}, (one.value,))
+
+
+def extend(to: Writer, one: Extend) -> None:
+    """Write the row that pads a layer by its border rule."""
+    (ny, nx, nf), value = one.shape, 0.0
+    border = {"zero": t.ZERO, "mirror": t.MIRROR}.get(str(one.border), t.CONSTANT)
+    if border == t.CONSTANT:
+        value = float(one.border)
+    sizes = dict(zip(range(t.A, t.H + 1), (ny, nx, *one.rows, *one.columns, nf, border), strict=True))
+    to.row(t.Op.EXTEND, one, {**to.read(one.source), **sizes}, (value,))
+
+
+def crop(to: Writer, one: Crop) -> None:
+    """Write the row that cuts a layer out of its padding."""
+    (ny, nx, nf), (top, left) = one.shape, one.start
+    sizes = {t.A: ny, t.B: nx, t.C: top, t.D: left, t.E: one.columns, t.G: nf}
+    to.row(t.Op.CROP, one, {**to.read(one.source), **sizes}, ())
+
+
+def carry(to: Writer, one: Carry) -> None:
+    """Write the row of a connection with patches or windows."""
+    p = with_margin_as_units(one.patches)
+    row = {**to.read(one.source), t.A: to.geometry(p)}
+    if not one.weights:
+        row |= {t.B: one.method == "max"}
+        if one.scatter:
+            padded = f"{one.out} padded"
+            to.scratch[padded] = p.y.padded * p.x.padded * p.channels
+            row |= {t.C: to.array(padded)}
+        to.row(t.Op.SPREAD if one.scatter else t.Op.POOL, one, row, (one.factor,))
+        return
+    if p.shared:
+        weights = Weights(one.weights, p)
+        to.weights[weights.names] = weights
+        row |= {t.B: to.array(weights.names[one.scatter])}
+        if to.slices > 1 and together(one):
+            row |= {t.D: _together(to, one, weights)}
+    else:
+        row |= {t.C: to.array(one.weights)}
+    if one.scatter and row_tiles(one) > 1:
+        tiles = f"{one.out} by tiles"
+        to.scratch[tiles] = layout.scratch(p).strips.size
+        row |= {t.E: to.array(tiles)}
+    to.row(t.Op.SYNTHESIZE if one.scatter else t.Op.PROJECT, one, row, ())
+
+
+def scatter(to: Writer, one: Scatter) -> None:
+    """Write the row of a connection of single synapses."""
+    arrays = (to.array(f"connections/{one.connection}/{n}") for n in ("starts", "targets", "weights"))
+    row = dict(zip((t.B, t.C, t.D), arrays, strict=True))
+    to.row(t.Op.SCATTER, one, {**to.read(one.source), t.A: one.positions, **row}, ())
+
+
+def _together(to: Writer, one: Carry, weights: Weights) -> int:
+    """Make room for an operation on several slices at once; return its mark in the row."""
+    p, outputs = weights.patches, weights.patches.length if one.scatter else weights.patches.features
+    to.places = max(to.places, p.positions)
+    to.room = max(to.room, p.positions * -(-outputs // PANEL) * PANEL)
+    if not one.scatter:
+        return 1
+    to.turned[weights.turned] = weights
+    return to.array(weights.turned)

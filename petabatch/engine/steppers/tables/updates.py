@@ -1,0 +1,142 @@
+"""Rows of operations that update layers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from petabatch.engine.steppers.tables.rules import NOISES, NORMS, RESCALES, constants
+from petabatch.engine.steppers.tables.writer import BUFFERS, INPUT, NOTHING, WORDS, CallAt, Writer
+from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.program import units as u
+from petabatch.kernels.cpu.rows import ARRAYS, row_address
+from petabatch.network.operations import (
+    Call,
+    Control,
+    Source,
+    Update,
+)
+from petabatch.spec.part_errors import calling
+from petabatch.spec.rows import RowFunction
+
+
+def update(to: Writer, one: Update) -> None:
+    """Write the rows of the update of a layer: its input, its rule, and what follows the rule."""
+    first, last = to.summed(one.sources)
+    rule, key = one.rule, f"layers/{one.layer}"
+    V, before = (to.array(f"{key}/{n}" if n else NOTHING) for n in (rule.potential, rule.previous))
+    row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: to.array(BUFFERS)}
+    if rule.adaptive is not None:
+        _accelerate(to, one, row)
+        return
+    if rule.variables:
+        _spike(to, one, row)
+        return
+    if rule.row is not None:
+        _row_function(to, one, rule.row)
+        return
+    if rule.scale is not None:
+        row |= {t.G: to.array(f"{key}/time_scale")}
+    to.row(t.Op.UPDATE, one, row, constants(rule, to.graph.network.run.dt))
+    if rule.name in RESCALES:
+        n = rule.numbers
+        row = {t.A: RESCALES[rule.name], t.B: int(n["together"])}
+        to.row(t.Op.RESCALE, one, row, [n[name] for name in ("low", "high", "mean", "deviation")])
+    if rule.name in NOISES:
+        row = {t.A: to.stream(one.layer), t.B: to.array(WORDS[0])}
+        to.row(NOISES[rule.name], one, row, [*rule.numbers.values()])
+    if rule.vertices:
+        _polyline(to, one)
+
+
+def _polyline(to: Writer, one: Update) -> None:
+    vertices, key = f"scratch/vertices of {one.layer}", f"layers/{one.layer}/{one.rule.potential or 'A'}"
+    corners = [*one.rule.vertices, (np.inf, 0.0)]
+    slopes = [(b - a) / (w - v) if w > v else 0.0 for (v, a), (w, b) in pairwise(corners)]
+    slopes[-1] = one.rule.slopes[1]
+    to.constants[vertices] = (
+        tuple(x for (v, a), slope in zip(one.rule.vertices, slopes, strict=True) for x in (v, a, slope)),
+        1,
+    )
+    row = {**to.read(Source(key)), t.A: to.array(vertices)}
+    to.row(t.Op.POLYLINE, one, row, (one.rule.slopes[0],))
+
+
+def _spike(to: Writer, one: Update, row: dict[int, int]) -> None:
+    n, dt, drives = one.rule.numbers, to.graph.network.run.dt, []
+    for channel in range(3):
+        heard = [replace(s, buffer=0) for s in one.sources if s.buffer == channel]
+        drives.append(to.gather(one, row, heard, f", channel {channel}"))
+        size, rate = n[f"noise {channel}"], n[f"noise_rate {channel}"]
+        if size:
+            words = {t.B: to.array(WORDS[0]), t.C: to.array(WORDS[1]), t.D: channel}
+            shots = replace(one, out=drives[-1])
+            words[t.A] = to.stream(one.layer)
+            to.row(t.Op.SHOTS, shots, words, (size, min(1.0, rate * dt / 1000)))
+    numbers = (n["heun"], dt, n["tau"], n["rest"], n["threshold"], math.exp(-dt / n["recovery"]))
+    reversal = (n[f"reversal {channel}"] for channel in range(3))
+    decay = (math.exp(-dt / n[f"decay {channel}"]) for channel in range(3))
+    names = [*drives, *(f"layers/{one.layer}/{name}" for name in one.rule.variables)]
+    arrays = [to.array(name) for name in names]
+    row = dict(zip((t.A, t.B, t.C, t.IN, t.D, t.E, t.F, t.G), arrays, strict=True))
+    to.row(t.Op.SPIKE, one, row, (*numbers, n["fatigue"], n["after"], n["largest"], *reversal, *decay))
+
+
+def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
+    to.row_functions[one.layer] = function
+    form, key = function.form, f"layers/{one.layer}"
+    shape, draws = to.graph.network.layers[one.layer].shape, []
+    for name, kind in zip(form.draws, function.draws, strict=True):
+        draws.append(f"scratch/{one.layer} {name}")
+        to.scratch[draws[-1]] = math.prod(shape)
+        stream = {t.A: to.stream(f"{one.layer}/{name}"), t.B: kind == "normal"}
+        drawn = replace(one, out=draws[-1])
+        to.row(t.Op.DRAW, drawn, {**stream, t.C: to.array(WORDS[0])}, ())
+    ends, first = {}, len(to.sources)
+    for buffer in range(form.buffers):
+        heard = [replace(source, buffer=0) for source in one.sources if source.buffer == buffer]
+        ends[t.F + buffer] = to.summed(heard)[1]
+    names = [*(f"{key}/{name}" for name in form.variables), *draws, one.out]
+    _, last = to.summed([Source(name) for name in names])
+    room, buffers = f"scratch/{one.layer} addresses", f"scratch/{one.layer} buffers"
+    to.lists[room], to.scratch[buffers] = ARRAYS + form.arrays, (form.buffers + 1) * u.CHUNK
+    with calling(to.graph.network.layers[one.layer], f"layers.{one.layer}"):
+        place = row_address(function.function, form)
+    row = {t.A: first, t.B: last, t.C: place, t.D: to.array(room), t.E: form.buffers, **ends}
+    row |= {t.IN: to.array(buffers)}
+    to.row(t.Op.ROW, one, row, (to.graph.network.run.dt, *function.values))
+
+
+def _accelerate(to: Writer, one: Update, row: dict[int, int]) -> None:
+    drive, turned = to.gather(one, row, one.sources), f"{INPUT}{one.layer}, turned"
+    to.scratch[turned] = to.scratch[drive]
+    assert one.rule.adaptive is not None
+    names = (one.rule.potential, one.rule.previous, turned, *one.rule.adaptive)
+    arrays = [to.array(n if n == turned else f"layers/{one.layer}/{n}") for n in names]
+    row = dict(zip((t.A, t.B, t.C, t.D, t.E), arrays, strict=True))
+    to.row(t.Op.ACCELERATE, one, {**row, t.IN: to.array(drive)}, constants(one.rule, 1))
+
+
+def control(to: Writer, one: Control) -> None:
+    """Write the row that adapts the time scale of a layer."""
+    first = len(to.sources)
+    for term in one.terms:
+        to.sources.append((to.array(f"layers/{term.layer}/A"), 1, NORMS[term.norm]))
+        to.factors.append(term.coefficient)
+    others = (to.array(f"layers/{one.layer}/{n}") for n in ("time_scale_max", "energy_before"))
+    kind, *growth = one.scale
+    row = dict(zip((t.A, t.B, t.C, t.D, t.E), (*others, first, len(to.sources), kind), strict=True))
+    to.row(t.Op.CONTROL, one, row, growth)
+
+
+def call(to: Writer, one: Call) -> None:
+    """Write the rows that sum up the input of an interpreted update, and note the update."""
+    drives = []
+    for buffer in range(one.buffers if one.sources is not None else 0):
+        heard = [replace(source, buffer=0) for source in one.reads if source.buffer == buffer]
+        row = {t.F: to.array(BUFFERS)}
+        drives.append(to.gather(one, row, heard, f", buffer {buffer}"))
+    to.calls.append(CallAt(len(to.rows), one, tuple(drives)))
