@@ -17,7 +17,6 @@ from petabatch.errors import NotRecorded
 from petabatch.results import Results
 from petabatch.use import latest_codes
 from support.commands import alone
-from support.docs import REPOSITORY
 from support.pictures import four_corners, weights
 
 
@@ -81,12 +80,3 @@ def test_a_notebook_shows_the_dictionary_and_escapes_names(run: Results) -> None
     assert page.startswith("<div><p>petabatch run ")
     run.close()
     assert "closed" in run._repr_html_()
-
-
-def test_the_answers_in_the_docs_are_python_that_runs(folder: Path) -> None:
-    rows = re.findall(r"^\| [^|]*\? \| `(.*)` \|$", (REPOSITORY / "docs" / "python.md").read_text(), re.M)
-    assert len(rows) == 5
-    with petabatch.open(folder) as run:
-        for row in rows:
-            line = row.replace("17", "2").replace("slice=3", "slice=0").replace("display=10", "display=2")
-            assert eval(line, {"run": run, "np": np}) is not None

@@ -2,6 +2,7 @@
 
     python tests/support/several_hosts.py
     python tests/support/several_hosts.py --mpirun /opt/openmpi/bin/mpirun
+    python tests/support/several_hosts.py --short         # two hosts, one of which is lost, and refusals
 
 Hosts are network namespaces with links of 1 Gbit/s and 100 Mbit/s (`support/hosts.py`). The network has a
 dictionary of each weight mode, and all learn. Every dataset of the run file and of the last checkpoint must
@@ -257,10 +258,20 @@ def situations(campaign: Campaign, mpirun: Path) -> Iterator[Callable[[], str]]:
     yield campaign.other_images
 
 
+def short(campaign: Campaign) -> Iterator[Callable[[], str]]:
+    """Yield what does not depend on how fast the machine is."""
+    yield lambda: campaign.same_bits(2, "1gbit")
+    yield lambda: campaign.lost(2, 1, "processes killed", [0])
+    yield campaign.not_shared
+    yield campaign.other_images
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--mpirun", type=Path, default=MPIRUN, help="MPICH's or Open MPI's")
-    mpirun = parser.parse_args().mpirun.resolve()
+    parser.add_argument("--short", action="store_true", help="two hosts only")
+    options = parser.parse_args()
+    mpirun = options.mpirun.resolve()
     with tempfile.TemporaryDirectory() as folder:
         try:
             with Hosts(2, Path(folder), "1gbit", mpirun):
@@ -269,7 +280,7 @@ def main() -> None:
             print(f"skipped: {reason}")
             return
         campaign = Campaign(Path(folder), mpirun)
-        for situation in situations(campaign, mpirun):
+        for situation in short(campaign) if options.short else situations(campaign, mpirun):
             print(situation(), flush=True)
 
 
