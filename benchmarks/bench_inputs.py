@@ -44,7 +44,7 @@ STACK = (1_000_000, 60, 60, 3)
 PARTS = ("films", "images", "hdf5")
 
 CHILD = """
-import json, os, resource, sys, time
+import json, os, resource, sys, threading, time
 from petabatch import simulation
 from petabatch.engine.group import Group
 
@@ -52,11 +52,12 @@ advance, loaded = Group.run, simulation.read(sys.argv[1])
 
 def first(self, *steps):
     if stop_at == "first step":
+        once.acquire()  # each thread comes here
         print(json.dumps([time.time() - float(sys.argv[3]), time.process_time()]), flush=True)
         os._exit(0)
     advance(self, *steps)
 
-stop_at = sys.argv[4]
+stop_at, once = sys.argv[4], threading.Lock()
 Group.run = first
 simulation.run(loaded, sys.argv[2], mpi=False, quiet=True, force=True)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
