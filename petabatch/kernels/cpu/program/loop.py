@@ -48,7 +48,7 @@ from petabatch.kernels.cpu.program.units import (
     polyline,
     rates,
 )
-from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, ints, longs, unsigned
+from petabatch.kernels.cpu.program.views import DEPTH, borrow, doubles, floats, ints, longs, unsigned
 from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
 _COPY, _FILL, _FILL_DOUBLE, _EXTEND, _PROJECT, _SYNTHESIZE, _POOL = (int(op) for op in list(Op)[:7])
@@ -232,6 +232,9 @@ def advance(
     are scratch of what is computed in several slices at once; empty where there is one. Threads that make the
     same steps together share `items` and `tickets` of `team.py`; of a thread alone, one item is a step.
     """
+    rows, numbers, sources, factors = borrow(rows), borrow(numbers), borrow(sources), borrow(factors)
+    drives, arrays, shapes = borrow(drives), borrow(arrays), borrow(shapes)
+    watched, sums, places, room = borrow(watched), borrow(sums), borrow(places), borrow(room)
     count = items.shape[0] * (last - first)
     while True:
         ticket = take(tickets)
