@@ -100,14 +100,14 @@ def test_images_in_memory_are_read_when_they_are_shown(prefetch: Callable[[Reade
 def test_waiting_is_counted(prefetch: Callable[[Reader], Prefetch]) -> None:
     class Slow(Reader):
         def __call__(self, number: int, item: int) -> np.ndarray:
-            time.sleep(0.02)
+            time.sleep(0.2)
             return super().__call__(number, item)
 
     feed = prefetch(Slow())
     feed.read("image", 0, 0)
     first = feed.waited
     assert first >= 0.01
-    time.sleep(0.3)
+    time.sleep(1)
     feed.read("image", 0, 1)
     assert feed.waited - first < 0.02
 

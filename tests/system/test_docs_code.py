@@ -159,7 +159,13 @@ def test_the_excerpt_in_the_readme_is_the_params_file() -> None:
     assert docs.merged(file, excerpt.text) == tomllib.loads(file)
 
 
-@pytest.mark.parametrize("name", pages("bash", "python"))
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.demo) if name.startswith("demos/") else name
+        for name in pages("bash", "python")
+    ],
+)
 def test_commands_of_a_page_run_and_then_its_python(name: str, site: Path) -> None:
     for block in to_run(REPOSITORY / name, "bash"):
         assert not INSTALLS.search(block.text), f"{block.place}: installs something; mark it as not run"
