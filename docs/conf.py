@@ -46,6 +46,7 @@ CONTENTS = {
             "until",
             "interruptions",
             "ranks",
+            "scaling",
             "gpu",
             "extending",
             "security",
