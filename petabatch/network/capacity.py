@@ -19,7 +19,7 @@ LANE, POINT = 5 << 10, 9 << 10
 
 
 def check_capacity(network: Network, hosts: int = 1) -> None:
-    """Raise ParamsError where there are more slices or points than so many hosts can have.
+    """Raise ParamsError where there are more slices or points than the memory of `hosts` hosts can hold.
 
     To be called before values of slices and points are checked, and before plans are made of them.
     """

@@ -110,10 +110,10 @@ class _Transformed:
         def frame(age: int) -> Picture:
             return self._frame(slice_, max(0, display - age))
 
-        rng, begun = stream(self._seed, "crop", *key), frame(0)
+        rng, first = stream(self._seed, "crop", *key), frame(0)
         for _ in range(DRAWS if chain.contrast else 1):
             chance = Chance(self._seed, key, key, rng)
-            cropped = chain.crop(begun, chance, frame)
+            cropped = chain.crop(first, chance, frame)
             if not chain.contrast or cropped.pixels.std() >= chain.contrast:
                 break
         return chain.finish(cropped, chance, frame).pixels.astype(np.float32)

@@ -63,7 +63,7 @@ def _images(path: str) -> Gallery:
 def _opened(path: str) -> tuple[tuple[int, int, int], np.ndarray, InputError | None]:
     """Return the shape and the pixels of a file, and the error if it is compressed and ends too early.
 
-    Raises InputError if it cannot be read, also if its checksum is wrong: nobody knows then which of its
+    Raises InputError if it cannot be read, also if its checksum is wrong, which does not tell which of its
     images are damaged.
     """
     try:

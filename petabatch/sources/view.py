@@ -215,7 +215,7 @@ class Views(ImageStream):
         if chain.kept:
             biggest = max(map(chain.kept_bytes, {self._gallery.shapes[number] for number in self._usable}))
             begin = lru_cache(max(1, KEPT_BYTES // biggest))(begin)
-        self._chain, self._begun = chain, begin
+        self._chain, self._at_start = chain, begin
 
     def through(self, read: Callable[[int, int], np.ndarray]) -> Views:
         """Let `read` return the images."""
@@ -253,7 +253,7 @@ class Views(ImageStream):
         rng = stream(self._seed, "fit", k)
         number = self._good(k * len(self._gallery.shapes) // n)
         chance = Chance(self._seed, (k,), (k,), rng)
-        return self._chain.until(index, self._begun(number), chance, self._earlier(number)).pixels
+        return self._chain.until(index, self._at_start(number), chance, self._earlier(number)).pixels
 
     def _own(self, slice_: int) -> int:
         return 0 if self._view.slices == "same" else slice_
@@ -268,7 +268,7 @@ class Views(ImageStream):
         for _ in range(DRAWS if chain.contrast else 1):
             number = self._good(self._playlist.frame(own, display, rng))
             chance = Chance(self._seed, film, (own, display), rng)
-            cropped = chain.crop(self._begun(number), chance, self._earlier(number))
+            cropped = chain.crop(self._at_start(number), chance, self._earlier(number))
             if not chain.contrast or cropped.pixels.std() >= chain.contrast:
                 break
         return number, chain.finish(cropped, chance, self._earlier(number))
@@ -276,7 +276,7 @@ class Views(ImageStream):
     def _earlier(self, number: int) -> Callable[[int], Picture]:
         """Return a function that returns the frame that is older by `age`, but of the same film."""
         first = number - self._gallery.item(number)[1] if self._gallery.films else 0
-        return lambda age: self._begun(self._good(max(first, number - age)))
+        return lambda age: self._at_start(self._good(max(first, number - age)))
 
     def _good(self, number: int) -> int:
         """Return the image, or the next good one where it is skipped."""

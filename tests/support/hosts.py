@@ -69,7 +69,7 @@ class Hosts:
         ranks: int = 1,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
-        """Start a command in `folder` on so many ranks of each of these hosts."""
+        """Start a command in `folder` on the given number of ranks per host."""
         addresses = [self.addresses[host] for host in hosts]
         whole = [self._mpirun, *self._options(addresses, ranks), *command]
         return self.start(hosts[0], whole, folder, environment)

@@ -57,7 +57,7 @@ class Campaign:
         self._expected = _results(folder / "expected")
 
     def same_bits(self, number: int, rate: str) -> str:
-        """Run on so many hosts with links of this rate."""
+        """Run on `number` hosts with links of this rate."""
         with self._hosts(number, rate) as hosts:
             begin = time.monotonic()
             self._finish(hosts, range(number), "run", self.file.name, "--out", "whole", "--force")
@@ -69,7 +69,7 @@ class Campaign:
         return f"{number} hosts, {rate}: same bits in {seconds:.1f} s, {max(sent) / 1e6:.1f} MB over a link"
 
     def lost(self, number: int, host: int, how: str, left: Sequence[int]) -> str:
-        """Lose a host of so many in the middle of a run, and resume it on those that are left."""
+        """Lose one of `number` hosts during a run, and resume the run on hosts `left`."""
         with self._hosts(number, "1gbit") as hosts:
             process = self._start(hosts, range(number), "run", self.file.name, "--out", "cut", "--force")
             self._wait(process, self.folder / "cut" / "checkpoints" / "step_000001000.h5")

@@ -41,8 +41,8 @@ def row_address(function: Callable[..., None], form: Form) -> int:
     Raises TypeError, with the line, if numba cannot compile it.
     """
     compiled = _compiled(function, form, "float32", False)
-    overload = next(iter(compiled.overloads.values()))
-    library, name = overload.library, overload.fndesc.llvm_func_name
+    found = next(iter(compiled.overloads.values()))._asdict()
+    library, name = found["library"], found["fndesc"].llvm_func_name
     library.codegen._engine._defined_symbols.add(name)
     address: int = library.get_pointer_to_function(name)
     return address

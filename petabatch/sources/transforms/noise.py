@@ -11,7 +11,7 @@ from petabatch.spec.model import NonNegative
 
 
 class AddNoise(Transform):
-    """Gaussian noise, drawn anew in each display."""
+    """Gaussian noise, drawn independently in each display."""
 
     type: Literal["noise"] = "noise"
     deviation: NonNegative

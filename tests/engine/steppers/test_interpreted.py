@@ -44,7 +44,7 @@ class Arrays(Adaptive):
 
 
 def network(seed: int, batch: int, **keys: Any) -> Network:
-    """Return a random recurrent network with a plug-in that hears it and itself, and is heard."""
+    """Return a random recurrent network with a plug-in in its loop, and connected to itself."""
     base, rng = recurrent_network(seed, batch), np.random.default_rng(seed)
     n = base.layers["x"].shape[2]
     weights = GivenWeights(data=0.3 * rng.normal(size=(1, 1, n, 1, 1, n)) / n**0.5)

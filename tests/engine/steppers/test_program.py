@@ -51,7 +51,7 @@ def rests(runs: Runs, state: State, step: int) -> bool:
 
 
 @some
-@example(seed=1163)  # a row function that hears itself as long ago as its activity is kept
+@example(seed=1163)  # a row function that reads its own activity with the longest delay that is kept
 @given(seed=seeds)
 def test_a_step_from_any_state_is_that_of_the_layers(seed: int) -> None:
     runs = runs_of(seed)
