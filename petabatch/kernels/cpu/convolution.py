@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Images, Scratch, Shape
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
@@ -173,7 +174,7 @@ def paste(error: Any, s: Shape, padded: Any) -> None:
     """Copy an error image into its padding."""
     for y in range(s.height):
         start = (y + s.top) * s.pitch + s.left
-        padded[start : start + s.width] = error[y]
+        copy(error[y], padded[start : start + s.width])
 
 
 @njit(nogil=True, error_model="numpy")
@@ -181,4 +182,4 @@ def crop(padded: Any, s: Shape, error: Any) -> None:
     """Copy an error image out of its padding."""
     for y in range(s.height):
         start = (y + s.top) * s.pitch + s.left
-        error[y] = padded[start : start + s.width]
+        copy(padded[start : start + s.width], error[y])

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import CACHE_LINE, Scratch, Shape
 from petabatch.kernels.cpu.rules import FAST, ZERO
@@ -28,7 +29,7 @@ def cut_out(error: Any, start: int, s: Shape, window: Any) -> None:
     """Copy the patch of the padded error image that starts at `start`, `[K]`."""
     for r in range(s.rows):
         row = error[start + r * s.pitch : start + r * s.pitch + s.row]
-        window[r * s.row : (r + 1) * s.row] = row
+        copy(row, window[r * s.row : (r + 1) * s.row])
 
 
 @njit(nogil=True, error_model="numpy")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import Images, Scratch, Shape, chunk_places, tile_bounds
 from petabatch.kernels.cpu.lazy.layout import (
@@ -55,7 +56,7 @@ def filter_rows(
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def sum_rows(squares: Any, start: int, rows: int, pitch: int, column: Any) -> None:
     """Sum squares over the rows of a patch."""
-    column[:] = squares[start : start + pitch]
+    copy(squares[start : start + pitch], column)
     for r in range(1, rows):
         row = squares[start + r * pitch : start + (r + 1) * pitch]
         for i in range(pitch):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.random import WORDS, stream_key, words
 from petabatch.kernels.cpu.rules import FAST
@@ -40,7 +41,7 @@ def draw(pool: Any, step: int, normal: bool, room: Any, out: Any) -> None:
             _pairs(drawn, exponents, angles, out[begin : begin + 2 * _PAIRS])
         else:
             _pairs(drawn, exponents, angles, pair)
-            out[begin:] = pair[: out.size - begin]
+            copy(pair, out[begin:])
 
 
 @njit(nogil=True, error_model="numpy")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.convolution import project
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import PANEL, Shape
 from petabatch.kernels.cpu.program.table import IN, LEFT, LOOKBACK, OUT, STRIDE, A, B, C, D
 from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import reconstruct, shape_of
-from petabatch.kernels.cpu.program.units import copy
 from petabatch.kernels.cpu.program.views import address, floats
 
 DENSE = 4

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.convolution import join_strips, project, synthesize
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape, chunk_places, tile_bounds
@@ -26,7 +27,6 @@ from petabatch.kernels.cpu.program.table import (
     VECTORS,
     WINDOW_OF,
 )
-from petabatch.kernels.cpu.program.units import copy
 from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES, WORD
@@ -203,7 +203,7 @@ def pool(
                 for c in range(0, s.row, nf):
                     source = padded[start + r * s.pitch + c : start + r * s.pitch + c + nf]
                     if r == 0 and c == 0:
-                        target[:] = source
+                        copy(source, target)
                     elif largest:
                         for f in range(nf):
                             a, b = target[f], source[f]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.views import floats
 from petabatch.kernels.cpu.rules import FAST, transfer, update
@@ -73,13 +74,6 @@ def rates(numbers: Any, scale: float) -> tuple[Any, Any]:
         return np.float32(1), np.float32(leap)
     e = np.float32(math.exp(-leap))
     return e, np.float32(1) - e
-
-
-@njit(nogil=True, error_model="numpy")
-def copy(source: Any, out: Any) -> None:
-    """Copy numbers; unlike a slice, without asking whether the arrays overlap."""
-    for i in range(out.size):
-        out[i] = source[i]
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")

@@ -58,13 +58,3 @@ def unsigned(arrays: Any, number: int) -> Any:
 def ints(arrays: Any, number: int) -> Any:
     """Return the int32 numbers of an array."""
     return carray(pointer(arrays[number, PLACE]), (arrays[number, SIZE],), np.int32)
-
-
-@njit(nogil=True, error_model="numpy")
-def borrow(array: Any) -> Any:
-    """Return a view of a C-contiguous array that counts no references.
-
-    Every slice of an array counts one, atomically: where threads take slices of the same table in each
-    operation, they wait for each other. The caller keeps the array.
-    """
-    return carray(pointer(array.ctypes.data), array.shape, array.dtype)

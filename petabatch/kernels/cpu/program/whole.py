@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.controllers import follow, step_size, sum_squares
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.units import cell_of, copy
+from petabatch.kernels.cpu.program.units import cell_of
 from petabatch.kernels.cpu.rules import accelerate, compare
 from petabatch.kernels.timescale import Growth
 

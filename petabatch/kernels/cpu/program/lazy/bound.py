@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.lazy.bound import sum_columns, sum_rows
 from petabatch.kernels.cpu.program.lazy.layout import MIXED, SQUARE_0, SQUARE_1, TAKEN, WASTED
@@ -170,7 +171,7 @@ def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
     """Keep F of all drives and its products with all features, in place of the older snapshot."""
     kept, products = doubles(arrays, row[KEPT]), floats(arrays, row[PRODUCTS], 0)
     slot, half = int(kept[TAKEN]) % 2, products.size // 2
-    products[slot * half : (slot + 1) * half] = project_all(row, drives, arrays, shapes)
+    copy(project_all(row, drives, arrays, shapes), products[slot * half : (slot + 1) * half])
     kept[SQUARE_0], kept[SQUARE_1], kept[MIXED] = 0.0, 0.0, 0.0
     for d in range(row[C], row[D]):
         filtered, snapshots = floats(arrays, drives[d, FILTERED], 0), floats(arrays, drives[d, SNAPSHOTS], 0)
@@ -178,7 +179,7 @@ def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
         size, positions = snapshots.size // 2, lengths.size // 2
         first, second = snapshots[:size], snapshots[size:]
         snapshot = second if slot == 1 else first
-        snapshot[:] = filtered[:size]
+        copy(filtered, snapshot)
         _square_rest(snapshot, snapshot, snapshot, _ZERO, _ZERO, scratch[:size])
         mine = lengths[slot * positions : (slot + 1) * positions]
         _lengths(scratch, shapes[drives[d, GEOMETRY]], scratch[size:], mine)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.lazy.bound import (
     EPS,
@@ -117,7 +118,7 @@ def _compute_due(
             activity[begin * nf : stop * nf] = 0
             for f in range(0, nf, WORD):
                 transpose(work.mask[f : f + WORD])
-            work.bits[place : place + nf] = work.mask[:nf]
+            copy(work.mask, work.bits[place : place + nf])
         count = -(-(end - base) // WORD)
         n = list_due(work.bits[: count * nf], base, nf, work.units, work.places, work.ends)
         potentials(n, base, row, drives, arrays, shapes, work, work.found)

@@ -1,0 +1,34 @@
+"""Views and copies of arrays inside compiled functions, with less code than numba's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from petabatch.kernels.cpu.jit import njit
+
+
+@intrinsic
+def borrow(typing: Any, array: Any) -> Any:
+    """Return a view of an array that counts no references.
+
+    Every slice of an array counts one, atomically: where threads take slices of the same table in each
+    operation, they wait for each other. The caller keeps the array.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        view = context.make_array(array)(context, builder, args[0])
+        view.meminfo = cgutils.get_null_value(view.meminfo.type)
+        view.parent = cgutils.get_null_value(view.parent.type)
+        return view._getvalue()
+
+    return array(array), generate
+
+
+@njit(nogil=True, error_model="numpy")
+def copy(source: Any, out: Any) -> None:
+    """Copy numbers, without the check of shapes and the test for overlap of a slice assignment."""
+    for i in range(out.size):
+        out[i] = source[i]
