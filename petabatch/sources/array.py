@@ -9,7 +9,7 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
-from petabatch.sources.files import beginning_of_npy, dataset, open_npy, shared_hdf5, values
+from petabatch.sources.files import beginning_of_npy, dataset, shared_hdf5, shared_npy, values
 from petabatch.sources.gallery import Gallery, lacking
 from petabatch.sources.mat import MatImages
 from petabatch.sources.memory import Data
@@ -75,7 +75,7 @@ def _of_file(path: str, name: str | None) -> Gallery:
     """Return the images of the array `name` of a file, by default of its only one."""
     if path.endswith(".npy"):
         try:
-            return _stack(open_npy(path), path)
+            return _stack(shared_npy(path), path)
         except InputError as error:
             if (found := beginning_of_npy(path)) is None:
                 raise

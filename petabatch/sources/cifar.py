@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.sources.files import unreadable
+from petabatch.sources.files import mapped, unreadable
 from petabatch.sources.gallery import Gallery, joined, stacked, unusable
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
@@ -137,7 +137,7 @@ def _binary(path: str, labels: int) -> Gallery:
         )
         if not count:
             raise problem
-        records = np.memmap(path, np.uint8, "r")[: count * record].reshape(-1, record)
+        records = mapped(path)[: count * record].reshape(-1, record)
         return stacked(_images(records[:, labels:]), path, 1, problem if torn else None)
     except OSError as error:
         raise unreadable(path, error, "a binary CIFAR batch") from error

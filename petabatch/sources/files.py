@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from petabatch.errors import InputError, did_you_mean, similar_path
-from petabatch.sources.shared import shared
+from petabatch.sources.shared import shared_handle
 
 HDF5_ERRORS = (OSError, RuntimeError, KeyError, ValueError, TypeError)
 """What h5py raises for damaged files."""
@@ -36,6 +36,10 @@ def open_npy(path: str) -> np.ndarray:
             f"{path}: this file holds several arrays\n    expected: one array, as written by numpy.save"
         )
     return values
+
+
+shared_npy = shared_handle(open_npy)
+"""The same for those who read it as long as a run lasts."""
 
 
 def npy_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -73,7 +77,7 @@ def open_hdf5(path: str) -> Any:
         raise unreadable(path, error, _HDF5) from error
 
 
-shared_hdf5 = shared(open_hdf5)
+shared_hdf5 = shared_handle(open_hdf5)
 """The same for those who read it as long as a run lasts."""
 
 
@@ -130,7 +134,7 @@ def decompressed_too_large(path: str, nbytes: int, instead: str) -> InputError:
     )
 
 
-@shared
+@shared_handle
 def mapped(path: str) -> np.memmap:
     """Return the bytes of a file, of which those that are used are read; raises what numpy.memmap does."""
     return np.memmap(path, np.uint8, "r")

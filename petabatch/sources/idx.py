@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.sources.files import MOST_BYTES, MOST_MISSING, decompressed_too_large, unreadable
+from petabatch.sources.files import MOST_BYTES, MOST_MISSING, decompressed_too_large, mapped, unreadable
 from petabatch.sources.gallery import Gallery, stacked
 from petabatch.sources.shared import shared
 from petabatch.sources.view import View
@@ -68,7 +68,7 @@ def _opened(path: str) -> tuple[tuple[int, int, int], np.ndarray, InputError | N
     """
     try:
         if Path(path).suffix != ".gz":
-            stored = np.memmap(path, np.uint8, "r")
+            stored = mapped(path)
             return _shape(path, stored[: _HEADER.size].tobytes()), stored[_HEADER.size :], None
         with gzip.open(path) as file:
             shape = _shape(path, file.read(_HEADER.size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import pytest
 from PIL import Image
 
 import petabatch
-from petabatch.sources import ImageArray, Images, headers
+from petabatch.sources import Cifar10, Idx, ImageArray, Images, headers
+from petabatch.sources.shared import shared_handle
+from petabatch.sources.view import View
 
 ROOM = (6, 7, 3)
 STACK = np.random.default_rng(0).integers(0, 255, (5, *ROOM)).astype(np.uint8)
@@ -63,6 +65,95 @@ def test_two_layers_on_one_file_share_one_handle_which_is_closed_with_the_last(
     assert np.array_equal(readers[0](0, 2), (STACK[2] / 255).astype(np.float32))
     readers.clear()
     assert descriptors(path) == 0
+
+
+LINKS: dict[str, Callable[[str], View]] = {
+    "a.h5": lambda path: ImageArray(file=path, dataset="left", crop="top_left"),
+    "a.npz": lambda path: ImageArray(file=path, dataset="left", crop="top_left"),
+    "a.npy": lambda path: ImageArray(file=path, crop="top_left"),
+    "a.bin": lambda path: Cifar10(files=path, crop="top_left"),
+    "a-idx3-ubyte": lambda path: Idx(file=path, crop="top_left"),
+}
+
+
+@pytest.mark.parametrize("name", LINKS)
+def test_a_link_is_the_file_it_leads_to_under_its_own_name(tmp_path: Path, name: str) -> None:
+    path, shape = tmp_path / name, (6, 7, 1)
+    if name.endswith((".h5", ".npz")):
+        sources(tmp_path, name)
+    elif name.endswith(".npy"):
+        np.save(path, STACK)
+    else:
+        head = bytes([0, 0, 8, 3]) + np.array([1, 50, 60], ">u4").tobytes()
+        path.write_bytes(
+            (b"" if name.endswith(".bin") else head) + bytes(3073 if name.endswith(".bin") else 3000)
+        )
+    names = [path, tmp_path / f"soft{path.suffix}", tmp_path / f"hard{path.suffix}"]
+    names[1].symlink_to(path)
+    names[2].hardlink_to(path)
+    readers = [LINKS[name](str(each)).stream(shape, 1, 1) for each in names]
+    assert sum(descriptors(each) for each in names) == 1
+    told = [reader.files[0][0] for reader in readers]
+    assert [str(each) in of for each, of in zip(names, told, strict=True)] == [True] * 3
+    readers.clear()
+    assert sum(descriptors(each) for each in names) == 0
+
+
+def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_is_open_through_a_link(
+    tmp_path: Path,
+) -> None:
+    path, link = tmp_path / "a.npy", tmp_path / "link.npy"
+    np.save(path, STACK)
+    link.hardlink_to(path)
+    first = ImageArray(file=str(path), crop="top_left").stream(ROOM, 1, 1)
+    np.save(tmp_path / "new.npy", STACK[::-1])
+    os.utime(tmp_path / "new.npy", ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+    os.replace(tmp_path / "new.npy", path)
+    readers = [
+        first,
+        *(ImageArray(file=str(each), crop="top_left").stream(ROOM, 1, 1) for each in (path, link)),
+    ]
+    shown = [(read(0, 0) * 255).round().astype(np.uint8) for read in readers]
+    for pixels, number in zip(shown, (0, 4, 0), strict=True):
+        assert np.array_equal(pixels, STACK[number])
+
+
+def test_a_file_replaced_while_it_is_opened_is_not_shared(tmp_path: Path) -> None:
+    path, other = tmp_path / "a", tmp_path / "b"
+    path.write_text("old")
+    other.hardlink_to(path)
+
+    def opening(name: str) -> set[str]:
+        (tmp_path / "new").write_text("new, and longer")
+        if name == str(path):
+            os.replace(tmp_path / "new", path)
+        return {Path(name).read_text()}
+
+    opened = shared_handle(opening)
+    first, through_link = opened(str(path)), opened(str(other))
+    assert first == {"new, and longer"}
+    assert through_link == {"old"}
+
+
+def test_where_files_have_no_numbers_their_resolved_paths_tell_them_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        (tmp_path / name).write_text("same length")
+        os.utime(tmp_path / name, ns=(0, 0))
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    stat = os.stat
+
+    def numberless(path: Any, **more: Any) -> os.stat_result:
+        found = list(stat(path, **more))
+        found[1] = 0
+        return os.stat_result(found, {"st_mtime_ns": 0})
+
+    opened = shared_handle(lambda name: {name})
+    monkeypatch.setattr("petabatch.sources.shared.os.stat", numberless)
+    a, b, link = (opened(str(tmp_path / name)) for name in ("a", "b", "link"))
+    assert a is link
+    assert a is not b
 
 
 def test_headers_are_read_once_for_all_readers_and_again_when_a_file_has_changed(
