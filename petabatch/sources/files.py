@@ -23,6 +23,8 @@ MOST_BYTES = 1 << 32
 MOST_MISSING = 1 << 20
 """Images that a file may lack at its end; beyond, its header is not believed."""
 _HDF5 = "a complete HDF5 file"
+_CHECKSUM = 4
+"""Bytes of the checksum of a chunk."""
 
 
 def open_npy(path: str) -> np.ndarray:
@@ -89,7 +91,11 @@ def dataset(file: Any, name: str) -> Any:
     try:
         found = file.get(name)
         if not isinstance(found, h5py.Dataset):
-            file.visititems(lambda path, item: names.append(path) if isinstance(item, h5py.Dataset) else None)
+            file.visititems(
+                lambda path, item: names.append(_text(path)) if isinstance(item, h5py.Dataset) else None
+            )
+        elif found.fletcher32 and found.id.chunk_iter(lambda chunk: chunk.size < _CHECKSUM or None):
+            raise OSError("a chunk is smaller than its checksum")  # reading it, HDF5 2.0 crashes
     except HDF5_ERRORS as error:
         raise unreadable(file.filename, error, _HDF5) from error
     if not isinstance(found, h5py.Dataset):
@@ -102,6 +108,11 @@ def dataset(file: Any, name: str) -> Any:
             * bool(hint)
         )
     return found
+
+
+def _text(name: str | bytes) -> str:
+    """Return a name in a file, which h5py returns as bytes if they are not UTF-8."""
+    return name if isinstance(name, str) else name.decode(errors="backslashreplace")
 
 
 def values(stored: Any, name: str, key: Any = ()) -> np.ndarray:
