@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.errors import InputError, ResourceError
 from petabatch.sources.files import HDF5_ERRORS, dataset, open_hdf5, shared_hdf5, unreadable, variable
+from petabatch.sources.mat5 import open_mat5
 
 
 def open_mat(path: str, name: str | None) -> np.ndarray:
     """Return variable `name` of a file of any version; by default its only one.
 
-    Raises InputError if the file or the variable is missing, ResourceError if the file needs scipy, which is
-    not installed.
+    Raises InputError if the file or the variable is missing or damaged.
     """
-    return _hdf5(path, name) if _is_hdf5(path) else _classic(path, name)
+    return _hdf5(path, name) if _is_hdf5(path) else open_mat5(path, name)
 
 
 class MatImages:
@@ -26,21 +25,22 @@ class MatImages:
     """
 
     def __init__(self, path: str, name: str | None) -> None:
-        """Open the file; raises InputError and ResourceError as `open_mat`."""
+        """Open the file; raises InputError as `open_mat`."""
         self._file: Any = shared_hdf5(path) if _is_hdf5(path) else None
         self._stored: Any = (  # HDF5 has MATLAB's axes in reverse
-            _classic(path, name).T if self._file is None else _dataset(self._file, path, name)
+            open_mat5(path, name).T if self._file is None else _dataset(self._file, path, name)
         )
         n, *inner = self._stored.shape or (0,)
         self.shape: tuple[int, ...] = (
             (n, *inner[1:][::-1], *inner[:1]) if len(inner) == 3 else (n, *inner[::-1])
         )
-        self.dtype: np.dtype[Any] = self._stored.dtype
+        logical = self._file is not None and _logical(self._stored, path)
+        self.dtype: np.dtype[Any] = np.dtype(bool) if logical else self._stored.dtype
 
     def __getitem__(self, key: tuple[int, slice, slice]) -> np.ndarray:
         """Return rows and columns of an image."""
         number, rows, columns = key
-        pixels = np.asarray(self._stored[number, ..., columns, rows])
+        pixels = np.asarray(self._stored[number, ..., columns, rows], self.dtype)
         return pixels.transpose(2, 1, 0) if pixels.ndim == 3 else pixels.T
 
 
@@ -60,23 +60,14 @@ def _dataset(file: Any, path: str, name: str | None) -> Any:
     return dataset(file, variable(path, name, names))
 
 
+def _logical(stored: Any, path: str) -> bool:
+    """Return whether a dataset, of 8-bit integers, has truth values."""
+    try:
+        return stored.attrs.get("MATLAB_class") in ("logical", b"logical")
+    except HDF5_ERRORS as error:
+        raise unreadable(path, error, "a complete .mat file") from error
+
+
 def _hdf5(path: str, name: str | None) -> np.ndarray:
     with open_hdf5(path) as file:
         return np.asarray(_dataset(file, path, name)[()]).T  # MATLAB's first axis is the fastest
-
-
-def _classic(path: str, name: str | None) -> np.ndarray:
-    try:
-        from scipy.io import loadmat, whosmat
-    except ImportError as error:
-        raise ResourceError(
-            f"{path}: reading this file needs scipy, which is not installed\n    hint:     pip install scipy"
-        ) from error
-    try:
-        chosen = variable(path, name, [key for key, _, _ in whosmat(path)])
-        values: Any = loadmat(path, variable_names=[chosen])[chosen]
-    except InputError:
-        raise
-    except Exception as error:  # scipy has a dozen kinds for damaged files
-        raise unreadable(path, error, "a complete .mat file") from error
-    return np.asarray(values)

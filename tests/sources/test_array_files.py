@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from scipy.io import savemat
+import scipy.io
+from scipy.io import loadmat, savemat
 
 from petabatch.coding.images import _view
 from petabatch.errors import InputError
 from petabatch.sources import ImageArray
+from petabatch.sources.mat import open_mat
 from petabatch.sources.npz import open_npz
 
 RNG = np.random.default_rng(0)
@@ -89,6 +92,51 @@ def test_matlab_files_have_the_image_number_last(tmp_path: Path, new: bool) -> N
         file.write_bytes(damaged)
         with pytest.raises(InputError, match=r"three.mat: "):
             ImageArray(file=str(file)).gallery()
+
+
+MATLAB = Path(scipy.io.__file__).parent / "matlab" / "tests" / "data"
+
+
+@pytest.mark.parametrize("file", sorted(MATLAB.glob("*.mat")), ids=lambda file: file.stem)
+def test_what_matlab_has_written_is_read_as_scipy_reads_it(file: Path) -> None:
+    try:
+        expected = {n: v for n, v in loadmat(file, mat_dtype=True).items() if not n.startswith("__")}
+    except Exception:  # damaged, or of version 7.3
+        expected = {}
+    for name, values in expected.items():
+        numbers = isinstance(values, np.ndarray) and values.dtype.kind in "fiub"
+        if not numbers or file.read_bytes()[126:128] not in (b"IM", b"MI"):
+            with pytest.raises(InputError, match=re.escape(str(file))):
+                open_mat(str(file), name)
+            continue
+        found = open_mat(str(file), name)
+        assert found.dtype == values.dtype.newbyteorder("=")
+        assert np.array_equal(found, values)
+    if not expected:
+        with pytest.raises(InputError, match=re.escape(str(file))):
+            open_mat(str(file), None)
+
+
+@pytest.mark.parametrize("new", [False, True])
+def test_numbers_of_matlab_keep_their_type_however_compactly_they_are_stored(
+    tmp_path: Path, new: bool
+) -> None:
+    file, images = tmp_path / "a.mat", np.arange(24).reshape(2, 3, 4)
+    if new:
+        write_mat(file, True, double=images.astype(float), logical=(images % 2).astype(np.uint8))
+        with h5py.File(file, "r+") as stored:
+            stored["logical"].attrs["MATLAB_class"] = np.bytes_("logical")
+    else:
+        savemat(file, {"double": images.astype(np.uint8), "logical": images % 2 > 0})
+        content = bytearray(file.read_bytes())
+        assert content.count(b"\x09\0\0\0\0\0\0\0") == 1
+        at = content.index(b"\x09\0\0\0\0\0\0\0")
+        content[at] = 6  # MATLAB stores doubles that are small integers as these
+        file.write_bytes(content)
+    for name, expected in (("double", images), ("logical", images % 2)):
+        read = ImageArray(file=str(file), dataset=name).open((2, 3, 1), 4, 1)
+        for slice_ in range(4):
+            assert np.array_equal(read(slice_, 0)[..., 0], expected[..., slice_])
 
 
 def test_encode_takes_the_path_of_a_file_with_one_array(tmp_path: Path) -> None:
