@@ -16,16 +16,14 @@ import numpy as np
 
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.interpreted import InterpretedLayer
+from petabatch.engine.steppers.lazy_codes import LazyCodes
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program_workspace import Workspace
 from petabatch.engine.steppers.tables import Tables
 from petabatch.engine.steppers.tables.rules import NORMS
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
-from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
-from petabatch.kernels.cpu.program.lazy.step import materialise
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
 from petabatch.kernels.cpu.program.whole import norm
@@ -101,16 +99,13 @@ class ProgramStepper(Stepper):
         self._interpreted: Interpreted | None = None
         self._made = 0
         """Steps made so far."""
-        self._normed = False
-        """The norms of weights of each unit's own are those of the present weights."""
-        self._behind = False
-        """The potentials of lazily evaluated codes are those of a step before."""
         for key, number in tables.numbers_of.items():
             array: Any = self.arrays.get(key, self.own.get(key))
             if array is not None:
                 assert array.flags.c_contiguous
                 depth = array.shape[1] if key.endswith("/A") or key.startswith("margins/") else 1
                 self._bound[number] = array.ctypes.data, array.size // depth, depth
+        self.codes = LazyCodes(tables, self.arrays, self.own, self._bound, self._rows, self._drives)
 
     @property
     def passed(self) -> Collection[int]:
@@ -127,10 +122,7 @@ class ProgramStepper(Stepper):
         """Compile by making no steps."""
         (section,) = self._sections([self], (0, len(self._rows)))
         self._make(section, 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((1, 0, 0)))
-        if self.tables.lazy_rows:
-            nothing = np.zeros(t.COLUMNS, np.int64)
-            nothing[t.FEATURES] = 1
-            materialise(nothing, self._drives, self._workspace.arrays[0], self._workspace.shapes)
+        self.codes.warm_up(self._workspace)
 
     def joins(self, leader: Stepper) -> bool:
         """Return whether the programs are alike and are advanced in one call; see `Stepper`."""
@@ -216,59 +208,29 @@ class ProgramStepper(Stepper):
 
     def _begin(self, first: int, last: int) -> None:
         """Prepare what steps first+1 .. last start from."""
-        self.start_codes()
+        self.codes.start()
         self._made += last - first
         self._show_margins(first)
         self._shown = last
 
     def materialise(self) -> None:
         """Bring V of lazily evaluated codes up to date, on any thread."""
-        if self._behind:
+        if self.codes.behind:
             self.load_weights()
-            self._write_potentials()
+            self.codes.write_potentials(self._workspace)
 
     def state_changed(self) -> None:
         """Go on from V as it is now; see `Stepper`."""
-        for code in self.tables.program.lazy:
-            self.arrays[code.current][...] = 0
-        self._behind = False
+        self.codes.forget()
 
     def before_weight_change(self) -> None:
         """Bring V up to date and go on from it alone, for weights are about to change.
 
         The thread that made the steps, which has the weights, calls this.
         """
-        if self._behind:
-            self._write_potentials()
-        for code in self.tables.program.lazy:
-            self.arrays[code.current][...] = 0
-
-    def start_codes(self) -> None:
-        """Let lazily evaluated codes start from V where it does not follow from what they keep."""
-        for code in self.tables.program.lazy:
-            if self.arrays[code.current][0] == 0:
-                self.arrays[code.history][...] = self.arrays[f"layers/{code.layer}/V"]
-                for drive in code.drives:
-                    self.arrays[drive.key][...] = 0
-                self.arrays[code.current][...] = 1
-                for key in self.tables.snapshots_of[code.layer]:
-                    self.own[key][...] = 0
-                self._normed = False
-                self.own[f"own/{code.layer} kept"][WASTED:] = 0
-            self._behind = True
-        if not self._normed:
-            for key, weights in self.tables.norms_of.items():
-                patches = self.arrays[weights.key].reshape(-1, weights.patches.length)
-                self.own[key][: len(patches)] = lazy_layout.norms(patches)
-            self._normed = True
-
-    def _write_potentials(self) -> None:
-        """Write V of lazily evaluated codes."""
-        space = self._workspace
-        arrays = np.where(self._bound != 0, self._bound, space.arrays[0])
-        for row in self.tables.lazy_rows:
-            materialise(self._rows[row], self._drives, arrays, space.shapes)
-        self._behind = False
+        if self.codes.behind:
+            self.codes.write_potentials(self._workspace)
+        self.codes.forget()
 
     def _make(
         self,
@@ -370,11 +332,7 @@ class ProgramStepper(Stepper):
 
     def computed(self) -> dict[str, float]:
         """Return the share of units computed in a step so far, of each code; see `Stepper`."""
-        return {
-            code.layer: float(self.own[f"own/{code.layer} kept"][COMPUTED])
-            / (max(1, self._made) * self.arrays[code.history].size)
-            for code in self.tables.program.lazy
-        }
+        return self.codes.computed(self._made)
 
     def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
         """Time the operations of a step one by one, each from the present state; see `Stepper`."""

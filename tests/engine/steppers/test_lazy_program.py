@@ -101,7 +101,7 @@ def let_nobody_sleep(engine: Engine) -> None:
             one.own[f"own/{code.layer} kept"][WASTED] = -np.inf
 
     for one in steppers(engine):
-        one.start_codes = partial(start, one, one.start_codes)  # type: ignore[method-assign]
+        one.codes.start = partial(start, one, one.codes.start)  # type: ignore[method-assign]
 
 
 def assert_sleeping_changes_no_bit(plan: Plan) -> None:

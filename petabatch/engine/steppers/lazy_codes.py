@@ -1,0 +1,82 @@
+"""Lazily evaluated codes of a slice, in a program: their start, and their potentials when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from petabatch.engine.steppers.program_workspace import Workspace
+from petabatch.engine.steppers.tables import Tables
+from petabatch.kernels.cpu.lazy import layout
+from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
+from petabatch.kernels.cpu.program.lazy.step import materialise
+from petabatch.variable import Array
+
+
+class LazyCodes:
+    """What lazily evaluated codes of one slice keep, in the arrays of the slice (`arrays`) and its own."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        arrays: Mapping[str, Array],
+        own: Mapping[str, np.ndarray],
+        bound: np.ndarray,
+        rows: np.ndarray,
+        drives: np.ndarray,
+    ) -> None:
+        self.tables, self.arrays, self.own = tables, arrays, own
+        self._bound, self._rows, self._drives = bound, rows, drives
+        self.behind = False
+        """The potentials are those of a step before."""
+        self._normed = False
+        """The norms of weights of each unit's own are those of the present weights."""
+
+    def warm_up(self, space: Workspace) -> None:
+        """Compile what writes the potentials."""
+        if self.tables.lazy_rows:
+            nothing = np.zeros(t.COLUMNS, np.int64)
+            nothing[t.FEATURES] = 1
+            materialise(nothing, self._drives, space.arrays[0], space.shapes)
+
+    def start(self) -> None:
+        """Let codes start from V where it does not follow from what they keep."""
+        for code in self.tables.program.lazy:
+            if self.arrays[code.current][0] == 0:
+                self.arrays[code.history][...] = self.arrays[f"layers/{code.layer}/V"]
+                for drive in code.drives:
+                    self.arrays[drive.key][...] = 0
+                self.arrays[code.current][...] = 1
+                for key in self.tables.snapshots_of[code.layer]:
+                    self.own[key][...] = 0
+                self._normed = False
+                self.own[f"own/{code.layer} kept"][WASTED:] = 0
+            self.behind = True
+        if not self._normed:
+            for key, weights in self.tables.norms_of.items():
+                patches = self.arrays[weights.key].reshape(-1, weights.patches.length)
+                self.own[key][: len(patches)] = layout.norms(patches)
+            self._normed = True
+
+    def forget(self) -> None:
+        """Go on from V as it is now, instead of from what is kept."""
+        for code in self.tables.program.lazy:
+            self.arrays[code.current][...] = 0
+        self.behind = False
+
+    def write_potentials(self, space: Workspace) -> None:
+        """Write V, with the weights in the workspace of this thread."""
+        arrays = np.where(self._bound != 0, self._bound, space.arrays[0])
+        for row in self.tables.lazy_rows:
+            materialise(self._rows[row], self._drives, arrays, space.shapes)
+        self.behind = False
+
+    def computed(self, steps: int) -> dict[str, float]:
+        """Return the share of units computed in a step so far, of `steps`, of each code."""
+        return {
+            code.layer: float(self.own[f"own/{code.layer} kept"][COMPUTED])
+            / (max(1, steps) * self.arrays[code.history].size)
+            for code in self.tables.program.lazy
+        }
