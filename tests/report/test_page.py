@@ -115,6 +115,9 @@ def test_it_holds_what_info_prints_params_network_times_and_how_to_cite(folder: 
         ("label", "one two three"),
         ("other", "four"),
     ]
+    assert "<pre>connections/dictionary/weights   time 3, pre_feature 3," in page
+    table = "points             2\n  threshold  slices\n        0.5       1\nlog                done"
+    assert rows(table) == [("points", "2\n  threshold  slices\n        0.5       1"), ("log", "done")]
 
 
 def test_what_was_set_on_the_command_line_is_told_also_after_a_resume(
@@ -199,8 +202,10 @@ def test_a_browser_shows_features_and_reconstructions_when_clicked(page: str, tm
     file = tmp_path / "clicked.html"
     file.write_text(page.replace("</head>", f"{CLICKS}</head>"), encoding="utf-8")
     done = subprocess.run(
-        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
-         f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", file.as_uri()],
+        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000",
+         "--dump-dom", file.as_uri()],
         capture_output=True, text=True, timeout=120, check=True, env={**os.environ, "HOME": str(tmp_path)},
     )  # fmt: skip
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)

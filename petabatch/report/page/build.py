@@ -9,6 +9,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from textwrap import dedent
 from typing import Any
 
 from petabatch import results
@@ -16,12 +17,13 @@ from petabatch.errors import InputError, printable
 from petabatch.plotting.figures import pyplot
 from petabatch.plotting.network import draw_network
 from petabatch.report.information import describe
+from petabatch.report.lines import LABEL
 from petabatch.report.page import content
 from petabatch.results import Results
 
 _ACTIVITIES = {"input": "images", "files": "writing files", "kernels": "loading or compiling kernels"}
-_LABEL = 19
-"""Width of the labels of `petabatch info`."""
+_TABLES = ("recorded", "points")
+"""Fields of `petabatch info` that are tables, in lines of their own."""
 
 
 def report(folder: Path, output: Path) -> None:
@@ -65,17 +67,20 @@ def build(run: Results, information: str) -> str:
 
 
 def rows(information: str) -> list[tuple[str, str]]:
-    """Return the lines of `petabatch info` as labels and values; a line without a label goes on."""
+    """Return the lines of `petabatch info` as labels and values; a line without a label goes on.
+
+    Tables keep their lines.
+    """
     found: list[tuple[str, str]] = []
     for line in information.splitlines():
-        label, value = line[:_LABEL].strip(), line[_LABEL:].strip()
-        if line.startswith("  ") and found and " x " in line and "(" in line:  # a recorded array
-            found.append(("", " ".join(line.split())))
+        label, value = line[:LABEL].strip(), line[LABEL:].strip()
+        if line.startswith(" ") and found and found[-1][0] in _TABLES:
+            found[-1] = (found[-1][0], f"{found[-1][1]}\n{line}")
         elif label:
             found.append((label, value))
         elif found:
             found[-1] = (found[-1][0], f"{found[-1][1]} {value}")
-    return found
+    return [(label, dedent(value).strip("\n")) for label, value in found]
 
 
 def citation(about: dict[str, Any]) -> str:
@@ -128,8 +133,12 @@ def _overrides(texts: Iterable[str]) -> str:
 
 
 def _table(pairs: Iterable[tuple[str, str]]) -> str:
-    body = (f"<tr><th>{_text(label)}</th><td>{_text(value)}</td></tr>" for label, value in pairs)
+    body = (f"<tr><th>{_text(label)}</th>{_cell(value)}</tr>" for label, value in pairs)
     return f"<table>{''.join(body)}</table>"
+
+
+def _cell(value: str) -> str:
+    return f"<td><pre>{_text(value)}</pre></td>" if "\n" in value else f"<td>{_text(value)}</td>"
 
 
 def _text(value: object) -> str:
