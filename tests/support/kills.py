@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import petabatch
@@ -97,9 +97,9 @@ class Campaign:
         """Seconds that a run takes."""
         self.expected = self._result("whole")
 
-    def run(self, times: int, ranks: int = 1) -> list[str]:
-        """Kill and resume a run until it has been killed so often and is done; return what was done."""
-        kills, done = 0, []
+    def run(self, times: int, ranks: int = 1) -> Iterator[str]:
+        """Kill and resume a run until it has been killed so often and is done; yield what was done."""
+        kills = 0
         process = self._begin(ranks)
         while True:
             wait = self.random.random() * self.span * (2 if ranks > 1 else 1) if kills < times else 300
@@ -114,10 +114,10 @@ class Campaign:
             if code == 0:  # it was done, maybe just before it was killed
                 self._compare()
                 if kills >= times:
-                    return done
+                    return
             else:
-                assert what != "ended", f"exit code {code} after {done}"
-                done.append(f"{what} after {wait:.2f} s, {state}")
+                assert what != "ended", f"exit code {code} after {kills} kills"
+                yield f"{what} after {wait:.2f} s, {state}"
                 kills += 1
             if code != 0 and (self.folder / "cut").exists() and not state.startswith("done"):
                 process = self._resume(ranks)
@@ -228,6 +228,8 @@ if __name__ == "__main__":
     parser.add_argument("--networks", type=int, default=1, help="random variations, each killed so often")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        Campaign(Path(place), chosen.seed, displays=1)  # compiles the kernels, which is no part of `span`
     for number in range(chosen.networks):
         with tempfile.TemporaryDirectory() as place:
             campaign = Campaign(Path(place), chosen.seed + number, varied=chosen.networks > 1)

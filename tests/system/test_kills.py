@@ -13,5 +13,5 @@ from support.kills import Campaign
 @pytest.mark.slow
 def test_two_layers_that_learn_have_the_same_bits_after_kills(tmp_path: Path) -> None:
     campaign = Campaign(tmp_path, seed=3, displays=15)
-    assert len(campaign.run(2)) == 2
-    assert len(campaign.run(2, ranks=2)) == 2
+    assert len(list(campaign.run(2))) == 2
+    assert len(list(campaign.run(2, ranks=2))) == 2
