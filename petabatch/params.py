@@ -11,6 +11,7 @@ from petabatch.engine.images import open_images
 from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError
 from petabatch.kernels.cuda.device import Limits
+from petabatch.logs import log
 from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity
 from petabatch.network.evaluation import held_out, naming_evaluate
@@ -72,6 +73,9 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
     try:
         state = State(plan.graph, plan.graph.variables, 0, 1)
         readers = open_images(plan, BlockingIO())
+        for name, read in readers.items():
+            if read.stream.note:
+                log.warning("layers.%s: %s", name, read.stream.note)
         state.start({name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted})
         if loaded.network.evaluate is not None:
             with naming_evaluate(loaded.network):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -23,8 +23,14 @@ from petabatch.sources.shared import shared
 if TYPE_CHECKING:
     from av import VideoFrame
 
-_MOST = 64
-"""Largest number of decoders that wait: as many slices can go on where they were."""
+_LEAST = 64
+"""Decoders that may wait in any case."""
+_MOST_BYTES = 2 << 30
+"""Memory for those beyond, of all that wait."""
+_FRAMES = 16
+"""Frames that a decoder may keep to decode others from, of 1.5 bytes a pixel, as H.264 allows."""
+_CONTEXT = 1 << 20
+"""Bytes of a decoder besides."""
 
 
 class Film:
@@ -46,6 +52,8 @@ class Film:
         if (problem := too_large(path, self.rows, self.columns)) is not None:
             raise problem
         self.shape = self.rows, self.columns, 3
+        self.decoder_bytes = _CONTEXT + _FRAMES * self.rows * self.columns * 3 // 2
+        """Memory of a decoder, at most."""
         self.times = [time for time, _ in timed]
         self._keys = sorted({0, *(number for number, (_, key) in enumerate(timed) if key)})
 
@@ -55,16 +63,39 @@ class Film:
 
 
 class Decoders:
-    """Decoders that wait where they are in films in use, `most` of them; `frame` is thread-safe."""
+    """Decoders that wait where they are in films in use; `frame` is thread-safe.
 
-    def __init__(self, most: int = _MOST) -> None:
-        self._most, self._lock, self._turns = most, threading.Lock(), count()
+    As many wait as there are places at which readers go on, if there is memory and may be open files for so
+    many, and `least` in any case.
+    """
+
+    def __init__(self, least: int = _LEAST, most_bytes: int = _MOST_BYTES) -> None:
+        self._least, self._most_bytes = least, most_bytes
+        self._lock, self._turns = threading.Lock(), count()
         self._idle: WeakKeyDictionary[Film, list[_Decoder]] = WeakKeyDictionary()
+        self._places: WeakKeyDictionary[object, int] = WeakKeyDictionary()
 
     @property
     def waiting(self) -> int:
         """How many wait."""
         return sum(map(len, self._idle.values()))
+
+    def expect(self, reader: object, places: int, films: Sequence[Film]) -> str:
+        """Let as many more decoders wait as there are places in films at which a reader goes on.
+
+        Returns what it costs if there is no room for them, else "".
+        """
+        with self._lock:
+            self._places[reader] = places
+        biggest = max((film.decoder_bytes for film in films), default=1)
+        room = max(self._least, min(_open_files(), self._most_bytes // biggest))
+        if places <= room:
+            return ""
+        return (
+            f"{places:,} slices follow films, and a process keeps {room:,} decoders: the others are opened "
+            f"again for each frame, which is decoded from the key frame before; use more ranks, smaller films, "
+            f"or a higher limit of open files (ulimit -n)"
+        )
 
     def frame(self, film: Film, number: int) -> np.ndarray:
         """Return a frame, uint8 `[rows, columns, 3]`; raises InputError if it cannot be decoded."""
@@ -96,15 +127,32 @@ class Decoders:
         return _Decoder(film)
 
     def _keep(self, film: Film, decoder: _Decoder) -> None:
-        """Let a decoder wait; close the one that has waited longest if they are too many."""
+        """Let a decoder wait; close those that have waited longest if there is no room for all."""
         with self._lock:
             decoder.turn = next(self._turns)
             self._idle.setdefault(film, []).append(decoder)
-            if self.waiting <= self._most:
-                return
-            oldest = min((own for own in self._idle.values() if own), key=lambda own: own[0].turn)
-            closed = oldest.pop(0)
-        closed.close()
+            closed = []
+            while self._crowded():
+                oldest = min((own for own in self._idle.values() if own), key=lambda own: own[0].turn)
+                closed.append(oldest.pop(0))
+        for one in closed:
+            one.close()
+
+    def _crowded(self) -> bool:
+        waiting = self.waiting
+        if waiting <= self._least:
+            return False
+        nbytes = sum(film.decoder_bytes * len(own) for film, own in self._idle.items())
+        return waiting > min(sum(self._places.values()), _open_files()) or nbytes > self._most_bytes
+
+
+def _open_files() -> int:
+    """Return how many files may be open in decoders: half of what the system allows a process."""
+    try:
+        import resource
+    except ImportError:  # not a Unix system
+        return 256
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
 
 
 class _Decoder:

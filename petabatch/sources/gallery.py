@@ -38,6 +38,9 @@ class Gallery:
     """Files with many items, in order, each with its number of items; empty if each item has its own."""
     file: object = None
     """An open file that `read` needs, which is closed with the gallery."""
+    expect: Callable[[object, int], str] = lambda reader, places: ""
+    """`expect(reader, places)` prepares for a reader that goes on at so many places of films in turns;
+    returns what it costs if there are too many, else ""."""
 
     @property
     def frames(self) -> Sequence[int]:

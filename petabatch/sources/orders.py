@@ -50,6 +50,8 @@ class Order(Part):
     kind: ClassVar[str] = "order"
     moving: ClassVar[bool] = False
     """Successive displays show the same part of successive frames."""
+    apart: ClassVar[bool] = False
+    """Each slice goes on from frame to frame at a place of its own."""
     type: str
 
     @abstractmethod
@@ -73,6 +75,7 @@ class Sequential(Order):
 class Specified(Order):
     """Slice b shows frame (start[b] + display * skip[b]) mod n (PetaVision's `bySpecified`)."""
 
+    apart = True
     type: Literal["specified"] = "specified"
     start: Annotated[tuple[Index, ...], Field(min_length=1)]
     """First frame of each slice."""
@@ -123,7 +126,7 @@ class Random(Order):
 class ByMovie(Order):
     """Successive frames with a fixed crop: slice b starts from b * floor(n / B) (PetaVision's `byMovie`)."""
 
-    moving = True
+    moving = apart = True
     type: Literal["by_movie"] = "by_movie"
 
     def open(self, frames: Sequence[int], batch: int, seed: int) -> Playlist:
@@ -137,7 +140,7 @@ class Movie(Order):
     A random crop is the same for all frames of a film.
     """
 
-    moving = True
+    moving = apart = True
     type: Literal["movie"] = "movie"
     every: Count = 1
     """Show every k-th frame of a film."""

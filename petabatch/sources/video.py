@@ -45,6 +45,7 @@ class Video(View):
 def films(paths: Sequence[str]) -> Gallery:
     """Return the gallery of video files; in place of one that cannot be used stands one bad frame."""
     opened = over_files(errors_of(open_film), paths, f"counting the frames of {len(paths):,} videos")
+    good = [film for film in opened if not isinstance(film, InputError)]
     frames = [(film, number) for film in opened for number in range(_length(film))]
     shapes = [NOTHING if isinstance(film, InputError) else film.shape for film, _ in frames]
     bad = {number: film for number, (film, _) in enumerate(frames) if isinstance(film, InputError)}
@@ -64,6 +65,7 @@ def films(paths: Sequence[str]) -> Gallery:
         [_length(film) for film in opened],
         bad=bad,
         holders=[(path, 1) for path in paths],
+        expect=lambda reader, places: DECODERS.expect(reader, places, good),
     )
 
 

@@ -93,9 +93,11 @@ class View(TransformedSource):
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
         """Return the reader; raises InputError if an image does not fit the layer."""
         gallery, chain, bad = self._usable(shape)
-        alone = self.slices == "same"
-        playlist = self.order.open(gallery.frames, 1 if alone else batch, seed)
-        return Views(self, gallery, playlist, bad, chain, seed)
+        slices = 1 if self.slices == "same" else batch
+        playlist = self.order.open(gallery.frames, slices, seed)
+        views = Views(self, gallery, playlist, bad, chain, seed)
+        views.note = gallery.expect(views, slices if self.order.apart else 1)
+        return views
 
     def _usable(self, shape: tuple[int, int, int]) -> tuple[Gallery, Chain, set[int]]:
         """Return images, transforms, and the numbers of the images that cannot be shown.

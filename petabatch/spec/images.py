@@ -29,6 +29,8 @@ class ImageStream:
     """Number of displays after which the source has nothing to show; None if it goes on for ever."""
     forward: bool = False
     """Whether the displays of a slice are best read one after the other, as films are decoded."""
+    note: str = ""
+    """What will make reading slow, for `petabatch check`; "" if nothing does."""
     files: Sequence[tuple[str, int]] = ()
     """The files of the items, in order, each with its number of items; for the run file."""
 

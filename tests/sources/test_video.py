@@ -9,8 +9,10 @@ import av
 import numpy as np
 import pytest
 
+import petabatch
 from petabatch.errors import InputError, ResourceError, TableError
-from petabatch.sources import ImageArray, Video, decoders
+from petabatch.params import first_state, plan
+from petabatch.sources import ImageArray, Video, decoders, video
 
 ROOM = (16, 24, 3)
 FRAMES = 50
@@ -129,6 +131,63 @@ def test_decoders_go_forward_are_used_again_and_are_few(
     assert pool.waiting == 3
     del one
     assert pool.waiting == 0  # they are closed with the last use of the film
+
+
+def test_each_slice_keeps_its_decoder_while_there_is_room_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        film(tmp_path / f"{number}.mkv", "ffv1", number)
+    opened: list[str] = []
+    before = decoders._Decoder._begin
+    monkeypatch.setattr(
+        decoders._Decoder, "_begin", lambda self, film: (opened.append(film.path), before(self, film))[1]
+    )
+
+    def opened_by(order: str, pool: decoders.Decoders) -> tuple[int, str]:
+        monkeypatch.setattr(video, "DECODERS", pool)
+        opened.clear()
+        read = Video(files=str(tmp_path), crop="top_left", order=order).open(ROOM, 4, 1)
+        for display in range(1, 6):
+            for slice_ in range(4):
+                read(slice_, display)
+        return len(opened), read.note
+
+    assert opened_by("movie", decoders.Decoders(2)) == (4, "")
+    assert opened_by("by_movie", decoders.Decoders(2)) == (4, "")
+    count, note = opened_by("movie", decoders.Decoders(2, most_bytes=1))
+    assert count == 20
+    assert "4 slices follow films, and a process keeps 2 decoders" in note
+    monkeypatch.setattr(decoders, "_open_files", lambda: 3)
+    assert "keeps 3 decoders" in opened_by("movie", decoders.Decoders(2))[1]
+
+
+def test_room_for_decoders_is_given_back_with_the_reader(tmp_path: Path) -> None:
+    film(tmp_path / "a.mkv", "ffv1")
+    one, pool, reader = decoders.Film(str(tmp_path / "a.mkv")), decoders.Decoders(1), decoders.Decoders()
+    pool.expect(reader, 3, [one])
+    for number in (30, 20, 10):
+        pool.frame(one, number)
+    assert pool.waiting == 3
+    del reader
+    for number in (31, 21, 11):
+        pool.frame(one, number)
+    assert pool.waiting == 1
+
+
+def test_check_tells_that_there_is_no_room_for_a_decoder_of_each_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(2):
+        film(tmp_path / f"{number}.mkv", "ffv1", number)
+    (tmp_path / "a.toml").write_text(
+        'run = { displays = 1, display = 1, batch = 2 }\n[layers.image]\ntype = "input"\n'
+        f'shape = {list(ROOM)}\nsource = {{ type = "video", files = "{tmp_path}" }}\n'
+    )
+    monkeypatch.setattr(video, "DECODERS", decoders.Decoders(1, most_bytes=1))
+    loaded = petabatch.load(tmp_path / "a.toml")
+    first_state(loaded, plan(loaded))
+    assert "layers.image: 2 slices follow films, and a process keeps 1 decoders" in caplog.text
 
 
 def test_a_damaged_film_is_replaced_by_the_next_good_one_from_its_first_frame(tmp_path: Path) -> None:
