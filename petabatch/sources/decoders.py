@@ -93,8 +93,8 @@ class Decoders:
             return ""
         return (
             f"{places:,} slices follow films, and a process keeps {room:,} decoders: the others are opened "
-            f"again for each frame, which is decoded from the key frame before; use more ranks, smaller films, "
-            f"or a higher limit of open files (ulimit -n)"
+            f"again for each frame, which is decoded from the key frame before; use more ranks, smaller "
+            f"films, or a higher limit of open files (ulimit -n)"
         )
 
     def frame(self, film: Film, number: int) -> np.ndarray:

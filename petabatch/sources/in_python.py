@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -11,8 +10,8 @@ from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSc
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
+from petabatch.sources.cache import ImageCache
 from petabatch.sources.gallery import Gallery
-from petabatch.sources.pictures import CACHE_BYTES
 from petabatch.sources.pixels import largest
 from petabatch.sources.view import View
 
@@ -97,9 +96,8 @@ class Dataset(View):
             with lock:
                 return self._item(number)
 
-        first = item(0)
-        shape: tuple[int, int, int] = first.shape
-        cached = lru_cache(max(1, CACHE_BYTES // max(1, first.nbytes)))(item)
+        cached = ImageCache(item)
+        shape: tuple[int, int, int] = cached(0).shape
 
         def read(number: int, rows: slice, columns: slice) -> np.ndarray:
             pixels = cached(number)

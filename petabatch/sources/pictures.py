@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.sources.cache import ImageCache
 from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.headers import EXPECTED, GREY_MODES, headers, npy_image, pillow, pillow_errors
 from petabatch.sources.shared import shared
-
-CACHE_BYTES = 256 << 20
-"""Cache size for the decoded images of one source, in bytes."""
 
 _AS_STORED = {"L", "RGB", "I;16", "I;16L", "I;16B", "F"}
 """Pillow modes that numpy reads as pixels; others are converted, which drops transparency."""
@@ -29,8 +26,7 @@ def pictures(paths: Sequence[str]) -> Gallery:
     found = headers(paths)
     bad = {number: error for number, error in enumerate(found) if isinstance(error, InputError)}
     shapes = [NOTHING if isinstance(shape, InputError) else shape for shape in found]
-    biggest = max(1, *(8 * ny * nx * nf for ny, nx, nf in shapes))
-    decoded = lru_cache(maxsize=max(1, CACHE_BYTES // biggest))(_decode)
+    decoded = ImageCache(_decode)
 
     def read(number: int, rows: slice, columns: slice) -> np.ndarray:
         path = paths[number]  # of an array only a part is read; it does not stay open

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from petabatch.errors import InputError
+from petabatch.sources.cache import ImageCache
 from petabatch.sources.decoders import DECODERS, Film, open_film
 from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.orders import AnOrder, Movie
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
-from petabatch.sources.pictures import CACHE_BYTES
 from petabatch.sources.shared import shared
 from petabatch.sources.view import View
 
@@ -51,12 +50,13 @@ def films(paths: Sequence[str]) -> Gallery:
     bad = {number: film for number, (film, _) in enumerate(frames) if isinstance(film, InputError)}
     names = [path for path, film in zip(paths, opened, strict=True) for _ in range(_length(film))]
 
-    @lru_cache(maxsize=max(1, CACHE_BYTES // max(1, *(ny * nx * nf for ny, nx, nf in shapes))))
-    def frame(number: int) -> np.ndarray:
+    def decode(number: int) -> np.ndarray:
         film, index = frames[number]
         if isinstance(film, InputError):
             raise film
         return DECODERS.frame(film, index)
+
+    frame = ImageCache(decode)
 
     return Gallery(
         shapes,
