@@ -176,8 +176,6 @@ def _validate(
 def _as_written(key: str, location: SourceLocation) -> str:
     """Return a key path as it is written in the file, from which values by key path were moved."""
     written = {".".join(path) for path in location.lines}
-    if key == "sweep.values" and key not in written:
-        return "sweep"
     for moved, place in (("slices.", ""), ("over_time.", ""), ("sweep.values.", "sweep.")):
         if key.startswith(moved) and key not in written:
             return place + key.removeprefix(moved)

@@ -70,7 +70,7 @@ class Sweep(Model):
     combine: Literal["grid", "zip"] = "grid"
     """Points of several keys. `grid`: all combinations of their values, those of the last key in turn first.
     `zip`: first value with first value, second with second."""
-    values: Annotated[dict[str, _Values], Field(min_length=1)]
+    values: dict[str, _Values] = Field(default_factory=dict)
     """The values by key path; in a params file, the key paths stand in the table `[sweep]` itself."""
 
     @classmethod
@@ -81,7 +81,6 @@ class Sweep(Model):
         found = super().__get_pydantic_json_schema__(schema, handler)
         table = handler.resolve_ref_schema(found)
         table["properties"] |= {kind: {"type": "object"} for kind in _KINDS}
-        table.pop("required")
         return found
 
     @model_validator(mode="before")
@@ -98,6 +97,13 @@ class Sweep(Model):
             elif value != {}:
                 _flatten(value, key, found)
         return {**others, "values": found}
+
+    @model_validator(mode="after")
+    def _has_values(self) -> Sweep:
+        if not self.values:
+            expected = "at least one key with its values, such as layers.V1.threshold = [0.3, 0.4]"
+            raise PydanticCustomError("no_values", "there is nothing to sweep", {"expected": expected})
+        return self
 
     @model_validator(mode="after")
     def _zips_equal_lengths(self) -> Sweep:
