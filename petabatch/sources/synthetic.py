@@ -1,4 +1,4 @@
-"""Synthetic images, drawn anew for each slice and display."""
+"""Synthetic images, drawn for each slice and display."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ class Synthetic(TransformedSource):
     An image depends on the seed of the run, the slice and the display alone. It has the size of the layer,
     which transforms must not change.
     """
+
+    @model_validator(mode="after")
+    def _images_are_drawn_once(self) -> Self:
+        if contrast := max((step.least_contrast for step in self.steps), default=0.0):
+            raise PydanticCustomError(
+                "synthetic_contrast",
+                "a synthetic image is not drawn again, whatever its contrast",
+                {"got": f"contrast = {contrast:g}", "expected": "a crop without contrast"},
+            )
+        return self
 
     @abstractmethod
     def image(self, shape: tuple[int, int, int], rng: np.random.Generator, display: int) -> np.ndarray:

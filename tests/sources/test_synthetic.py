@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from petabatch.errors import TableError
 from petabatch.sources import Bars, DeadLeaves, Gratings, Noise
 
 ALL = [Bars(), DeadLeaves(), Gratings(), Noise()]
@@ -68,3 +69,9 @@ def test_leaves_cover_the_image_with_discs_of_one_colour() -> None:
 def test_radii_in_the_wrong_order_are_an_error() -> None:
     with pytest.raises(ValueError, match="smallest radius is not smaller"):
         DeadLeaves(smallest=5.0, largest=4.0)
+
+
+@pytest.mark.parametrize("source", ALL, ids=lambda source: source.type)
+def test_contrast_is_refused_since_images_are_not_drawn_again(source: Any) -> None:
+    with pytest.raises(TableError, match="a synthetic image is not drawn again"):
+        type(source)(transforms=[{"type": "crop", "size": [2, 2], "contrast": 0.1}, {"type": "pad"}])
