@@ -432,7 +432,11 @@ def merge(
 def verify(
     folder: Folder,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Rebuild run.h5 and the manifest where they are damaged.")
+        bool,
+        typer.Option(
+            "--repair",
+            help="Rebuild a damaged run.h5 and manifest; take damaged segments out of the run.",
+        ),
     ] = False,
 ) -> None:
     """Verify the checksum of every file of a run; tell what is lost and what can be rebuilt."""

@@ -34,6 +34,7 @@ from petabatch.sparse_code import sparse_code
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 from petabatch.storage.damaged import naming_damage
+from petabatch.storage.gaps import steps_text
 from petabatch.traced import ShownImage, display_period, traced
 from petabatch.use import use_of
 
@@ -126,6 +127,14 @@ class Results:
         with naming_damage(self.path):
             return int(self._open_file().attrs["steps_reached"])
 
+    @cached_property
+    def gaps(self) -> list[tuple[int, int]]:
+        """Steps that were recorded and lost, each the first and last of a stretch; no record has them.
+
+        `petabatch verify --repair` took the damaged files out of the run.
+        """
+        return [(int(first), int(last)) for first, last in self.attributes.get("gaps", ())]
+
     @property
     def batch(self) -> int:
         """Number of slices in the batch."""
@@ -180,7 +189,7 @@ class Results:
             within = [place for place in names if str(name) in place.split("/")]
             raise _unknown(f"{self.path}: {name} was not recorded", name, names, within)
         with naming_damage(self.path):
-            return Series(self.path, self._open_file()[name], self._display, self._contained)
+            return Series(self.path, self._open_file()[name], self._display, self.gaps, self._contained)
 
     def __contains__(self, name: object) -> bool:
         return name in self.names()
@@ -191,7 +200,8 @@ class Results:
     def __repr__(self) -> str:
         if not self._file:
             return printable(f"<petabatch run {self.path}: closed>")
-        head = f"<petabatch run {self.path}: {self.status}, {self._progress()}, batch {self.batch}>"
+        lost = f", without {steps_text(self.gaps)}, which are lost" if self.gaps else ""
+        head = f"<petabatch run {self.path}: {self.status}, {self._progress()}, batch {self.batch}{lost}>"
         return printable("\n".join([head, *(f"  {repr(self[name])[1:-1]}" for name in self)]))
 
     def _repr_html_(self) -> str:

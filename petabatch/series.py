@@ -11,16 +11,24 @@ import numpy as np
 from petabatch.arguments import whole_number
 from petabatch.errors import ArgumentError, DamagedError, NotRecorded, StorageError, printable
 from petabatch.storage.containment import refuse_segment
+from petabatch.storage.gaps import Gap, steps_text
 
 
 class Series:
     """One recorded array, read lazily: `series[i]` reads the i-th time, `series[...]` everything."""
 
     def __init__(
-        self, file: Path, dataset: Any, display: int | None, contained: set[tuple[Path, str]]
+        self,
+        file: Path,
+        dataset: Any,
+        display: int | None,
+        gaps: Sequence[Gap],
+        contained: set[tuple[Path, str]],
     ) -> None:
         """`contained` are segments, and names in them, known to refer to nothing outside of the run."""
         self._file, self._dataset, self._display, self._contained = file, dataset, display, contained
+        self.gaps: tuple[Gap, ...] = tuple(gaps)
+        """Steps of the run that are lost, each the first and last of a stretch."""
         self._steps = dataset.dims[0][0]
         self._segments = {
             file.parent / source.file_name
@@ -121,7 +129,9 @@ class Series:
         return self._display
 
     def _not_recorded(self, found: str, steps: np.ndarray, wanted: int | None = None) -> NotRecorded:
-        lines = [f"{self.name}: this time was not recorded", f"    found:    {found}"]
+        lost = [gap for gap in self.gaps if wanted is not None and gap[0] <= wanted <= gap[1]]
+        why = f"is lost, with {steps_text(lost)}" if lost else "was not recorded"
+        lines = [f"{self.name}: this time {why}", f"    found:    {found}"]
         lines.append(f"    expected: {times(steps, self._display)}")
         if wanted is not None and steps.size:
             nearest = int(steps[np.abs(steps - wanted).argmin()])
@@ -180,7 +190,8 @@ class Series:
                 f"{self._file}: {self.name} cannot be read: segments are missing\n"
                 f"    found:    no {', '.join(missing[:3])}{more} in {self._file.parent / 'parts'}\n"
                 f"    hint:     if the run is still in progress, open it again; if run.h5 was copied, copy "
-                f"parts/ as well, or use `petabatch merge` to make a self-contained file"
+                f"parts/ as well, or use `petabatch merge` to make a self-contained file; if they are lost, "
+                f"`petabatch verify --repair {self._file.parent}` makes an index without their steps"
             )
         for segment in self._segments:
             if (segment, self.name) not in self._contained:

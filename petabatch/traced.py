@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.errors import NotRecorded
 from petabatch.series import Series
+from petabatch.storage.gaps import steps_text
 
 _EVERY = re.compile(r"(?:(\d+) )?(step|display)s?")
 """A schedule in params; `petabatch.spec.schedule`, which reads it otherwise, needs pydantic."""
@@ -51,6 +52,8 @@ def traced(
     ends = item.steps
     row = int(np.searchsorted(ends, step))
     first = max(0, ends[0] - period) if len(ends) else 0
+    if item.gaps and row < len(ends) and first < step <= ends[row] - period:
+        raise NotRecorded(f"{item.name}: what was shown at step {step} is lost, with {steps_text(item.gaps)}")
     if step <= first or row == len(ends):
         last = f"steps {first + 1:.0f} to {ends[-1]}" if len(ends) else "no display has ended"
         raise NotRecorded(

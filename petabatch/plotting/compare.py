@@ -79,7 +79,7 @@ def _runs(axis: Any, runs: list[Results], name: str) -> None:
 
 def _slices(axis: Any, run: Results, name: str) -> None:
     steps, values = thinned(run[name])
-    last = values[-max(1, len(values) // 4) :].mean(axis=0)
+    last = np.nanmean(values[-max(1, len(values) // 4) :], axis=0)
     best, worst = int(last.argmin()), int(last.argmax())
     axis.plot(steps, values, color="#b8b8b8", lw=0.6)
     for number, colour in ((best, COLOURS[0]), (worst, COLOURS[1])):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
 
@@ -12,6 +12,7 @@ from petabatch.plotting.figures import COLOURS, grid, logarithmic, note
 from petabatch.plotting.select import display_period
 from petabatch.results import Results
 from petabatch.series import Series
+from petabatch.storage.gaps import Gap, steps_text
 
 
 def draw_curves(axes: Any, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], *, log: bool = False) -> None:
@@ -38,11 +39,33 @@ def over_the_run(run: Results, axes: Any) -> None:
     """Label the axes of curves over a run."""
     display = display_period(run)
     axes.set_xlabel(f"step ({display} per display)" if display else "step")
-    if run.batch > 1:
-        note(axes, f"mean and 10–90 % of {run.batch} slices")
+    notes = [f"mean and 10–90 % of {run.batch} slices"] if run.batch > 1 else []
+    notes += [f"{steps_text(run.gaps)} are lost"] if run.gaps else []
+    mark_gaps(axes, run.gaps)
+    if notes:
+        note(axes, "; ".join(notes))
+
+
+def mark_gaps(axes: Any, gaps: Sequence[Gap]) -> None:
+    """Shade the steps that are lost."""
+    for first, last in gaps:
+        axes.axvspan(first - 1, last, color="#ececec", linewidth=0, zorder=0)
 
 
 def thinned(series: Series, most: int = 4000) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps `[n]` and values `[n, slice]` of a probe, at most `most` of its records."""
+    """Return the steps `[n]` and values `[n, slice]` of a probe, at most `most` of its records.
+
+    Where steps are lost there is one more, with NaN.
+    """
     every = -(-len(series) // most)
-    return series.steps[::every], series[::every]
+    return interrupted(series, series.steps[::every], series[::every])
+
+
+def interrupted(series: Series, steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return steps `[n]` and values `[n, ...]` with NaN where steps are lost: no line crosses them."""
+    inside = [(first, last) for first, last in series.gaps if len(steps) and steps[0] < first < steps[-1]]
+    if not inside:
+        return steps, values
+    at = np.searchsorted(steps, [first for first, _ in inside])
+    ends = [last for _, last in inside]
+    return np.insert(steps, at, ends), np.insert(values.astype(float), at, np.nan, axis=0)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.plotting.curves import interrupted, mark_gaps
 from petabatch.plotting.figures import axes_title, panels, styled
 from petabatch.plotting.options import Option, Slice, Title
 from petabatch.plotting.select import check_slice, code_layer, recorded, with_records
@@ -66,20 +67,22 @@ def raster(
     values = np.stack(
         [found.series[t, number][row, column, feature] for t in range(first, len(found.series))], axis=1
     )
-    steps = found.series.steps[first:]
+    steps, over_time = interrupted(found.series, found.series.steps[first:], values.T)
+    values = over_time.T
     figure, ((axes,),) = panels(figure, (8.0, float(np.clip(0.05 * len(units), 2.4, 7.0)) + 0.9))
-    if np.isin(values, (0, 1)).all():
-        at, when = np.nonzero(values)
+    if np.isin(values[np.isfinite(values)], (0, 1)).all():
+        at, when = np.nonzero(values == 1)
         axes.plot(steps[when], at, "|", color="#202020", ms=4, mew=0.9)
     else:
         signed = bool((values < 0).any())
-        largest = float(np.abs(values).max())
+        largest = float(np.nanmax(np.abs(values)))
         edges = np.concatenate([steps - np.diff(steps, prepend=2 * steps[0] - steps[1]), steps[-1:]])
         drawn = axes.pcolormesh(
             edges, np.arange(len(units) + 1) - 0.5, values, cmap="RdBu_r" if signed else "magma_r",
             vmin=-largest if signed else 0, vmax=largest, rasterized=True,
         )  # fmt: skip
         figure.colorbar(drawn, ax=axes, label="activity")
+    mark_gaps(axes, [gap for gap in found.series.gaps if steps[0] < gap[0]])
     ticks = np.unique(np.linspace(0, len(units) - 1, min(12, len(units))).round().astype(int))
     axes.set_yticks(ticks, [f"{feature[i]} ({row[i]}, {column[i]})" for i in ticks], fontsize=8)
     axes.set(xlabel="step", ylabel="feature (row, column)", ylim=(len(units) - 0.5, -0.5))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.plotting.curves import draw_curves, over_the_run, thinned
+from petabatch.plotting.curves import draw_curves, interrupted, over_the_run, thinned
 from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
 from petabatch.plotting.options import Code, Title
 from petabatch.plotting.select import code_layer, recorded, with_records
@@ -74,4 +74,4 @@ def _measured(code: Series) -> tuple[np.ndarray, np.ndarray]:
         values = code[time, slice_]
         found.setdefault(time, []).append(np.count_nonzero(values) / values.size)
     times = sorted(time for time in found if len(found[time]) == code.shape[1]) or sorted(found)[-1:]
-    return code.steps[times], np.array([found[time] for time in times])
+    return interrupted(code, code.steps[times], np.array([found[time] for time in times]))

@@ -16,6 +16,7 @@ from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
+from petabatch.storage.gaps import steps_text
 from petabatch.storage.rows import all_segments
 from petabatch.storage.verify import file_states
 
@@ -110,6 +111,8 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
     about, params = run.attributes, run.params
     yield from field("title", params["title"] or "-")
     yield from field("status", _status(run, running))
+    if run.gaps:
+        yield from field("lost", f"{steps_text(run.gaps)}, of which there are no records")
     yield from _times(run, running, now)
     ranks = about["ranks"]
     yield from field("batch", f"{run.batch} slice{'s' * (run.batch > 1)}, {_seed(run)}")

@@ -34,11 +34,12 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
     lines.append(f"files              {count['whole']} whole, {len(damaged)} damaged")
     if count["unnamed"]:
         lines[-1] += f", {count['unnamed']} readable but not in the manifest"
+    lost = [state for state in states if state.state == "lost"]
     whole = {state.checkpoint for state in states if state.checkpoint is not None}
     whole -= {state.checkpoint for state in damaged}
-    for state in damaged:
+    for state in (*damaged, *lost):
         lines += [
-            f"damaged            {state.problem}",
+            f"{state.state:18} {state.problem or directory.path / state.name}",
             f"                   {_meaning(state, sorted(whole))}",
         ]
     steps = ", ".join(str(step) for step in sorted(whole))
@@ -55,7 +56,12 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None]) -> str:
             "all slices" if state.segment.merged else f"slices {state.segment.lo} to {state.segment.hi - 1}"
         )
         before = [step for step in steps if step < first or step == 0]
-        remedy = f"`petabatch resume` computes them again from step {before[-1]}" if before else "lost"
+        if before:
+            remedy = f"`petabatch resume` computes them again from step {before[-1]}"
+        elif state.state == "lost":
+            remedy = "lost; the other steps can be read, and the run can be resumed"
+        else:
+            remedy = "lost without a copy of the file; `petabatch verify --repair` leaves them out of the run"
         return f"steps {first} to {last} of {slices}: {remedy}"
     if state.checkpoint is not None:
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"

@@ -15,5 +15,6 @@ JSON_ATTRIBUTES = (
     "compiler",
     "times",
     "rank_times",
+    "gaps",
 )
 """Root attributes of `run.h5` that are JSON."""

@@ -12,7 +12,7 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
-from petabatch.storage.rows import Row, find_rows, verify_segments
+from petabatch.storage.rows import Row, find_gaps, find_rows, verify_segments
 from petabatch.storage.segment import Segment, Summary, checksum, create_dataset, create_plain, describe
 from petabatch.variable import Stream
 
@@ -33,17 +33,18 @@ def compact(
 
     They are merged a few at a time, smallest first, so that no flush has to copy the whole run. The old files
     are kept until an index without them is written. No merged file crosses a checkpoint, so that the run can
-    be resumed from any of them.
+    be resumed from any of them; none crosses steps that are lost.
     """
     if most < math.inf and len(directory.summaries) <= limit:  # all are known to the process that writes them
         return
-    barriers = checkpoint_steps(directory)
     merged = 0
     for tiered in (True, False):
         rows, _ = find_rows(directory, batch)
+        gaps = find_gaps(directory, rows)
+        barriers = sorted([*checkpoint_steps(directory), *(last for _, last in gaps)])
         many = sum(len(row.segments) for row in rows)
 
-        def kind(row: Row, tiered: bool = tiered) -> tuple[int, int]:
+        def kind(row: Row, tiered: bool = tiered, barriers: Sequence[int] = barriers) -> tuple[int, int]:
             level = int(math.log(row.flushes, _FAN)) if tiered else 0
             return bisect_left(barriers, row.last), level
 

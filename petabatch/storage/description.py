@@ -16,6 +16,7 @@ from petabatch.errors import DamagedError, FormatError, StorageError
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_references
 from petabatch.storage.directory import DESCRIPTION, RUN_FILE, RunDirectory
+from petabatch.storage.gaps import Gap
 from petabatch.variable import Coordinate, Stream
 
 Status = Literal["running", "stopped", "done"]
@@ -23,7 +24,7 @@ Files = Mapping[str, Sequence[tuple[str, int]]]
 """Files of the items that each input layer shows, in order, with their numbers of items."""
 _SPENT = ("seconds", "times", "rank_times")
 """What changes with every flush; it is updated in `run.json` only together with something else."""
-_DERIVED = ("petabatch_format", "kind", "status", "steps_reached", "updated")
+_DERIVED = ("petabatch_format", "kind", "status", "steps_reached", "updated", "gaps")
 """Root attributes of `run.h5` that are not provenance."""
 
 
@@ -111,13 +112,14 @@ def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
         return None
 
 
-def indexed_steps(directory: RunDirectory) -> int:
-    """Return the last step in `run.h5`; 0 if that is missing or damaged."""
+def indexed_steps(directory: RunDirectory) -> tuple[int, list[Gap]]:
+    """Return the last step in `run.h5`, and what it calls lost; 0 and nothing if it is missing or damaged."""
     try:
         with _index(directory) as file:
-            return int(file.attrs["steps_reached"])
+            gaps = json.loads(file.attrs.get("gaps", "[]"))
+            return int(file.attrs["steps_reached"]), [(int(first), int(last)) for first, last in gaps]
     except DamagedError:
-        return 0
+        return 0, []
 
 
 def _read(directory: RunDirectory) -> Description | None:

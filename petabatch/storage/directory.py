@@ -26,6 +26,8 @@ RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
 RESOLVED, INPUTS = "params.json", "inputs.jsonl"
 DATA = "data"
 DESCRIPTION = "run.json"
+LOST = ".lost"
+"""Ending of what is left of a segment that is lost; see `storage.lost`."""
 _PARAMS = ("params.toml", "params.py")
 _FILES = {
     PARTS,
@@ -42,7 +44,7 @@ _FILES = {
 _LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
 """Also what `storage.shared` leaves if it is killed."""
 _OURS = {
-    PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp)?"),
+    PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp|\.lost)?"),
     CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
     DATA: re.compile(r"[0-9a-f]{16}\.npy"),
 }

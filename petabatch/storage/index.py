@@ -18,7 +18,8 @@ from petabatch.storage.compact import LIMIT, compact
 from petabatch.storage.description import Description, Files, Status
 from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
 from petabatch.storage.layout import Place, lay_out
-from petabatch.storage.rows import Row, all_segments, find_rows
+from petabatch.storage.lost import drop_lost
+from petabatch.storage.rows import Row, all_segments, find_gaps, find_rows
 from petabatch.storage.segment import Segment
 from petabatch.variable import Coordinate, Stream
 
@@ -49,8 +50,9 @@ def write_index(
     described = Description(tuple(streams), provenance, batch, status, files or {}, tuple(coordinates))
     described.save(directory)
     rows, superseded = find_rows(directory, batch, until)
+    gaps = find_gaps(directory, rows, until)
     with new_hdf5(directory.run_file, partial(_announce, directory)) as (file, _):
-        lay_out(file, rows, described, _values(rows, batch), _steps(rows))
+        lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
     _remove(directory, superseded)
 
 
@@ -70,6 +72,7 @@ def drop_after(directory: RunDirectory, step: int) -> None:
             )
     drop_checkpoints_after(directory, step)
     _remove(directory, [segment for segment in reversed(segments) if segment.first > step or step == 0])
+    drop_lost(directory, lambda segment: segment.first > step or step == 0)
 
 
 def _announce(directory: RunDirectory, new: Path) -> None:

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 
 from petabatch.storage.description import Description
+from petabatch.storage.gaps import Gap
 from petabatch.storage.rows import Row
 from petabatch.variable import Coordinate, Stream
 
@@ -20,9 +21,17 @@ Place = Callable[[Any, str, Stream, int], Any]
 """`place(group, name, stream, times)` creates the dataset of a stream's values or steps."""
 
 
-def lay_out(file: Any, rows: Sequence[Row], described: Description, values: Place, steps: Place) -> None:
+def lay_out(
+    file: Any,
+    rows: Sequence[Row],
+    gaps: Sequence[Gap],
+    described: Description,
+    values: Place,
+    steps: Place,
+) -> None:
     """Create all datasets of a run file with their coordinates, and its root attributes.
 
+    `gaps` are the steps that are lost, of which there are neither values nor times.
     `values` and `steps` create the datasets that grow with time. Every dimension has an HDF5 dimension scale:
     `batch` in the root group, the others in the group of the dataset. Streams of one group that were recorded
     at the same steps share one time coordinate. What slices differ in are coordinates on `batch`, in the root
@@ -50,6 +59,7 @@ def lay_out(file: Any, rows: Sequence[Row], described: Description, values: Plac
         "kind": "run",
         "status": described.status,
         "steps_reached": rows[-1].last if rows else 0,
+        "gaps": gaps or None,
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     _write_attributes(file, {**described.provenance, **reached})

@@ -12,7 +12,7 @@ from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
-from petabatch.storage.rows import expected_segments, find_rows, verify_segments
+from petabatch.storage.rows import expected_segments, find_gaps, find_rows, verify_segments
 from petabatch.storage.segment import create_dataset, create_plain
 from petabatch.variable import Stream
 
@@ -29,7 +29,7 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     described = describe(directory)
     verify_segments(directory, expected_segments(directory))
     rows, _ = find_rows(directory, described.batch)
-    reached = indexed_steps(directory)
+    reached, _ = indexed_steps(directory)
     if (rows[-1].last if rows else 0) < reached:
         raise StorageError(f"{directory.parts}: the segments up to step {reached} are missing")
     values: dict[Stream, Any] = {}
@@ -44,6 +44,6 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
         return steps[stream]
 
     with new_hdf5(path) as (file, check):
-        lay_out(file, rows, described, place_values, place_steps)
+        lay_out(file, rows, find_gaps(directory, rows), described, place_values, place_steps)
         join(directory.parts, rows, values, steps, check)
     return path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from petabatch.logs import log
 from petabatch.storage import manifest
 from petabatch.storage.checkpoint import (
     RESTORE,
+    checkpoint_batch,
     checkpoint_heads,
     latest_checkpoint,
     step_of,
@@ -20,9 +21,11 @@ from petabatch.storage.checkpoint import (
 )
 from petabatch.storage.description import describe
 from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, RunDirectory
+from petabatch.storage.gaps import steps_text
+from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.manifest import MANIFEST, Entry
-from petabatch.storage.rows import all_segments, damaged_segments, expected_segments
-from petabatch.storage.segment import read_summary
+from petabatch.storage.rows import all_segments, damaged_segments, expected_segments, missing_steps
+from petabatch.storage.segment import Segment, read_summary
 
 
 def refuse_unnamed(directory: RunDirectory) -> None:
@@ -62,8 +65,9 @@ def _is_former(directory: RunDirectory) -> bool:
 def resume_point(directory: RunDirectory) -> Path | None:
     """Return the head of the latest whole checkpoint; None if nothing has been recorded yet.
 
-    If segments from before it are damaged, it is an earlier checkpoint from which they are computed again.
-    Raises DamagedError if there is none: the run is then left as it is.
+    If segments from before it are damaged or lost, it is an earlier checkpoint from which they are computed
+    again. If there is none, the run goes on without those that are lost; for the others DamagedError is
+    raised, and the run is left as it is.
     """
     head = latest_checkpoint(directory)
     if head is None:
@@ -76,19 +80,49 @@ def resume_point(directory: RunDirectory) -> Path | None:
             )
         return None
     step = step_of(head)
-    kept = (segment for segment in expected_segments(directory) if segment.last <= step and step > 0)
+    if step == 0:
+        return head
+    kept = (segment for segment in expected_segments(directory) if segment.last <= step)
     damaged = dict(damaged_segments(directory, kept))
-    if damaged:
-        head = latest_checkpoint(directory, before=min(segment.first for segment in damaged))
-        problems = "\n".join(damaged.values())
-        if head is None:
-            raise DamagedError(
-                f"{problems}\n    found:    no checkpoint from before these steps\n    hint:     {RESTORE}"
-            )
-        log.warning(
-            "%s; the run is resumed at step %d, and its steps are computed again", problems, step_of(head)
-        )
+    lost = [segment for segment in lost_segments(directory) if segment.last <= step]
+    problems = {**damaged, **{one: f"{directory.path / one.path}: this segment is lost" for one in lost}}
+    for segment in sorted(problems):
+        earlier = _checkpoint_before(directory, segment)
+        if earlier is not None:
+            _warn(problems, step_of(earlier))
+            return earlier
+        if segment in damaged:
+            raise _refused("\n".join(damaged.values()), "no checkpoint from before these steps", directory)
+    if missing := missing_steps(directory, checkpoint_batch(head)[0], step):
+        raise _refused(f"{directory.parts}: segments are missing", f"no {steps_text(missing)}", directory)
+    _warn(problems, step)
     return head
+
+
+def _warn(problems: Mapping[Segment, str], step: int) -> None:
+    """Say of damaged and lost segments whether a run that is resumed at `step` computes them again."""
+    again = [problem for segment, problem in problems.items() if segment.first > step or step == 0]
+    without = [problem for segment, problem in problems.items() if 0 < step >= segment.first]
+    if again:
+        told = "\n".join(again)
+        log.warning("%s; the run is resumed at step %d, and its steps are computed again", told, step)
+    if without:
+        log.warning("%s; the run is resumed at step %d without its steps", "\n".join(without), step)
+
+
+def _refused(problem: str, found: str, directory: RunDirectory) -> DamagedError:
+    return DamagedError(
+        f"{problem}\n    found:    {found}\n    hint:     {RESTORE};\n"
+        f"              or {hint(directory)}, and the run can be resumed"
+    )
+
+
+def _checkpoint_before(directory: RunDirectory, segment: Segment) -> Path | None:
+    """Return the head of the latest whole checkpoint from which a segment can be computed again, if any."""
+    try:
+        return latest_checkpoint(directory, before=segment.first)
+    except DamagedError:
+        return None
 
 
 def name_files(directory: RunDirectory) -> None:

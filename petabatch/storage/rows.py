@@ -9,6 +9,8 @@ from itertools import groupby, pairwise
 from petabatch.errors import DamagedError, StorageError
 from petabatch.storage import manifest
 from petabatch.storage.directory import PARTS, RunDirectory
+from petabatch.storage.gaps import BEFORE, Gap, covered, gaps_between
+from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.segment import Segment, Summary, read_summary
 from petabatch.variable import Stream
 
@@ -78,7 +80,8 @@ def damaged_segments(directory: RunDirectory, segments: Iterable[Segment]) -> It
 def verify_segments(directory: RunDirectory, segments: Iterable[Segment]) -> None:
     """Raise DamagedError if one of the segments is damaged, with all that are."""
     if damaged := [problem for _, problem in damaged_segments(directory, segments)]:
-        raise DamagedError("\n".join(damaged))
+        problems = "\n".join(damaged)
+        raise DamagedError(f"{problems}\n    hint:     restore from a copy; without one, {hint(directory)}")
 
 
 def find_rows(
@@ -87,8 +90,43 @@ def find_rows(
     """Return (rows, superseded): the complete rows of a run in order, and segments merged into others.
 
     Segments that end after step `until`, which may be damaged, are not opened; none is if that is 0.
-    Incomplete rows at the end are left out. Raises StorageError when a segment in between is missing.
+    Incomplete rows at the end, and where a segment is lost, are left out. Raises StorageError when a segment
+    in between is missing without being lost.
     """
+    spans, superseded = _spans(directory, until)
+    whole = [(span, row) for span, row in spans if _tiles(row, batch)]
+    lost = [(segment.first, segment.last) for segment in lost_segments(directory)]
+    for (_, last), (first, _) in pairwise([BEFORE, *(span for span, _ in whole)]):
+        gap = last + 1, first - 1
+        if first == last + 1 or (first > last and covered(gap, lost)):
+            continue
+        what = f"the segments are not contiguous: one ends at step {last}, the next starts at step {first}"
+        if any(gap[0] <= start and end <= gap[1] for (start, end), _ in spans):
+            what = f"a rank's segment of steps {gap[0]} to {gap[1]} is missing"
+        raise StorageError(f"{directory.parts}: {what}\n    hint:     {hint(directory)}")
+    return [Row(*span, row, _summaries(directory, row)) for span, row in whole], superseded
+
+
+def find_gaps(directory: RunDirectory, rows: Sequence[Row], until: int | None = None) -> list[Gap]:
+    """Return the steps up to `until` that are lost: between rows, and after them where a segment is lost."""
+    lost = [s for s in lost_segments(directory) if until is None or s.last <= until]
+    return gaps_between([(row.first, row.last) for row in rows], max((s.last for s in lost), default=-1))
+
+
+def missing_steps(directory: RunDirectory, batch: int, until: int) -> list[Gap]:
+    """Return the steps up to `until` of which segments are missing without being lost."""
+    if until <= 0:  # step 0 is recorded with those after it
+        return []
+    spans, _ = _spans(directory, None)
+    lost = [(segment.first, segment.last) for segment in lost_segments(directory)]
+    gaps = gaps_between([span for span, row in spans if _tiles(row, batch)], until)
+    return [gap for gap in gaps if not covered(gap, lost)]
+
+
+def _spans(
+    directory: RunDirectory, until: int | None
+) -> tuple[list[tuple[Gap, tuple[Segment, ...]]], list[Segment]]:
+    """Return the segments by their steps in order, and those that are merged into others."""
     segments = all_segments(directory)
     if until is not None:
         segments = [segment for segment in segments if segment.last <= until != 0]
@@ -98,20 +136,9 @@ def find_rows(
         for segment in segments
         if any(m != segment and m.first <= segment.first and segment.last <= m.last for m in merged)
     ]
-    live = [segment for segment in segments if segment not in set(superseded)]
-    spans = [(span, tuple(row)) for span, row in groupby(live, key=lambda s: (s.first, s.last))]
-    while spans and not _tiles(spans[-1][1], batch):
-        spans.pop()
-    for (first, last), row in spans:
-        if not _tiles(row, batch):
-            raise StorageError(f"{directory.parts}: a rank's segment of steps {first} to {last} is missing")
-    for ((_, last), _), ((first, _), _) in pairwise(spans):
-        if first != last + 1:
-            raise StorageError(
-                f"{directory.parts}: the segments are not contiguous: one ends at step {last}, "
-                f"the next starts at step {first}"
-            )
-    return [Row(*span, row, _summaries(directory, row)) for span, row in spans], superseded
+    gone = set(superseded)
+    live = [segment for segment in segments if segment not in gone]
+    return [(span, tuple(row)) for span, row in groupby(live, key=lambda s: (s.first, s.last))], superseded
 
 
 def _summaries(directory: RunDirectory, row: Sequence[Segment]) -> tuple[Summary, ...]:

@@ -17,11 +17,18 @@ from petabatch.storage.checkpoint import checkpoint_heads, is_head, parts_of, st
 from petabatch.storage.checkpoint_part import Part
 from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.description import describe, indexed_steps
-from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, PARTS, RUN_FILE, RunDirectory
+from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, LOST, PARTS, RUN_FILE, RunDirectory
 from petabatch.storage.index import write_index
+from petabatch.storage.lost import drop_lost, give_up, lost_segments
 from petabatch.storage.manifest import MANIFEST
 from petabatch.storage.recovery import name_files
-from petabatch.storage.rows import all_segments, expected_segments, find_rows, verify_segments
+from petabatch.storage.rows import (
+    all_segments,
+    expected_segments,
+    find_gaps,
+    find_rows,
+    missing_steps,
+)
 from petabatch.storage.segment import Segment, read_summary
 
 
@@ -31,8 +38,9 @@ class FileState:
 
     name: str
     """Path below the run directory."""
-    state: Literal["whole", "unnamed", "unread", "damaged"]
-    """`unnamed`: not in the manifest, but readable. `unread`: of the right size."""
+    state: Literal["whole", "unnamed", "unread", "damaged", "lost"]
+    """`unnamed`: not in the manifest, but readable. `unread`: of the right size. `lost`: a segment that was
+    taken out of the run."""
     problem: str = ""
     """What is wrong with a damaged file, with its path."""
     checkpoint: int | None = None
@@ -91,6 +99,8 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
                 )
     for segment in expected_segments(directory):
         yield from state(segment.path, partial(_check_segment, root, segment, known), segment=segment)
+    for segment in lost_segments(directory):
+        yield FileState(f"{segment.path}{LOST}", "lost", segment=segment)
 
 
 def _size(path: Path) -> int:
@@ -133,20 +143,26 @@ def _check_segment(root: Path, segment: Segment, known: manifest.Manifest, conte
 
 
 def repair(directory: RunDirectory) -> list[str]:
-    """Rebuild `run.h5` from the segments and name every file in the manifest, where that is needed.
+    """Rebuild `run.h5` from the whole segments and name every file in the manifest, where that is needed.
 
+    Segments that are damaged or missing are taken out of the run: the index names their steps as lost.
     Returns the names of the files that were rebuilt. Called by one process, which has claimed the directory.
-    Raises DamagedError if segments, or the description of what they hold, are damaged too.
+    Raises DamagedError, with nothing changed, if the description of what segments hold is damaged too.
     """
     rebuilt = []
     states = list(file_states(directory))
     damaged = {state.name for state in states if state.state == "damaged"}
-    complete = not any(state.segment for state in states if state.state == "damaged")
-    if RUN_FILE in damaged or (complete and all_segments(directory)):
+    if RUN_FILE in damaged or expected_segments(directory) or lost_segments(directory):
         d = describe(directory)
-        verify_segments(directory, expected_segments(directory))
+        indexed = indexed_steps(directory)
+        whole = [s.checkpoint for s in states if s.checkpoint is not None and s.name not in damaged]
+        give_up(directory, {s.segment for s in states if s.segment is not None and s.state == "damaged"})
+        missing = missing_steps(directory, d.batch, max([indexed[0], *whole]))
+        give_up(directory, (Segment(*gap) for gap in missing))
         rows, _ = find_rows(directory, d.batch)
-        if RUN_FILE in damaged or (rows and rows[-1].last > indexed_steps(directory)):
+        gaps = find_gaps(directory, rows)
+        drop_lost(directory, lambda s: not any(s.first <= last and first <= s.last for first, last in gaps))
+        if RUN_FILE in damaged or (rows[-1].last if rows else 0, gaps) != indexed:
             write_index(
                 directory, d.streams, d.provenance, d.batch, d.status,
                 limit=math.inf, files=d.files, coordinates=d.coordinates,

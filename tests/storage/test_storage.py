@@ -30,7 +30,10 @@ from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
 from petabatch.storage.merge import merge
+from petabatch.storage.recovery import name_files
+from petabatch.storage.rows import all_segments
 from petabatch.storage.segment import Segment, write_segment
+from petabatch.storage.verify import file_states, repair
 from petabatch.variable import Stream
 from support.processes import killed_at
 
@@ -368,6 +371,41 @@ def test_a_missing_segment_amid_others_is_an_error(tmp_path: Path) -> None:
         (directory.parts / Segment(11, 20, lo, hi).name).unlink()
     with pytest.raises(StorageError, match="one ends at step 10, the next starts at step 21"):
         index(directory)
+
+
+def test_a_lost_segment_of_a_rank_leaves_a_gap_that_merging_never_closes(tmp_path: Path) -> None:
+    directory = make(tmp_path)
+    records = [display(directory, k) for k in range(8)]
+    index(directory)
+    (directory.parts / Segment(31, 40, 2, 3).name).unlink()
+    repair(directory)
+    kept = [r for k in (0, 1, 2, 4, 5, 6, 7) for r in records[k]]
+    assert_holds(directory.path, joined(kept))
+    index(directory, limit=1)
+    merged = {(s.first, s.last) for s in all_segments(directory) if s.merged}
+    assert merged == {(0, 30), (41, 80)}
+    assert_holds(directory.path, joined(kept))
+    assert_holds(merge(directory.path, tmp_path / "merged.h5"), joined(kept))
+    with results.open(directory.path) as run:
+        assert run.gaps == [(31, 40)]
+
+
+def test_a_kill_at_any_point_of_a_repair_loses_nothing_more(tmp_path: Path) -> None:
+    number, killed = 0, True
+    while killed:
+        directory = make(tmp_path, f"run{number}")
+        records = [display(directory, k) for k in range(4)]
+        index(directory)
+        name_files(directory)
+        for lo, hi in UNEVEN:
+            (directory.parts / Segment(11, 20, lo, hi).name).unlink()
+        killed = killed_at(number, lambda directory=directory: repair(directory))  # type: ignore[misc]
+        directory.clean()
+        repair(directory)
+        assert_holds(directory.path, joined(records[0] + records[2] + records[3]))
+        assert {state.state for state in file_states(directory)} == {"whole", "lost"}
+        number += 1
+    assert number > 4
 
 
 def test_ranks_that_recorded_different_steps_are_an_error(tmp_path: Path) -> None:

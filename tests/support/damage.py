@@ -35,6 +35,8 @@ KINDS = {
     "manifest": "manifest.txt",
 }
 """Patterns of the files of a run, by kind."""
+PAIR = "index and segment"
+"""Kinds of files that are damaged together."""
 TIMEOUT = 60
 """Seconds after which a use counts as hanging."""
 
@@ -162,8 +164,34 @@ def use_verify(folder: Path, runs: Path) -> bool:
     return found or not changed
 
 
+def use_repair(folder: Path, runs: Path) -> bool:
+    """Return whether a repaired run, and the run resumed from it, lack only what they call lost."""
+    integrity.verify(folder, repairing=True)
+    if not alike_but_gaps(folder, runs / "stopped"):
+        return False
+    simulation.resume(folder, mpi=False, quiet=True, threads=1)
+    return alike_but_gaps(merge(folder, folder / "merged.tmp.h5"), runs / "whole")
+
+
+def alike_but_gaps(path: Path, expected: Path) -> bool:
+    """Return whether a run has the bits of another, except of the steps that it calls lost."""
+    with pb.open(path) as run, pb.open(expected) as other:
+        if list(run) != list(other):
+            return False
+        for name in other:
+            steps = other[name].steps
+            kept = np.ones(len(steps), bool)
+            for first, last in run.gaps:
+                kept &= (steps < first) | (steps > last)
+            same = np.array_equal(run[name].steps, steps[kept])
+            if not same or run[name][...].tobytes() != other[name][...][kept].tobytes():
+                return False
+        return True
+
+
 USES: dict[str, Callable[[Path, Path], bool]] = {
     "verify": use_verify,
+    "repair": use_repair,
     "merge": use_merge,
     "compaction": use_compaction,
     "resume": use_resume,
@@ -217,21 +245,23 @@ def attempt(use: str, folder: Path, runs: Path) -> tuple[str, str]:
 
 
 def campaign(runs: Path, kind: str, how: str, uses: tuple[str, ...], seed: int) -> Iterator[Outcome]:
-    """Damage one file of a kind, and use the run in each of the ways."""
+    """Damage one file of a kind, or of each of two, and use the run in each of the ways."""
     rng = np.random.default_rng(seed)
-    target = files(runs / "stopped", kind)
-    chosen = target[int(rng.integers(len(target)))]
+    targets = [(one, files(runs / "stopped", one)) for one in kind.split(" and ")]
+    chosen = [(one, target[int(rng.integers(len(target)))]) for one, target in targets]
     damaged = runs / f"damaged-{os.getpid()}"
     for use in uses:
         shutil.rmtree(damaged, ignore_errors=True)
         shutil.copytree(runs / "stopped", damaged)
-        path = damaged / chosen.relative_to(runs / "stopped")
-        others = [
-            other
-            for folder in (runs / "stopped", runs / "whole")
-            for other in files(folder, kind)
-            if other.read_bytes() != chosen.read_bytes()
-        ]
-        what = damage(path, how, np.random.default_rng(seed), others or [runs / "small.toml"])
-        yield Outcome(kind, use, what, *attempt(use, damaged, runs))
+        what = []
+        for one, file in chosen:
+            path = damaged / file.relative_to(runs / "stopped")
+            others = [
+                other
+                for folder in (runs / "stopped", runs / "whole")
+                for other in files(folder, one)
+                if other.read_bytes() != file.read_bytes()
+            ]
+            what.append(damage(path, how, np.random.default_rng(seed), others or [runs / "small.toml"]))
+        yield Outcome(kind, use, ", ".join(what), *attempt(use, damaged, runs))
     shutil.rmtree(damaged, ignore_errors=True)

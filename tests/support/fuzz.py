@@ -2,9 +2,10 @@
 
     python tests/support/fuzz.py --seconds 600
 
-Bits are flipped, files truncated, zeroed in part and swapped; each damaged run is verified, merged,
-compacted, resumed, read and described. Printed are the outcomes, and all that are neither the same values nor
-a refusal with a message; then the exit code is 1.
+Bits are flipped, files truncated, zeroed in part and swapped, also an index and a segment at once; each
+damaged run is verified, repaired and resumed, merged, compacted, resumed, read and described. Printed are the
+outcomes, and all that are neither the same values, but for steps that are called lost, nor a refusal with a
+message; then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from support.damage import KINDS, USES, Outcome, campaign, make_runs
+from support.damage import KINDS, PAIR, USES, Outcome, campaign, make_runs
 
 
 def main() -> int:
@@ -29,7 +30,7 @@ def main() -> int:
     wrong: list[Outcome] = []
     with tempfile.TemporaryDirectory() as folder:
         make_runs(Path(folder))
-        for kind in KINDS:
+        for kind in (*KINDS, PAIR):
             counts: Counter[tuple[str, str]] = Counter()
             end = time.monotonic() + chosen.seconds
             for number, how in enumerate(itertools.cycle(("flip", "truncate", "zero", "swap")), chosen.seed):

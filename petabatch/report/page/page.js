@@ -68,13 +68,18 @@ function chart(parent, { title, lines }) {
       add(svg, "text", { x: x(value), y: H - bottom + 16, "text-anchor": "middle" }, number(value));
     add(svg, "text", { x: (left + W - right) / 2, y: H - 3, "text-anchor": "middle" }, "step");
     lines.forEach((line, i) => {
-      const at = inside(line).filter((j) => usable(line.mean[j]) && usable(line.low[j]));
       const point = (j, value) => `${x(line.steps[j]).toFixed(1)},${y(value).toFixed(1)}`;
-      const edge = [...at.map((j) => point(j, line.high[j])), ...at.reverse().map((j) => point(j, line.low[j]))];
-      add(svg, "polygon", { points: edge.join(" "), fill: COLOURS[i % 7], opacity: 0.18 });
-      const path = at.reverse().map((j) => point(j, line.mean[j]));
-      add(svg, "polyline", { points: path.join(" "), fill: "none", stroke: COLOURS[i % 7], "stroke-width": 1.8 });
-      if (at.length === 1) add(svg, "circle", { cx: x(line.steps[at[0]]), cy: y(line.mean[at[0]]), r: 3, fill: COLOURS[i % 7] });
+      const stretches = [[]];
+      for (const j of inside(line))
+        if (usable(line.mean[j]) && usable(line.low[j])) stretches.at(-1).push(j);
+        else stretches.push([]);  // no line crosses what is not there
+      for (const at of stretches.filter((stretch) => stretch.length)) {
+        const edge = [...at.map((j) => point(j, line.high[j])), ...[...at].reverse().map((j) => point(j, line.low[j]))];
+        add(svg, "polygon", { points: edge.join(" "), fill: COLOURS[i % 7], opacity: 0.18 });
+        const path = at.map((j) => point(j, line.mean[j]));
+        add(svg, "polyline", { points: path.join(" "), fill: "none", stroke: COLOURS[i % 7], "stroke-width": 1.8 });
+        if (at.length === 1) add(svg, "circle", { cx: x(line.steps[at[0]]), cy: y(line.mean[at[0]]), r: 3, fill: COLOURS[i % 7] });
+      }
     });
   }
 

@@ -1,0 +1,56 @@
+"""Lost segments: damaged or missing files that `petabatch verify --repair` took out of a run.
+
+Of each one `parts/NAME.lost` is left: the damaged file as it was found, or an empty file where it was
+missing. It allows the other segments not to be contiguous; nothing is read from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from petabatch.errors import StorageError
+from petabatch.storage import manifest
+from petabatch.storage.directory import LOST, RunDirectory
+from petabatch.storage.segment import Segment
+
+
+def lost_segments(directory: RunDirectory) -> list[Segment]:
+    """Return the lost segments, in chronological order, without those that have been put back."""
+    return [one for one in _marked(directory) if not (directory.parts / one.name).exists()]
+
+
+def give_up(directory: RunDirectory, segments: Iterable[Segment]) -> None:
+    """Take segments out of a run; called by one process, which has claimed the directory."""
+    given_up = list(segments)
+    for segment in given_up:
+        path, mark = directory.parts / segment.name, directory.parts / f"{segment.name}{LOST}"
+        try:
+            if path.exists():
+                path.replace(mark)
+            else:
+                mark.touch()
+        except OSError as error:
+            raise StorageError(f"{mark}: cannot be made: {error.strerror}") from error
+        directory.summaries.pop(segment.name, None)
+    manifest.forget(directory.path, {segment.path for segment in given_up})
+
+
+def drop_lost(directory: RunDirectory, chosen: Callable[[Segment], bool]) -> None:
+    """Remove what is left of the chosen segments, since their steps are recorded again."""
+    for segment in filter(chosen, _marked(directory)):
+        mark = directory.parts / f"{segment.name}{LOST}"
+        try:
+            mark.unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"{mark}: cannot be removed: {error.strerror}") from error
+
+
+def _marked(directory: RunDirectory) -> list[Segment]:
+    names = (entry.name for entry in directory.parts.iterdir() if entry.name.endswith(LOST))
+    found = (Segment.parse(name.removesuffix(LOST)) for name in names)
+    return sorted(segment for segment in found if segment is not None)
+
+
+def hint(directory: RunDirectory) -> str:
+    """Return what can be done about damaged segments of which there is no copy."""
+    return f"`petabatch verify --repair {directory.path}` leaves their steps out of the run, and names them"

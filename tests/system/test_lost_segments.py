@@ -1,0 +1,185 @@
+"""Lost segments: what is left of a run is read, merged and resumed, and their steps are a visible gap."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+import petabatch as pb
+from petabatch import plotting, simulation
+from petabatch.errors import DamagedError, NotRecorded, StorageError
+from petabatch.report import information, integrity
+from petabatch.report.page import content
+from petabatch.storage.merge import merge
+from support.commands import contents
+from support.damage import make_runs
+
+mpl.use("agg")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same run, `whole` and `stopped` at display 4 of 6, with checkpoints at displays 3 and 4."""
+    folder = tmp_path_factory.mktemp("lost")
+    make_runs(folder)
+    return folder
+
+
+@pytest.fixture
+def stopped(runs: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(runs / "stopped", tmp_path / "stopped")
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def segment(folder: Path, first: int) -> Path:
+    return next((folder / "parts").glob(f"steps_{first:012d}-*.h5"))
+
+
+def repair(folder: Path) -> str:
+    text, whole = integrity.verify(folder, repairing=True)
+    assert whole, text
+    return text
+
+
+def resume(folder: Path) -> None:
+    simulation.resume(folder, mpi=False, quiet=True, threads=1)
+
+
+def assert_a_gap(path: Path, expected: Path, first: int, last: int) -> None:
+    """Check that a run has the bits of another, and nothing of the steps `first` to `last`."""
+    with pb.open(path) as run, pb.open(expected) as other:
+        assert run.gaps == [(first, last)]
+        assert list(run) == list(other)
+        for name in run:
+            steps = other[name].steps
+            kept = (steps < first) | (steps > last)
+            assert not kept.all()
+            np.testing.assert_array_equal(run[name].steps, steps[kept])
+            assert run[name][...].tobytes() == other[name][...][kept].tobytes()
+
+
+@pytest.mark.parametrize("index", [None, flip, Path.unlink], ids=["", "index flipped", "no index"])
+@pytest.mark.parametrize("change", [flip, Path.unlink], ids=["flipped", "missing"])
+def test_the_index_is_rebuilt_without_the_steps_of_a_lost_segment(
+    runs: Path, stopped: Path, change: Callable[[Path], None], index: Callable[[Path], None] | None
+) -> None:
+    lost = segment(stopped, 11)
+    change(lost)
+    if index is not None:
+        index(stopped / "run.h5")
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert not whole
+    assert "steps 11 to 20 of slices 0 to 2: lost without a copy of the file; `petabatch verify --rep" in text
+    assert "rebuilt            run.h5" in repair(stopped)
+    assert_a_gap(stopped, runs / "stopped", 11, 20)
+    assert "rebuilt   " not in repair(stopped)
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert whole
+    assert f"lost               {lost}.lost" in text
+    assert "steps 11 to 20 of slices 0 to 2: lost; the other steps can be read" in text
+    assert_a_gap(merge(stopped, stopped.parent / "merged.h5"), runs / "stopped", 11, 20)
+
+
+def test_without_index_and_manifest_a_missing_segment_is_a_gap(runs: Path, stopped: Path) -> None:
+    for path in (segment(stopped, 11), stopped / "run.h5", stopped / "manifest.txt"):
+        path.unlink()
+    repair(stopped)
+    assert_a_gap(stopped, runs / "stopped", 11, 20)
+
+
+def test_readers_name_the_gap(runs: Path, stopped: Path) -> None:
+    segment(stopped, 11).unlink()
+    with pb.open(stopped) as run, pytest.raises(StorageError, match="petabatch verify --repair"):
+        run["layers/V1/A"][0]
+    repair(stopped)
+    assert "lost steps 11 to 20, of which there are no records" in " ".join(
+        information.describe(stopped).split()
+    )
+    with pb.open(stopped) as run, pb.open(runs / "stopped") as other:
+        assert "without steps 11 to 20, which are lost" in repr(run)
+        with pytest.raises(NotRecorded, match=r"is lost, with steps 11 to 20[^$]*the nearest is"):
+            run["layers/V1/A"].at(display=2)
+        for step in (11, 20):
+            with pytest.raises(NotRecorded, match=f"shown at step {step} is lost, with steps 11 to 20"):
+                run.shown("image", step=step)
+        for step in (1, 10, 21, 30, 40):
+            assert run.shown("image", step=step) == other.shown("image", step=step)
+
+
+def test_no_line_crosses_a_gap(stopped: Path) -> None:
+    flip(segment(stopped, 11))
+    repair(stopped)
+    with pb.open(stopped) as run:
+        for draw in (plotting.energy, plotting.sparsity, plotting.compare):
+            axes = draw(run).axes[0]
+            for line in axes.lines:
+                steps, values = line.get_xydata().T
+                assert not ((steps[:-1] <= 10) & (steps[1:] >= 21)).any()
+                assert np.isnan(values[(steps > 10) & (steps <= 20)]).all()
+        plotting.raster(run)
+        assert "steps 11 to 20 are lost" in [text.get_text() for text in plotting.energy(run).axes[0].texts][
+            -1
+        ].replace("\n", " ")
+        line = content.curves(run)[0]["lines"][0]
+        assert line["mean"][line["steps"].index(20)] is None
+
+
+def test_a_run_is_resumed_without_lost_steps_that_no_checkpoint_precedes(
+    runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = segment(stopped, 11)
+    flip(lost)
+    with pytest.raises(DamagedError, match=r"no checkpoint from before[^$]*petabatch verify --repair"):
+        resume(stopped)
+    repair(stopped)
+    with caplog.at_level(logging.WARNING, "petabatch"):
+        resume(stopped)
+    told = [record.message for record in caplog.records if lost.name in record.message]
+    assert told == [f"{lost}: this segment is lost; the run is resumed at step 40 without its steps"]
+    assert_a_gap(stopped, runs / "whole", 11, 20)
+    assert integrity.verify(stopped, repairing=False)[1]
+
+
+def test_lost_steps_after_a_checkpoint_are_computed_again(runs: Path, stopped: Path) -> None:
+    flip(segment(stopped, 31))
+    assert "`petabatch resume` computes them again from step 30" in repair(stopped)
+    with pb.open(stopped) as run:
+        assert (run.gaps, run.steps_reached) == ([(31, 40)], 30)
+    resume(stopped)
+    assert contents(merge(stopped, stopped.parent / "merged.h5")) == contents(runs / "whole.h5")
+    assert not list((stopped / "parts").glob("*.lost"))
+
+
+def test_a_segment_that_is_put_back_closes_the_gap(runs: Path, stopped: Path) -> None:
+    path = segment(stopped, 11)
+    flip(path)
+    repair(stopped)
+    shutil.copy(runs / "stopped" / "parts" / path.name, path)
+    assert "rebuilt            run.h5" in repair(stopped)
+    assert contents(stopped / "run.h5") == contents(runs / "stopped" / "run.h5")
+    assert not list((stopped / "parts").glob("*.lost"))
+
+
+def test_segments_that_no_file_names_are_not_passed_over_silently(stopped: Path) -> None:
+    """The last segment, the index and the manifest are gone, but a checkpoint tells how far the run was."""
+    for path in (segment(stopped, 31), stopped / "run.h5", *(stopped / "checkpoints").glob("*_000000030*")):
+        path.unlink()
+    lines = (stopped / "manifest.txt").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if "000000000031" not in line and "run.h5" not in line]
+    (stopped / "manifest.txt").write_text("".join(line for line in kept if "000000030" not in line))
+    with pytest.raises(DamagedError, match="no steps 31 to 40"):
+        resume(stopped)
+    repair(stopped)
+    with pb.open(stopped) as run:
+        assert run.gaps == [(31, 40)]
