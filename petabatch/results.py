@@ -162,7 +162,7 @@ class Results:
         alike = sum(
             all(column[other] == column[slice] for column in values.values()) for other in range(self.batch)
         )
-        if alike > 1:
+        if alike > 1 or not told:
             told.append(f"slice {self.coordinates['slice'][slice] if 'slice' in self.coordinates else slice}")
         return ", ".join(told)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import pictures
-from petabatch.plotting.figures import axes_title, panels, styled
+from petabatch.plotting.figures import heading, panels, styled
 from petabatch.plotting.options import Code, Columns, DisplayForStep, Grey, Option, Slice, Step, Title
 from petabatch.plotting.select import check_slice, code_layer, image_layer, when
 from petabatch.plotting.tiles import columns_of, label, mosaic, show
@@ -54,11 +54,10 @@ def code(
     maps = np.moveaxis(values[:, :, order], -1, 0)
     columns = columns or columns_of(len(order), maps.shape[1] / maps.shape[2])
     laid = mosaic(maps[..., None], columns, 6.4, 4, gap=np.nan)
-    tall = 6.4 * laid.aspect
-    left = 0.0 if image is None else 2.2
+    left, wide = 0.0 if image is None else 2.2, laid.inches + 0.9
     figure, axes = panels(
-        figure, (left + 7.3, tall + 0.6), 1, 1 if image is None else 2,
-        **({} if image is None else {"width_ratios": [left, 7.3]}),
+        figure, (max(4.6, left + wide), max(2.2, laid.tall + 0.6)), 1, 1 if image is None else 2,
+        **({} if image is None else {"width_ratios": [left, wide]}),
     )  # fmt: skip
     if image is not None:
         low, high = image.min(), image.max()
@@ -81,7 +80,7 @@ def code(
     figure.colorbar(drawn, ax=right, shrink=0.8, label=f"activity of {series.name.split('/')[1]}")
     active = np.count_nonzero(values)
     said = f"{run.label(number)}, {when(run, step)}: {active} of {values.size} units active"
-    axes_title(right, title or f"{said}, the {len(order)} strongest features", 10)
+    heading(figure, title or f"{said}, strongest features first", 10)
     return figure
 
 

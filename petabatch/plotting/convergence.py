@@ -62,7 +62,9 @@ def convergence(
         )
         logarithmic(place)
         grid(place)
-        note(place, f"means over {run.batch} slices")
+        place.locator_params(axis="x", integer=True)
+        if run.batch > 1:
+            note(place, f"means over {run.batch} slices")
     axes[-1].legend(title="display", fontsize=8, title_fontsize=8)
     heading(figure, title or "Convergence within displays")
     return figure

@@ -82,12 +82,12 @@ def dictionary(
     columns = columns or columns_of(count, tiles.shape[1] / tiles.shape[2])
     inches = float(np.clip(0.36 * columns, 6.4, 14.0))
     laid = mosaic(tiles, columns, inches, len(str(count - 1)))
-    tall = inches * laid.aspect
-    size = (inches, tall + (0.5 if use is None else 1.9))
-    rows = [1.0] if use is None else [tall, 1.1]
+    size = (inches, laid.tall + (0.5 if use is None else 2.1))
+    rows = [1.0] if use is None else [laid.tall, 1.1]
     figure, axes = panels(figure, size, len(rows), 1, height_ratios=rows)
     top = axes[0, 0]
     show(top, laid.image)
+    top.set_anchor("W")
     dead = [] if use is None else (use[numbers] == 0).tolist()
     label(top, laid, [str(number) for number in numbers], dead)
     axes_title(top, title or f"{read.title}, {when(run, read.step)}")
@@ -104,4 +104,4 @@ def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     axes.locator_params(axis="x", integer=True)
     dead = int(np.count_nonzero(use == 0))
     said = "no feature is dead" if not dead else f"{dead} of {count} features are dead (red)"
-    axes.text(1, 1, said, transform=axes.transAxes, ha="right", va="top", fontsize=9)
+    axes.text(1, 1.02, said, transform=axes.transAxes, ha="right", va="bottom", fontsize=9)

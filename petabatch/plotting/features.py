@@ -68,7 +68,7 @@ def features(
     figure, axes = panels(figure, size, len(numbers), 2, width_ratios=[1, 6.5])
     for (left, right), each in zip(axes, numbers, strict=True):
         show(left, pictures(about_zero(found.dictionary.weights[each]), grey))
-        left.set_title(f"{each}: {100 * use[each]:.2g} % active", fontsize=9)
+        left.set_title(f"{each}: {100 * use[each]:.3g} % active", fontsize=9)
         patches = [cut(found.image, found.dictionary, unit) for unit in driven[each]]
         if not patches:
             right.text(0, 0.5, "inactive in all codes", color=MUTED, va="center")

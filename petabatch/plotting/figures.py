@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -120,13 +120,20 @@ def pyplot() -> Any:
     return plt
 
 
-def logarithmic(axes: Any) -> None:
-    """Make the y axis logarithmic; its numbers are plain text, as all text is."""
+def logarithmic(axes: Any, along: Literal["x", "y"] = "y") -> None:
+    """Make an axis logarithmic; its numbers are plain text, as all text is."""
     from matplotlib.ticker import LogFormatter
 
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(LogFormatter())
-    axes.yaxis.set_minor_formatter(LogFormatter())
+    class Plain(LogFormatter):
+        """Chooses the ticks that are labelled."""
+
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:.6g}" if super().__call__(x, pos) else ""
+
+    axes.set(**{f"{along}scale": "log"})
+    axis = axes.xaxis if along == "x" else axes.yaxis
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain())
 
 
 def axes_title(axes: Any, text: str, size: float = 11) -> None:

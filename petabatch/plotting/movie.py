@@ -148,9 +148,8 @@ def _activity(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
         laid = mosaic(np.moveaxis(values, -1, 0)[..., None], columns, 5.5, gap=np.nan)
         return [(laid.image[..., 0], (0.0, largest))]
 
-    rows = -(-len(numbers) // columns)
-    tall = 5.5 * rows * code.shape[2] / (columns * code.shape[3])
-    return shown, code.steps[chosen], ["activity"], (5.5, tall)
+    tiles = np.zeros((len(numbers), *code.shape[2:4], 1))
+    return shown, code.steps[chosen], ["activity"], (5.5, mosaic(tiles, columns, 5.5).tall)
 
 
 def _dictionary(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
@@ -169,7 +168,7 @@ def _dictionary(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
         return [(_plain(mosaic(pictures(about_zero(patches), grey), columns, 6.4).image), (0.0, 1.0))]
 
     laid = mosaic(pictures(about_zero(last), grey), columns, 6.4)
-    return shown, weights.steps[chosen], ["dictionary"], (6.4, 6.4 * laid.aspect)
+    return shown, weights.steps[chosen], ["dictionary"], (6.4, laid.tall)
 
 
 def _even(values: np.ndarray, most: int) -> np.ndarray:

@@ -49,11 +49,10 @@ def receptive_fields(
     tiles = np.concatenate([about_zero(each[shown][..., None]) for each in (patches, fits.fitted)])
     laid = mosaic(tiles, len(shown), 8.6, 4)
     below = 3.0 if like.size else 0.8
-    figure, axes = panels(
-        figure, (9.6, 1.2 + below + 8.6 * laid.aspect), 2, 3, height_ratios=[8.6 * laid.aspect, below]
-    )
+    figure, axes = panels(figure, (9.6, 1.2 + below + laid.tall), 2, 3, height_ratios=[laid.tall, below])
     top = _whole(figure, axes[0])
     show(top, laid.image)
+    top.set_anchor("W")
     label(top, laid, [str(each) for each in shown] + [f"{fits.r2[each]:.2f}" for each in shown])
     axes_title(top, "features from the best fit to the worst; below, the fits and their R²", 9)
     if like.size:

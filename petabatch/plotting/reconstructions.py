@@ -84,7 +84,8 @@ def _grid(figure: Any, count: int, rows: int, shape: tuple[int, int]) -> tuple[A
     rows = min(count, rows)
     ratios = ([1.0, 1.0, 1.0, 0.12] * -(-count // rows))[:-1]
     side = 1.15 * max(1.0, min(3.0, shape[1] / shape[0]))
-    size = (side * sum(ratios) + 0.3, side * rows * shape[0] / shape[1] + 0.5 + 0.16 * rows)
+    tall = min(2 * side, side * shape[0] / shape[1])
+    size = (side * sum(ratios) + 0.3, tall * rows + 0.5 + 0.16 * rows)
     new = figure is None
     figure, cells = panels(figure, size, rows, len(ratios), width_ratios=ratios)
     if new:

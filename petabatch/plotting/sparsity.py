@@ -54,7 +54,7 @@ def sparsity(run: Results, *, code: Code = None, title: Title = "", figure: Any 
     even = 100 * float(use.mean())
     right.axhline(even, color=COLOURS[1], lw=1)
     right.text(
-        len(use) - 1, even, f"mean {even:.2g} %", color=COLOURS[1], ha="right", va="bottom", fontsize=9
+        len(use) - 1, even, f"mean {even:.3g} %", color=COLOURS[1], ha="right", va="bottom", fontsize=9
     )
     right.set(
         xlim=(-0.5, len(use) - 0.5), xlabel="feature, most used first", ylabel="probability of activity (%)"

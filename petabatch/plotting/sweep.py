@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import COLOURS, grid, heading, panels, styled
+from petabatch.plotting.figures import COLOURS, grid, heading, logarithmic, panels, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
 from petabatch.results import Results
@@ -84,7 +84,7 @@ def sweep(
             label = ", ".join(f"{key} {value:.6g}" for key, value in zip(columns, others, strict=True))
             _curve(axes, along[numbers], values[numbers], colour, label)
         if _is_wide(along):
-            axes.set_xscale("log")
+            logarithmic(axes, "x")
         grid(axes)
         axes.set(xlabel=found.along, ylabel=name.replace("/", " "))
         if values.min() >= 0:

@@ -12,6 +12,8 @@ from petabatch.plotting.figures import MUTED
 
 _DIGIT = 0.62
 """Width of a digit, as a fraction of the font size."""
+_LARGEST = 1.3
+"""Inches of the longer side of a tile, where there are few of them."""
 
 
 def show(axes: Any, image: np.ndarray) -> None:
@@ -32,15 +34,17 @@ class Mosaic(NamedTuple):
     """Rows and columns of a tile."""
     font: float
     """Size of the labels in points; 0 where they do not fit."""
+    inches: float
+    """Width as drawn."""
 
     @property
-    def aspect(self) -> float:
-        """Height by width."""
-        return float(self.image.shape[0] / self.image.shape[1])
+    def tall(self) -> float:
+        """Height as drawn, in inches."""
+        return float(self.inches * self.image.shape[0] / self.image.shape[1])
 
 
 def mosaic(tiles: np.ndarray, columns: int, inches: float, longest: int = 0, gap: float = 1.0) -> Mosaic:
-    """Return tiles `[tile, y, x, channel]` in rows of `columns`, to be drawn `inches` wide.
+    """Return tiles `[tile, y, x, channel]` in rows of `columns`, to be drawn at most `inches` wide.
 
     `longest` is the number of characters of the longest label, which is written above its tile; `gap` is the
     value between the tiles.
@@ -48,6 +52,7 @@ def mosaic(tiles: np.ndarray, columns: int, inches: float, longest: int = 0, gap
     count, height, width, channels = tiles.shape
     between = max(1, round(0.1 * max(height, width)))
     pixels = columns * (width + between) - between
+    inches = min(inches, _LARGEST * pixels / max(height, width))
     points = 72 * inches / pixels  # of one pixel
     font = min(8.0, points * (width + between) / (_DIGIT * longest)) if longest else 0.0
     font = font if font >= 3.0 else 0.0
@@ -60,7 +65,7 @@ def mosaic(tiles: np.ndarray, columns: int, inches: float, longest: int = 0, gap
     )
     for tile, (y, x) in zip(tiles, corners, strict=True):
         image[y : y + height, x : x + width] = tile
-    return Mosaic(image, corners, (height, width), font)
+    return Mosaic(image, corners, (height, width), font, inches)
 
 
 def label(axes: Any, laid: Mosaic, labels: Sequence[str], marked: Sequence[bool] = ()) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
-from petabatch.plotting.figures import COLOURS, axes_title, grid, panels, styled
+from petabatch.plotting.figures import COLOURS, axes_title, grid, logarithmic, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.select import display_period, spread
@@ -57,10 +57,12 @@ def weights_over_time(
     tiles = np.concatenate([about_zero(each[numbers]) for each in patches])
     inches = float(np.clip(0.5 * len(numbers), 6.4, 12.0))
     laid = mosaic(pictures(tiles, grey), len(numbers), inches - 0.9, 0)
-    tall = (inches - 0.9) * laid.aspect
-    figure, ((top,), (below,)) = panels(figure, (inches, tall + 2.4), 2, 1, height_ratios=[tall, 1.9])
+    figure, ((top,), (below,)) = panels(
+        figure, (inches, laid.tall + 2.4), 2, 1, height_ratios=[laid.tall, 1.9]
+    )
     show(top, laid.image)
     top.set_axis_on()
+    top.set_anchor("W")
     for side in top.spines.values():
         side.set_visible(False)
     period = display_period(run)
@@ -78,8 +80,10 @@ def weights_over_time(
     below.set(
         xlabel="display" if period else "step",
         ylabel=f"change per {'display' if period else 'step'}",
-        yscale="log" if change.any() else "linear",  # fixed weights do not change
     )
+    below.locator_params(axis="x", integer=True)
+    if change.any():  # fixed weights do not change
+        logarithmic(below)
     grid(below)
     return figure
 

@@ -208,6 +208,58 @@ def test_every_kind_draws_into_a_part_of_a_figure(run: Results, kind: str) -> No
     whole.savefig(io.BytesIO())
 
 
+def written(figure: Any) -> list[Any]:
+    """Return the texts that are drawn: of ticks, the labels that are in view."""
+    found = [text for text in figure.findobj(mpl.text.Text) if text.get_visible() and text.get_text()]
+    for axes in figure.axes:
+        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                if not axes.axison or not min(limits) <= tick.get_loc() <= max(limits):
+                    found = [text for text in found if text not in (tick.label1, tick.label2)]
+            found = [text for text in found if axes.axison or text is not axis.label]
+    return found
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run of one slice, of a high and narrow image and a single feature."""
+    from petabatch import simulation
+
+    folder = tmp_path_factory.mktemp("narrow")
+    params = PARAMS
+    for old, new in {
+        "[16, 16, 3]": "[48, 4, 1]",
+        "[8, 8, 6]": "[3, 1, 1]",
+        "[4, 4]": "[16, 4]",
+        "batch = 3": "batch = 1",
+        "{ slices = [0.1, 0.1, 0.2] }": "0.1",
+        '"patches", source = { type = "photographs" }': '"gaussian"',
+        '"photographs", normalize = "standard"': '"noise"',
+    }.items():
+        assert old in params
+        params = params.replace(old, new)
+    (folder / "net.toml").write_text(params)
+    simulation.run(simulation.read(folder / "net.toml"), folder / "out", threads=1, mpi=False, quiet=True)
+    return folder / "out"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("movie", "sweep", "compare")])
+def test_figures_of_a_single_narrow_feature_are_no_larger_than_a_page_and_no_text_is_cut(
+    narrow: Path, kind: str
+) -> None:
+    with petabatch.open(narrow) as run:
+        figure = draw_function(kind)(run)
+    figure.draw_without_rendering()
+    assert figure.get_figwidth() <= 10
+    assert figure.get_figheight() <= 9
+    page = figure.bbox.padded(1)
+    for text in written(figure):
+        assert "$" not in text.get_text()
+        box = text.get_window_extent()
+        assert page.contains(*box.min), text.get_text()
+        assert page.contains(*box.max), text.get_text()
+
+
 def test_panels_of_a_figure_are_in_rows() -> None:
     assert panels(None, (3, 3), 2, 3)[1].shape == (2, 3)
 
