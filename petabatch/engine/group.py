@@ -36,17 +36,28 @@ class Group:
         Raises NonFiniteError when a layer holds a NaN or an infinity at the end.
         """
         step, leader = first, self.all[0]
+        measure = leader.clock.measure
         # What overflows is reported by name at the end, not as a warning of numpy's.
-        with np.errstate(over="ignore", invalid="ignore"), leader.clock.measure("lane"):
+        with np.errstate(over="ignore", invalid="ignore"), measure("lane"):
             for lane in self.all:
                 lane.start(step)
+                if lane is leader or not lane.stepper.joins(leader.stepper):
+                    lane.stepper.load_weights()
             while step < last:
-                stop = min(lane.begin(step, last) for lane in self.all)
-                with leader.clock.measure("steps"):
+                with measure("input"):
+                    for lane in self.all:
+                        lane.begin(step)
+                plans = {id(lane.plan): lane for lane in self.all}  # most slices share one
+                stop = min(lane.next_event(step, last) for lane in plans.values())
+                with measure("steps"):
                     self._advance(step, stop)
                 step = stop
-                for lane in self.all:
-                    lane.end(step)
+                with measure("learning"):
+                    for lane in self.all:
+                        lane.learning.learn(step)
+                with measure("probes and output"):
+                    for lane in self.all:
+                        lane.observer.record(step)
             for lane in self.all:
                 lane.check(step)
 

@@ -86,17 +86,18 @@ class Lane:
         return self.stepper.reached
 
     def start(self, step: int) -> None:
-        """Be ready to go on from `step`."""
+        """Be ready to go on from `step`, but for the weights."""
         if self._values != self._values_at(step):  # the run was resumed or restarted here
             self._rebind(step)
-        self.stepper.load_weights()
 
-    def begin(self, step: int, last: int) -> int:
-        """Show what is new in step + 1; return the next event, up to `last`."""
+    def begin(self, step: int) -> None:
+        """Show what is new in step + 1."""
         self._change(step + 1)
-        with self.clock.measure("input"):
-            self.images.show(step + 1)
-            self._restart(self.images.begin(step + 1))
+        self.images.show(step + 1)
+        self._restart(self.images.begin(step + 1))
+
+    def next_event(self, step: int, last: int) -> int:
+        """Return the next event after `step`, up to `last`."""
         return self.plan.next_event(step, last, self.stepper.passed)
 
     def rests(self, first: int, last: int) -> bool:
@@ -109,13 +110,6 @@ class Lane:
     def moved(self, first: int, last: int) -> None:
         """Tell early stopping that steps first+1 .. last have been made."""
         self.early_stop.advanced(first, last, partial(self.observer.gap, last))
-
-    def end(self, step: int) -> None:
-        """Learn and record what is due at the end of `step`."""
-        with self.clock.measure("learning"):
-            self.learning.learn(step)
-        with self.clock.measure("probes and output"):
-            self.observer.record(step)
 
     def _change(self, step: int) -> None:
         """Take over the values of `step` where they change, as a run does that is resumed here with them."""

@@ -12,6 +12,7 @@ from petabatch.engine.steppers import Stepper
 from petabatch.network import evaluation
 from petabatch.network.plan import Plan
 from petabatch.network.until import QUANTITY, certificate
+from petabatch.spec.images import Shown
 from petabatch.spec.part_errors import calling
 from petabatch.variable import Array, host
 
@@ -42,6 +43,7 @@ class Observer:
     def record(self, step: int) -> None:
         """Write what is due at the end of `step` to the recorder."""
         measured: dict[str, Mapping[str, Array]] = {}
+        shown: dict[str, list[Shown]] = {}
         for index, recording in enumerate(self.plan.recordings):
             if not recording.due(step) or not recording.stream.batched or index in self.watched:
                 continue
@@ -50,9 +52,10 @@ class Observer:
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
             if kind == "inputs":
-                item = self.plan.inputs[name].shown(step, self.plan.graph.network.run.display)
-                shown = (self._readers[name].shown(number, item) for number in self._slices)
-                row[...] = [getattr(one, quantity) for one in shown]
+                if name not in shown:
+                    item = self.plan.inputs[name].shown(step, self.plan.graph.network.run.display)
+                    shown[name] = [self._readers[name].shown(number, item) for number in self._slices]
+                row[...] = [getattr(one, quantity) for one in shown[name]]
             elif recording.key.startswith("probes/"):
                 if name not in measured:
                     measured[name] = self.measure(name, step)
