@@ -11,11 +11,11 @@ from petabatch.network.graph import Graph
 from petabatch.network.operations import Carry, Program
 from petabatch.spec.compiled import NotSuitable
 
-BLOCK = 6
-"""Positions whose drive the kernels compute together, `kernels.cpu.layout.DRIVE_BLOCK`."""
-FEW = 4 * BLOCK
+BLOCK = 8
+"""Positions whose drive the kernels compute together, at most: `kernels.cpu.layout.DRIVE_BLOCK`."""
+FEW = 24
 """Positions from which on the weights are used often enough within a slice."""
-_MOST, _MOST_INTERPRETED = 8 * BLOCK, 32 * BLOCK
+_MOST, _MOST_INTERPRETED = 48, 192
 """Slices in one call at most; with interpreted layers, where a call takes longer than a small slice."""
 _BYTES = 2**20
 """Bytes of all arrays of these slices at most, about a second-level cache."""
@@ -55,10 +55,14 @@ def slices_together(graph: Graph, program: Program) -> int:
 
 
 def group_size(slices: int, most: int, threads: int) -> int:
-    """Return how many of so many slices go into one call, so that each thread has as many calls."""
+    """Return how many of so many slices go into one call, so that each thread has as many calls.
+
+    Blocks are filled where a thread makes several calls: there are fewer blocks then. Of one call each, the
+    longest counts.
+    """
     calls = threads * math.ceil(slices / (most * threads))
     size = math.ceil(slices / calls)
-    return size if size < BLOCK else min(most, BLOCK * math.ceil(size / BLOCK))
+    return size if size < BLOCK or calls == threads else min(most, BLOCK * math.ceil(size / BLOCK))
 
 
 def _floats(graph: Graph, program: Program) -> int:

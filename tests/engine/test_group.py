@@ -123,9 +123,11 @@ def test_slices_with_weights_of_their_own_are_advanced_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("slices", "most", "threads", "expected"),
     [
-        (64, 48, 1, 36),
-        (64, 48, 2, 36),
-        (64, 48, 4, 18),
+        (64, 48, 1, 32),
+        (50, 48, 1, 32),
+        (64, 48, 2, 32),
+        (64, 48, 4, 16),
+        (20, 48, 2, 10),
         (7, 48, 2, 4),
         (5, 48, 8, 1),
         (200, 6, 3, 6),

@@ -1,6 +1,6 @@
 """The two convolutions of a step, compiled: the drive of positions and the patches of their active units.
 
-- the drive is a direct convolution: sums of 6 positions times two registers of features stay in registers
+- the drive is a direct convolution: sums of some positions times two registers of features stay in registers
   while a panel of weights streams from the first cache; no patch matrix, and no BLAS whose kernel or number
   of threads could change bits. Each unit's sum runs over its patch in one order, whatever else is computed;
 - the code is sparse: patches of active units only are added up, 64 weights at a time in registers.
@@ -20,10 +20,11 @@ from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Images, Scratch, Shape
 from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
 from petabatch.kernels.cpu.rules import FAST, ZERO
-from petabatch.kernels.cpu.simd import lowest_bit, operations
+from petabatch.kernels.cpu.simd import block_operations, lowest_bit, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES
 
-panel_zeros, panel_load, panel_store, _, panel_broadcast_fma, nonzero = operations(PANEL)
+_, panel_load, _, _, _, nonzero = operations(PANEL)
+block_zeros, starts, shift, block_fma, block_store = block_operations(PANEL, DRIVE_BLOCK)
 zeros, load, _, add_to, broadcast_fma, _ = operations(LANES)
 
 
@@ -42,35 +43,17 @@ def residual(images: Images, begin: int, end: int, s: Shape, error: Any) -> None
 @njit(nogil=True, error_model="numpy")
 def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: Any) -> None:
     """Write the drive of some positions, `[positions, wide]`; their patches start at `start + places`."""
-    count, last = places.size, places.size - 1
     for panel in range(panels.shape[0]):
-        for m in range(0, count, DRIVE_BLOCK):
+        for m in range(0, places.size, DRIVE_BLOCK):
             # Beyond the last position it is computed again, into rows of the drive that are not read.
-            o0, o1 = start + places[m], start + places[min(m + 1, last)]
-            o2, o3 = start + places[min(m + 2, last)], start + places[min(m + 3, last)]
-            o4, o5 = start + places[min(m + 4, last)], start + places[min(m + 5, last)]
-            c0, c1, c2 = panel_zeros(), panel_zeros(), panel_zeros()
-            c3, c4, c5 = panel_zeros(), panel_zeros(), panel_zeros()
+            patches, sums = starts(places, m, start), block_zeros()
             w = panel * s.rows * s.row * PANEL
             for _ in range(s.rows):
                 for i in range(s.row):
-                    weights = panel_load(panels, w)
-                    c0 = panel_broadcast_fma(c0, error, o0 + i, weights)
-                    c1 = panel_broadcast_fma(c1, error, o1 + i, weights)
-                    c2 = panel_broadcast_fma(c2, error, o2 + i, weights)
-                    c3 = panel_broadcast_fma(c3, error, o3 + i, weights)
-                    c4 = panel_broadcast_fma(c4, error, o4 + i, weights)
-                    c5 = panel_broadcast_fma(c5, error, o5 + i, weights)
+                    sums = block_fma(sums, error, patches, i, panel_load(panels, w))
                     w += PANEL
-                o0, o1, o2 = o0 + s.pitch, o1 + s.pitch, o2 + s.pitch
-                o3, o4, o5 = o3 + s.pitch, o4 + s.pitch, o5 + s.pitch
-            to = m * s.wide + panel * PANEL
-            panel_store(drive, to, c0)
-            panel_store(drive, to + s.wide, c1)
-            panel_store(drive, to + 2 * s.wide, c2)
-            panel_store(drive, to + 3 * s.wide, c3)
-            panel_store(drive, to + 4 * s.wide, c4)
-            panel_store(drive, to + 5 * s.wide, c5)
+                patches = shift(patches, s.pitch)
+            block_store(drive, m * s.wide + panel * PANEL, s.wide, sums)
 
 
 @njit(nogil=True, error_model="numpy")

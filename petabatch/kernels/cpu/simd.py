@@ -168,6 +168,98 @@ def pair_operations(lanes: int) -> PairOperations:
     return PairOperations(fma, horizontal_sum, below_mask)
 
 
+class Block(types.Type):  # type: ignore[misc]
+    """The type of so many values of one type, all in registers."""
+
+    def __init__(self, element: Any, count: int) -> None:
+        self.element, self.count = element, count
+        super().__init__(f"block({element}, {count})")
+
+
+@register_model(Block)
+class _BlockModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Block) -> None:
+        super().__init__(manager, kind, ir.ArrayType(manager[kind.element].get_value_type(), kind.count))
+
+
+class BlockOperations(NamedTuple):
+    """Operations on a block of vectors, which are sums, and one of indices, where each sum reads."""
+
+    zeros: Any
+    """zeros() = [[0, 0, ...], ...]"""
+    starts: Any
+    """starts(array, m, start)[k] = start + array[m + k]; beyond its end that of the last number"""
+    shift: Any
+    """shift(starts, by)[k] = starts[k] + by"""
+    fma: Any
+    """fma(totals, array, starts, i, v)[k] = totals[k] + array[starts[k] + i] * v"""
+    store: Any
+    """store(array, i, pitch, totals): array[i + k * pitch : i + k * pitch + lanes] = totals[k]"""
+
+
+def block_operations(lanes: int, count: int) -> BlockOperations:
+    """Return the operations on blocks of `count` vectors of `lanes` float32."""
+    kind, vector, index = Vector(lanes), ir.VectorType(ir.FloatType(), lanes), ir.IntType(64)
+    sums, places = Block(kind, count), Block(types.intp, count)
+
+    @intrinsic
+    def zeros(typing: Any) -> Any:
+        value = ir.Constant(ir.ArrayType(vector, count), [[0.0] * lanes] * count)
+        return sums(), lambda context, builder, signature, args: value
+
+    @intrinsic
+    def starts(typing: Any, array: Any, m: Any, start: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given, first, begin = args
+            size = context.make_array(array)(context, builder, given).nitems
+            last, found = builder.sub(size, index(1)), ir.Constant(ir.ArrayType(index, count), ir.Undefined)
+            for k in range(count):
+                own = builder.add(first, index(k))
+                own = builder.select(builder.icmp_signed("<", own, last), own, last)
+                place = builder.load(_pointer(context, builder, array, given, own))
+                found = builder.insert_value(found, builder.add(place, begin), k)
+            return found
+
+        return places(array, types.intp, types.intp), generate
+
+    @intrinsic
+    def shift(typing: Any, begins: Any, by: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            found, step = args
+            for k in range(count):
+                found = builder.insert_value(found, builder.add(builder.extract_value(found, k), step), k)
+            return found
+
+        return places(places, types.intp), generate
+
+    @intrinsic
+    def fma(typing: Any, totals: Any, array: Any, begins: Any, i: Any, v: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            (found, given, begin, offset, factor), function = args, _fma(builder, vector)
+            for k in range(count):
+                own = builder.add(builder.extract_value(begin, k), offset)
+                number = builder.load(_pointer(context, builder, array, given, own), align=4)
+                terms = [_splat(builder, number, lanes), factor, builder.extract_value(found, k)]
+                found = builder.insert_value(found, builder.call(function, terms), k)
+            return found
+
+        return sums(sums, array, places, types.intp, kind), generate
+
+    @intrinsic
+    def store(typing: Any, array: Any, i: Any, pitch: Any, totals: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            given, to, step, values = args
+            for k in range(count):
+                place = builder.bitcast(_pointer(context, builder, array, given, to), vector.as_pointer())
+                builder.store(builder.extract_value(values, k), place, align=4)
+                to = builder.add(to, step)
+            return context.get_dummy_value()
+
+        return types.none(array, types.intp, types.intp, sums), generate
+
+    return BlockOperations(zeros, starts, shift, fma, store)
+
+
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
