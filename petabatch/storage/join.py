@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import product, repeat
 from operator import add
 from pathlib import Path
@@ -19,6 +20,7 @@ from petabatch.variable import Stream
 
 _BLOCK = 1 << 21
 """Bytes copied at a time."""
+_STEP = np.dtype(np.int64)
 Sources = Sequence[tuple[Segment, Any]]
 """Segments with their open files."""
 
@@ -35,19 +37,24 @@ def join(
     `check` is called regularly and raises when the target can no longer be written.
     """
     at = dict.fromkeys(values, 0)
-    appenders = {stream: _Appender(target) for stream, target in values.items() if not compressed(stream)}
+    chunked = {stream for stream in values if compressed(stream)}
+    appenders = {stream: _Appender(target) for stream, target in values.items() if stream not in chunked}
     step_appenders = {stream: _Appender(target) for stream, target in steps.items()}
     for row in rows:
         with ExitStack() as stack:
-            files = {s: stack.enter_context(_open(parts / s.name)) for s in row.segments}
+            files = {s: stack.enter_context(_opened(parts / s.name)) for s in row.segments}
+            read: dict[tuple[int, int], np.ndarray] = {}
             for stream, target in values.items():
-                length, _ = row.times(stream)
+                times = row.times(stream)
+                length, _ = times
                 if not length:
                     continue
                 sources = [(segment, files[segment]) for segment in row.holding(stream)]
-                if stream in steps:
-                    _copy_steps(stream, sources, length, step_appenders[stream])
-                if compressed(stream):
+                if stream in steps and times in read:
+                    step_appenders[stream].append(read[times])
+                elif stream in steps:
+                    read |= _copy_steps(stream, sources, times, step_appenders[stream])
+                if stream in chunked:
                     _copy_chunks(stream, sources, target, at[stream], check)
                 else:
                     _copy_blocks(stream, sources, length, appenders[stream])
@@ -79,12 +86,18 @@ class _Appender:
         self._pieces, self._held = [], 0
 
 
-def _copy_steps(stream: Stream, sources: Sources, length: int, target: _Appender) -> None:
-    source = _dataset(sources[0][1], stream, "step")
-    many = _BLOCK // target.target.dtype.itemsize
+def _copy_steps(
+    stream: Stream, sources: Sources, times: tuple[int, int], target: _Appender
+) -> dict[tuple[int, int], np.ndarray]:
+    """Copy steps; return them, if they are few, for streams that were recorded at the same steps."""
+    source, (length, _) = _dataset(sources[0][1], stream, "step"), times
+    many = _BLOCK // _STEP.itemsize
+    block = np.empty(0, _STEP)
     for start in range(0, length, many):
         count = min(many, length - start)
-        target.append(_read(source, np.empty(count, target.target.dtype), (start,), (count,)))
+        block = _read(source, np.empty(count, _STEP), (start,), (count,))
+        target.append(block)
+    return {times: block} if length <= many else {}
 
 
 def _copy_chunks(stream: Stream, sources: Sources, target: Any, at: int, check: Callable[[], None]) -> None:
@@ -102,7 +115,7 @@ def _copy_chunks(stream: Stream, sources: Sources, target: Any, at: int, check: 
 
 def _copy_blocks(stream: Stream, sources: Sources, length: int, target: _Appender) -> None:
     """Copy small values, several times of all slices at once, so that writes are contiguous."""
-    rest, dtype = target.target.shape[1:], target.target.dtype
+    rest, dtype = stream.shape, np.dtype(stream.dtype)
     opened = [(segment, _dataset(file, stream, "values")) for segment, file in sources]
     many = max(1, _BLOCK // max(1, int(np.prod(rest)) * dtype.itemsize))
     for start in range(0, length, many):
@@ -121,7 +134,7 @@ def _copy_blocks(stream: Stream, sources: Sources, length: int, target: _Appende
 
 def _dataset(file: Any, stream: Stream, name: str) -> Any:
     """Open a dataset by h5py's low-level interface, which takes a tenth of the time."""
-    return h5py.h5d.open(file.id, f"{stream.path}/{name}".encode())
+    return h5py.h5d.open(file, f"{stream.path}/{name}".encode())
 
 
 def _read(source: Any, into: np.ndarray, origin: Sequence[int], shape: Sequence[int]) -> np.ndarray:
@@ -132,8 +145,14 @@ def _read(source: Any, into: np.ndarray, origin: Sequence[int], shape: Sequence[
     return into
 
 
-def _open(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Open a segment by h5py's low-level interface, which takes a third of the time."""
     try:
-        return h5py.File(path, "r")
+        file = h5py.h5f.open(os.fsencode(path), h5py.h5f.ACC_RDONLY)
     except OSError as error:
         raise StorageError(f"{path}: this segment cannot be read: {error}") from error
+    try:
+        yield file
+    finally:
+        file.close()
