@@ -133,7 +133,8 @@ class Results:
 
         `petabatch verify --repair` took the damaged files out of the run.
         """
-        return [(int(first), int(last)) for first, last in self.attributes.get("gaps", ())]
+        with naming_damage(self.path):
+            return [(int(first), int(last)) for first, last in self.attributes.get("gaps", ())]
 
     @property
     def batch(self) -> int:

@@ -21,7 +21,7 @@ from petabatch.storage.checkpoint import (
 )
 from petabatch.storage.description import describe
 from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, RunDirectory
-from petabatch.storage.gaps import steps_text
+from petabatch.storage.gaps import covered, steps_text
 from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.manifest import MANIFEST, Entry
 from petabatch.storage.rows import all_segments, damaged_segments, expected_segments, missing_steps
@@ -84,6 +84,10 @@ def resume_point(directory: RunDirectory) -> Path | None:
         return head
     kept = (segment for segment in expected_segments(directory) if segment.last <= step)
     damaged = dict(damaged_segments(directory, kept))
+    spans = [(segment.first, segment.last) for segment in damaged]
+    for gap in missing_steps(directory, checkpoint_batch(head)[0], step):
+        if not covered(gap, spans):
+            damaged[Segment(*gap)] = f"{directory.parts}: no segment has {steps_text([gap])}"
     lost = [segment for segment in lost_segments(directory) if segment.last <= step]
     problems = {**damaged, **{one: f"{directory.path / one.path}: this segment is lost" for one in lost}}
     for segment in sorted(problems):
@@ -92,9 +96,11 @@ def resume_point(directory: RunDirectory) -> Path | None:
             _warn(problems, step_of(earlier))
             return earlier
         if segment in damaged:
-            raise _refused("\n".join(damaged.values()), "no checkpoint from before these steps", directory)
-    if missing := missing_steps(directory, checkpoint_batch(head)[0], step):
-        raise _refused(f"{directory.parts}: segments are missing", f"no {steps_text(missing)}", directory)
+            found = "\n".join(damaged.values())
+            raise DamagedError(
+                f"{found}\n    found:    no checkpoint from before these steps\n    hint:     {RESTORE};\n"
+                f"              or {hint(directory)}, and the run can be resumed"
+            )
     _warn(problems, step)
     return head
 
@@ -108,13 +114,6 @@ def _warn(problems: Mapping[Segment, str], step: int) -> None:
         log.warning("%s; the run is resumed at step %d, and its steps are computed again", told, step)
     if without:
         log.warning("%s; the run is resumed at step %d without its steps", "\n".join(without), step)
-
-
-def _refused(problem: str, found: str, directory: RunDirectory) -> DamagedError:
-    return DamagedError(
-        f"{problem}\n    found:    {found}\n    hint:     {RESTORE};\n"
-        f"              or {hint(directory)}, and the run can be resumed"
-    )
 
 
 def _checkpoint_before(directory: RunDirectory, segment: Segment) -> Path | None:

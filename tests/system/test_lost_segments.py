@@ -171,14 +171,21 @@ def test_a_segment_that_is_put_back_closes_the_gap(runs: Path, stopped: Path) ->
     assert not list((stopped / "parts").glob("*.lost"))
 
 
-def test_segments_that_no_file_names_are_not_passed_over_silently(stopped: Path) -> None:
-    """The last segment, the index and the manifest are gone, but a checkpoint tells how far the run was."""
-    for path in (segment(stopped, 31), stopped / "run.h5", *(stopped / "checkpoints").glob("*_000000030*")):
+def test_a_segment_that_no_file_names_is_missed_because_of_the_checkpoint_after_it(
+    runs: Path, stopped: Path
+) -> None:
+    for path in (segment(stopped, 31), stopped / "run.h5"):
         path.unlink()
     lines = (stopped / "manifest.txt").read_text().splitlines(keepends=True)
     kept = [line for line in lines if "000000000031" not in line and "run.h5" not in line]
+    (stopped / "manifest.txt").write_text("".join(kept))
+    other = shutil.copytree(stopped, stopped.parent / "other")
+    resume(other)
+    assert contents(merge(other, stopped.parent / "merged.h5")) == contents(runs / "whole.h5")
+    for path in (stopped / "checkpoints").glob("*_000000030*"):
+        path.unlink()
     (stopped / "manifest.txt").write_text("".join(line for line in kept if "000000030" not in line))
-    with pytest.raises(DamagedError, match="no steps 31 to 40"):
+    with pytest.raises(DamagedError, match=r"no segment has steps 31 to 40[^$]*verify --repair"):
         resume(stopped)
     repair(stopped)
     with pb.open(stopped) as run:
