@@ -118,9 +118,10 @@ class _Update:
         """Raise PartError when an array of the last slice is another one alone."""
         for key in self._mine:
             alone, together = self._copies[key], self._originals[key]
-            if alone.tobytes() == together.tobytes():
+            differ = alone.reshape(-1, 1).view(np.uint8) != together.reshape(-1, 1).view(np.uint8)
+            if not differ.any():  # bits, of which 0.0 and -0.0 have different ones
                 continue
-            place = int(np.flatnonzero((alone != together).reshape(-1))[0])
+            place = int(np.flatnonzero(differ.any(axis=1))[0])
             found = f"{key.rpartition('/')[2]} of slice {ctx.slices[-1]} is {alone.flat[place]} alone, "
             raise PartError(
                 f"layers.{self._name}: the type {self._layer.type} does not treat slices apart, in step "

@@ -179,6 +179,15 @@ class Mean(LeakyIntegrator):
         activity[...] = drive[0] - 0.1 * drive[0].mean(axis=0)
 
 
+class Signed(Mean):
+    """A layer whose zeros have a sign where there are several slices."""
+
+    type: Literal["test_signed"] = "test_signed"  # type: ignore[assignment]
+
+    def update(self, ctx: StepContext, state: Any, drive: Any, previous: Array, activity: Array) -> None:
+        activity[...] = np.float32(-0.0 if len(activity) > 1 else 0.0)
+
+
 class Product(Mean):
     """A layer that multiplies all slices by one matrix."""
 
@@ -199,7 +208,7 @@ class Apart(Product):
         activity[...] = np.matmul(drive[0].reshape(len(activity), 1, -1), matrix).reshape(activity.shape)
 
 
-@pytest.mark.parametrize("kind", [Mean, Product, Apart])
+@pytest.mark.parametrize("kind", [Mean, Signed, Product, Apart])
 def test_an_update_that_mixes_slices_is_an_error(kind: type[Layer]) -> None:
     data = images(7, 1, (1, 1, 133))
     base = lca_network(data, patch=(1, 1), stride=1, learn=False, displays=1)
