@@ -17,7 +17,7 @@ from petabatch.sources.pixels import largest
 from petabatch.sources.transformed import TransformedSource
 from petabatch.sources.transforms import Chain, Chance
 from petabatch.sources.transforms.picture import Picture, Shape
-from petabatch.sources.view import DRAWS
+from petabatch.sources.views import DRAWS
 
 
 def _function(value: Any, info: ValidationInfo) -> Held:

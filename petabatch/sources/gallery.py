@@ -39,7 +39,7 @@ class Gallery:
     file: object = None
     """An open file that `read` needs, which is closed with the gallery."""
     expect: Callable[[object, int], str] = lambda reader, places: ""
-    """`expect(reader, places)` prepares for a reader that goes on at so many places of films in turns;
+    """`expect(reader, places)` prepares for a reader that follows films at `places` places in turns;
     returns what it costs if there are too many, else ""."""
 
     @property

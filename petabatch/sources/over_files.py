@@ -22,7 +22,7 @@ _FEW = 4
 
 
 def over_files(function: Callable[[str], T], paths: Sequence[str], what: str) -> list[T]:
-    """Return what the function returns for each path; `what` is told where that takes long."""
+    """Return what the function returns for each path; `what` is shown as progress if that takes long."""
     return list(with_progress(_results(function, paths), len(paths), what))
 
 

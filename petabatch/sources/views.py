@@ -1,0 +1,164 @@
+"""The reader of a view: which part of which image each slice shows, and its pixels."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.logs import log
+from petabatch.random import stream
+from petabatch.sources.gallery import Gallery
+from petabatch.sources.orders import Playlist
+from petabatch.sources.pixels import largest
+from petabatch.sources.transformed import KEPT_BYTES, TransformedSource
+from petabatch.sources.transforms import Chain, Chance, Transform
+from petabatch.sources.transforms.picture import Picture
+from petabatch.spec.images import ImageStream, Shown
+
+DRAWS = 100
+"""Largest number of crops drawn to reach the required contrast."""
+
+
+class Views(ImageStream):
+    """The images of a view as slices show them; thread-safe."""
+
+    def __init__(
+        self,
+        source: TransformedSource,
+        gallery: Gallery,
+        playlist: Playlist,
+        chain: Chain,
+        seed: int,
+        bad: set[int],
+        skip: bool,
+    ) -> None:
+        """`bad` are the images that are known to be damaged; with `skip`, these and others are skipped."""
+        self._source, self._gallery, self._playlist = source, gallery, playlist
+        self._seed, self._steps, self._skip = seed, list(source.steps), skip
+        numbers = range(len(gallery.shapes))
+        self._usable: Sequence[int] = [n for n in numbers if n not in bad] if bad else numbers
+        """Images that were not bad when they were opened."""
+        self._bad, self._decoded = set[int](), set[int]()
+        """Images that have turned out to be bad when they were decoded, or to be good."""
+        self.displays = playlist.displays
+        self.files, self.forward = gallery.files, bool(gallery.films)
+        self._through: Callable[[int, int], np.ndarray] | None = None
+        self._fitting, self._fitted = threading.Lock(), not source.unfitted
+        self._set(chain)
+
+    def _set(self, chain: Chain) -> None:
+        # Nothing here may refer to this reader: files are closed when it is let go of, not by chance later.
+        begin: Callable[[int], Picture] = partial(_begin, self._gallery, chain)
+        if chain.kept:
+            biggest = max(map(chain.kept_bytes, {self._gallery.shapes[number] for number in self._usable}))
+            begin = lru_cache(max(1, KEPT_BYTES // biggest))(begin)
+        self._chain, self._at_start = chain, begin
+
+    def through(self, read: Callable[[int, int], np.ndarray]) -> Views:
+        """Let `read` return the images."""
+        self._through = read
+        return self
+
+    def __call__(self, slice_: int, display: int) -> np.ndarray:
+        """Return what a slice shows, float32 `[ny, nx, nf]`."""
+        if self._through is not None:
+            return self._through(slice_, display)
+        return self._picture(slice_, display)[1].pixels.astype(np.float32)
+
+    def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
+        """Return the item, its frame and the crop, without a margin of rows and columns at each edge."""
+        number, picture = self._picture(slice_, display)
+        (y, x), (ny, nx, _) = margin, picture.shape
+        return Shown(*self._gallery.item(number), picture.part(y, x, ny - 2 * y, nx - 2 * x).corner)
+
+    def begins(self, slice_: int, display: int) -> bool:
+        """Return whether a film begins, and asks for layers to be reset."""
+        return self._playlist.begins(self._own(slice_), display)
+
+    def fitted(self) -> Sequence[Transform]:
+        """Fit the transforms that need it to the images, once, and return all transforms."""
+        with self._fitting:
+            for index, step in enumerate(() if self._fitted else self._steps):
+                if step.unfitted:
+                    self._steps[index] = step.fitted(partial(self._example, index))
+                    self._set(self._source.with_steps(self._steps).chain(self._chain.layer))
+            self._fitted = True
+        return self._steps
+
+    def _example(self, index: int, k: int, n: int) -> np.ndarray:
+        """Return what transform `index` is given of image `k` of `n`, spread evenly over all images."""
+        rng = stream(self._seed, "fit", k)
+        number = self._good(k * len(self._gallery.shapes) // n)
+        chance = Chance(self._seed, (k,), (k,), rng)
+        return self._chain.until(index, self._at_start(number), chance, self._earlier(number)).pixels
+
+    def _own(self, slice_: int) -> int:
+        return 0 if self._source.slices == "same" else slice_
+
+    def _picture(self, slice_: int, display: int) -> tuple[int, Picture]:
+        """Return the number of the image, and what is shown of it."""
+        if not self._fitted:
+            self.fitted()
+        chain, own = self._chain, self._own(slice_)
+        film = self._playlist.crop(own, display)
+        rng = stream(self._seed, "crop", *film)
+        for _ in range(DRAWS if chain.contrast else 1):
+            number = self._good(self._playlist.frame(own, display, rng))
+            chance = Chance(self._seed, film, (own, display), rng)
+            cropped = chain.crop(self._at_start(number), chance, self._earlier(number))
+            if not chain.contrast or cropped.pixels.std() >= chain.contrast:
+                break
+        return number, chain.finish(cropped, chance, self._earlier(number))
+
+    def _earlier(self, number: int) -> Callable[[int], Picture]:
+        """Return a function that returns the frame that is older by `age`, but of the same film."""
+        first = number - self._gallery.item(number)[1] if self._gallery.films else 0
+        return lambda age: self._at_start(self._good(max(first, number - age)))
+
+    def _good(self, number: int) -> int:
+        """Return the image, or the next good one where it is skipped."""
+        if not self._skip or number in self._decoded:
+            return number
+        first, count = bisect_left(self._usable, number), len(self._usable)
+        for at in range(first, first + count):
+            number = self._usable[at % count]
+            if number in self._decoded:
+                return number
+            if number in self._bad:
+                continue
+            rows, columns, _ = self._gallery.shapes[number]
+            try:  # all of it: whether it is skipped must not depend on the part that is shown first
+                _stored(self._gallery, number, slice(0, rows), slice(0, columns))
+            except InputError as error:
+                self._bad.add(number)
+                log.warning("an image is skipped:\n%s", error)
+            else:
+                self._decoded.add(number)
+                return number
+        raise InputError(f"{self._gallery.name(number)}: all images are damaged, this one and all others")
+
+
+def _begin(gallery: Gallery, chain: Chain, number: int) -> Picture:
+    return chain.begin(Picture(gallery.shapes[number], partial(_stored, gallery, number)))
+
+
+def _stored(gallery: Gallery, number: int, rows: slice, columns: slice) -> np.ndarray:
+    """Return a part of an image, float64; integers are scaled to [0, 1].
+
+    Raises InputError if some pixels are not finite.
+    """
+    name = gallery.name(number)
+    stored = gallery.read(number, rows, columns)
+    pixels: np.ndarray = stored.astype(float) / largest(stored.dtype, name)
+    if not np.isfinite(pixels).all():
+        raise InputError(
+            f"{name}: some pixels are not finite\n    found:    NaN or infinity in the "
+            f"{rows.stop - rows.start} rows from {rows.start}, "
+            f"{columns.stop - columns.start} columns from {columns.start}"
+        )
+    return pixels
