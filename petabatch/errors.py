@@ -162,16 +162,16 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def similar_path(path: Path, suits: Callable[[Path], bool] = Path.exists) -> str:
-    """Return "did you mean ...?" with the path beside `path` that suits and has the most similar name.
+    """Return "did you mean ...?" with the sibling of `path` that suits and has the most similar name.
 
-    Without its folder, there is only that to tell.
+    If its folder is missing, that is the hint.
     """
     if not path.parent.is_dir():
         return f"there is no folder {path.parent}"
-    beside = [entry for entry in sorted(path.parent.iterdir()) if suits(entry)]
-    alike = {entry.stem: entry.name for entry in beside if entry.suffix == path.suffix}
+    siblings = [entry for entry in sorted(path.parent.iterdir()) if suits(entry)]
+    alike = {entry.stem: entry.name for entry in siblings if entry.suffix == path.suffix}
     near = nearest(path.stem, alike)  # a common suffix makes no two names similar
-    name = alike[near] if near else nearest(path.name, (e.name for e in beside if e.suffix != path.suffix))
+    name = alike[near] if near else nearest(path.name, (e.name for e in siblings if e.suffix != path.suffix))
     return f"did you mean {path.parent / name}?" if name else ""
 
 
@@ -181,5 +181,5 @@ def install(extra: str) -> str:
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """Return a text as it is quoted in a message: at most so many characters."""
+    """Return a text as it is quoted in a message, shortened if it is long."""
     return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -110,7 +110,7 @@ class _Queue:
 class _Forward:
     """Calls that are made one after the other, in order, on whichever thread of a pool is free.
 
-    When the pool is shut down, calls that have not begun end with an error.
+    When the pool is shut down, calls that have not started end with an error.
     """
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
@@ -154,7 +154,7 @@ class _Forward:
             self._fail(CancelledError())
 
     def _fail(self, error: BaseException) -> None:
-        """End all calls that have not begun: whoever waits for one must not wait for ever."""
+        """End all calls that have not started, so that no thread waits for one for ever."""
         with self._lock:
             waiting, self._busy = list(self._waiting), False
             self._waiting.clear()

@@ -58,7 +58,7 @@ class WarmUp:
 
 
 class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
-    """Hears of each function, also of those that a kernel calls: several times a second."""
+    """Is notified of each compiled function, also of those that a kernel calls: several times a second."""
 
     def __init__(self, warm_up: WarmUp) -> None:
         self._warm_up = warm_up

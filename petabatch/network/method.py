@@ -59,7 +59,7 @@ class Method:
     """Slices that a program advances in one call at most."""
     alone: str = ""
     """Why it is one."""
-    beside: tuple[tuple[str, ...], ...] = ()
+    concurrent: tuple[tuple[str, ...], ...] = ()
     """Operations of a program that threads make side by side where there are more than slices."""
 
     def group_size(self, slices: int, threads: int) -> int:
@@ -104,7 +104,7 @@ class Method:
                 text += f"; all units of {code} are computed, because {reason}" if reason else ""
             text += f"; up to {self.together} slices in one call" if self.together > 1 else ""
             text += f"; slice by slice, because {self.alone}" if self.alone else ""
-            for labels in self.beside:
+            for labels in self.concurrent:
                 text += f"; on threads beyond one for each slice, side by side: {', '.join(labels)}"
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
@@ -188,7 +188,7 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
     except NotSuitable as why:
         single = str(why)
     slow = bool(program.interpreted)
-    beside = tuple(tuple(map(_shared, ones)) for ones in side_by_side(graph, program))
+    concurrent = tuple(tuple(map(_shared, ones)) for ones in side_by_side(graph, program))
     return Method(
         "program",
         moving,
@@ -197,7 +197,7 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
         found=program,
         together=together,
         alone=single,
-        beside=beside,
+        concurrent=concurrent,
         unfollowed=_unfollowed(graph),
     )
 

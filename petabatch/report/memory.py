@@ -29,7 +29,7 @@ _STACK = 72 << 20
 
 
 def needed(plan: Plan, slices: int, threads: int) -> int:
-    """Return the bytes that a rank with so many slices allocates at its peak, besides its process."""
+    """Return the bytes that a rank with `slices` slices allocates at its peak, besides its process."""
     network = plan.graph.network
     precision = network.run.precision
     state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())
@@ -147,7 +147,7 @@ def refuse_shortage(plan: Plan, comm: Comm, slices: int, threads: int) -> None:
 
 
 def _fitting(plan: Plan, ranks: int, threads: int) -> int:
-    """Return how many slices fit a host with so many ranks."""
+    """Return how many slices fit a host with `ranks` ranks."""
     fit, beyond = 0, plan.graph.network.batch
     while beyond - fit > 1:
         slices = (fit + beyond) // 2
@@ -159,7 +159,7 @@ def _fitting(plan: Plan, ranks: int, threads: int) -> int:
 
 
 def shortage(plan: Plan, slices: int, threads: int) -> str | None:
-    """Return what a process with so many slices would lack on this machine, None if nothing."""
+    """Return what a process with `slices` slices would lack on this machine, None if nothing."""
     problem = _beyond(plan, estimate(plan, slices, threads), slices, threads)
     if problem is None:
         return None

@@ -88,25 +88,25 @@ def curvature(operator: Callable[[Array], Array | None], shape: tuple[int, ...])
     """
     start = stream(0, "power iteration").normal(size=(1, *shape)).astype(np.float32)
     vector, before = start / np.linalg.norm(start), np.zeros_like(start)
-    diagonal, beside, value = [], [0.0], 0.0
+    diagonal, off_diagonal, value = [], [0.0], 0.0
     with threadpool_limits(1):  # threads would wait for each other longer than they compute
         for _ in range(50):
             image = operator(vector)
             if image is None:
                 return 0.0
             diagonal.append(float(np.vdot(vector, image)))
-            image = image - diagonal[-1] * vector - beside[-1] * before
-            known, value = value, _largest(diagonal, beside[1:])
-            beside.append(float(np.linalg.norm(image)))
-            if value <= known * (1 + 1e-4) or beside[-1] <= 1e-6 * value:
+            image = image - diagonal[-1] * vector - off_diagonal[-1] * before
+            known, value = value, _largest(diagonal, off_diagonal[1:])
+            off_diagonal.append(float(np.linalg.norm(image)))
+            if value <= known * (1 + 1e-4) or off_diagonal[-1] <= 1e-6 * value:
                 break
-            vector, before = image / beside[-1], vector
+            vector, before = image / off_diagonal[-1], vector
     return value
 
 
-def _largest(diagonal: list[float], beside: list[float]) -> float:
+def _largest(diagonal: list[float], off_diagonal: list[float]) -> float:
     """Return the largest eigenvalue of a symmetric tridiagonal matrix."""
-    matrix = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+    matrix = np.diag(diagonal) + np.diag(off_diagonal, 1) + np.diag(off_diagonal, -1)
     return float(np.linalg.eigvalsh(matrix)[-1])
 
 

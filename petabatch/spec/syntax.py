@@ -78,9 +78,9 @@ def problem(error: tomllib.TOMLDecodeError, text: str) -> Problem:
     reason = _LOCATION.sub("", str(error)).removesuffix(" (at end of document)")
     before = "\n".join([*lines[: line - 1], lines[line - 1][: column - 1]])
     for words, start in _STARTS.items():
-        begun = [found.start() for found in start.finditer(before)] if words in reason else []
-        if begun:
-            line = before.count("\n", 0, begun[-1]) + 1
+        starts = [found.start() for found in start.finditer(before)] if words in reason else []
+        if starts:
+            line = before.count("\n", 0, starts[-1]) + 1
     if "Unclosed array" in reason:
         line = before.count("\n", 0, _unclosed(before)) + 1
     found = lines[line - 1].strip()

@@ -96,7 +96,7 @@ def describe(directory: RunDirectory) -> Description:
 def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
     """Return the provenance of a run that is being resumed; None if it has recorded nothing yet.
 
-    Raises DamagedError; returns None for a run of format 1 with a damaged index, since that is made anew.
+    Raises DamagedError; returns None for a run of format 1 with a damaged index, since that is rebuilt.
     """
     if _read(directory) is None and not directory.run_file.exists():
         return None

@@ -91,7 +91,7 @@ def test_row_tiles_change_no_bit(features: int, mode: str, monkeypatch: pytest.M
     joined = {**base.connections, "pool": Pool(pre="V1", post="pooled", method="max")}
     network = base.model_copy(update={"layers": layers, "connections": joined})
     method = schedule(build(network)).method
-    told = [label for labels in method.beside for label in labels]
+    told = [label for labels in method.concurrent for label in labels]
     tiles = ("project drive in 6", "synthesize dictionary in 6", "pool pool in 2")
     assert told == [f"{what} row tiles" for what in tiles]
     for each in (2, 3):

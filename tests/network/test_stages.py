@@ -82,6 +82,6 @@ def test_what_is_worth_it_is_named() -> None:
         )
 
     method = choose(build(two(5)))
-    assert method.beside == (("project left", "project right"),)
+    assert method.concurrent == (("project left", "project right"),)
     assert "side by side: project left, project right" in str(method)
-    assert choose(build(two(1))).beside == ()
+    assert choose(build(two(1))).concurrent == ()
