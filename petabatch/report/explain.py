@@ -71,11 +71,11 @@ def _costs(plan: Plan) -> Iterator[str]:
     yield f"                   plus {_bytes(common)} on each rank"
     for name, (displays, nbytes) in queues(plan, batch).items():
         ahead = f"up to {displays} display{'s' * (displays > 1)} of each slice"
-        yield f"read ahead         {name}: {ahead}, {_bytes(nbytes)}"
+        yield from field("read ahead", f"{name}: {ahead}, {_bytes(nbytes)}")
     for name, layer in plan.inputs.items():
         if kept := nbytes_of_source(plan.graph.network, name):
             steps = ", ".join(step.type for step in layer.source.steps)
-            yield f"transforms         {name}: {steps}; up to {_bytes(kept)} on each rank"
+            yield from field("transforms", f"{name}: {steps}; up to {_bytes(kept)} on each rank")
     yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP per step and slice if dense,"
     yield f"                   {2 * macs * batch * plan.length / 1e12:.2f} TFLOP for the run"
     yield from _parallel(plan)
