@@ -376,32 +376,68 @@ def bench(
         int | None, typer.Option(min=1, help="Steps per measurement (default: one display).")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Benchmark with 1..N threads (default: all available cores).")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Benchmark with 1..N threads (default: all available cores); with --ranks, threads of each "
+            "rank (default: 1).",
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--json", help="Also write the results to this file.")
     ] = None,
+    ranks: Annotated[
+        str | None,
+        typer.Option(metavar="N,N", help="Predict displays on so many MPI ranks, e.g. 1,8,64,4096."),
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINK", help="Network of the ranks: 1GbE, 10GbE, NDR, or latency,bandwidth: 25us,117MB/s."
+        ),
+    ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="With --ranks: use the calibration in this file, or measure and keep it there."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option("--plot", help="With --ranks: .png, .svg or .pdf file to draw.")
+    ] = None,
 ) -> None:
-    """Benchmark a network against dense matrix products, and profile where the time goes."""
+    """Benchmark a network against dense matrix products, or predict it on many ranks."""
     import os
 
     from rich.console import Console
 
     from petabatch import simulation
     from petabatch.bench import EXAMPLE
-    from petabatch.bench.report import bench as measure
-    from petabatch.bench.report import show
 
     console(quiet=False)
     loaded = simulation.read(file or EXAMPLE, overrides or ())
-    counts = range(1, 1 + (threads or len(os.sched_getaffinity(0))))
+    title = file.name if file else "built-in network"
+    found: dict[str, Any]
     try:
-        report = measure(loaded.network, file.name if file else "built-in network", counts, steps)
+        if ranks is None and network is None:
+            from petabatch.bench.report import bench as measure
+            from petabatch.bench.report import show
+
+            for option, value in (("--calibration", calibration), ("--plot", picture)):
+                if value is not None:
+                    raise ArgumentError(option, "this is for predictions", value, "--ranks and --network")
+            counts = range(1, 1 + (threads or len(os.sched_getaffinity(0))))
+            report = measure(loaded.network, title, counts, steps)
+            show(report, Console())
+            found = report.json()
+        else:
+            from petabatch.bench.prediction import command
+
+            found = command.run(
+                loaded.network, title, ranks, network, calibration, threads, steps, picture, Console()
+            )
     except ParamsError as error:
         raise loaded.placed(error) from None
-    show(report, Console())
     if output is not None:
-        output.write_text(json.dumps(report.json(), indent=2) + "\n", encoding="utf-8")
+        output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
 
 
 @app.command()

@@ -27,11 +27,7 @@ class Updates:
         self.products: Mapping[str, Array] = state.arrays
         """Where lanes leave what is summed: the state's own arrays, or those on a GPU."""
         self.run = plan.graph.network.run
-        groups: dict[tuple[int, int], list[UpdateSchedule]] = {}
-        for schedule in plan.weight_updates:
-            if schedule.reduced:
-                groups.setdefault((schedule.period, schedule.offset), []).append(schedule)
-        self.groups = list(groups.values())
+        self.groups = plan.summed_updates
         kind = Overlapped if self.run.reduce == "overlapped" else Exact
         self.reduction: Reduction = kind(state, comm)
 

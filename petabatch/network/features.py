@@ -7,7 +7,10 @@ other layers and connections are computed on every rank of a group. `engine/spli
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+
+import numpy as np
 
 from petabatch.errors import Problem
 from petabatch.spec.network import Network
@@ -19,6 +22,16 @@ def split_layers(network: Network) -> frozenset[str]:
     if network.parallel.features == 1:
         return frozenset()
     return frozenset(name for name, layer in network.layers.items() if layer.splittable)
+
+
+def partial_sums(network: Network) -> list[int]:
+    """Return the bytes of each partial sum over features that a rank sends in a step for a slice."""
+    split, size = split_layers(network), np.dtype(network.run.precision).itemsize
+    return [
+        size * math.prod(network.layers[connection.post].shape)
+        for connection in network.connections.values()
+        if connection.pre in split and connection.post not in split
+    ]
 
 
 def check_features(network: Network, problems: list[Problem]) -> None:

@@ -95,6 +95,15 @@ class Plan:
             kept = lazy.program_variables(self.graph, self.method.program)
         return kept | self.graph.variables
 
+    @cached_property
+    def summed_updates(self) -> tuple[tuple[UpdateSchedule, ...], ...]:
+        """The updates that are summed over all slices, in groups that always fall due together."""
+        groups: dict[tuple[int, int], list[UpdateSchedule]] = {}
+        for schedule in self.weight_updates:
+            if schedule.reduced:
+                groups.setdefault((schedule.period, schedule.offset), []).append(schedule)
+        return tuple(map(tuple, groups.values()))
+
     def of_slice(self, number: int) -> Plan:
         """Return the plan of a slice, with its values; the same object for slices whose steps are alike.
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
-import numpy as np
-
 from petabatch.engine.images import nbytes_of_source, queues
-from petabatch.network.features import split_layers
+from petabatch.network.features import partial_sums, split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
 from petabatch.report.lines import field, wrapped
@@ -88,12 +85,7 @@ def _parallel(plan: Plan) -> Iterator[str]:
     if not split:
         return
     precision = graph.network.run.precision
-    sent = sum(
-        math.prod(graph.network.layers[post].shape) * np.dtype(precision).itemsize
-        for post, edges in graph.edges.items()
-        for edge in edges
-        if edge.connection.pre in split and post not in split
-    )
+    sent = sum(partial_sums(graph.network))
     owners = {f"connections/{name}" for name, owner in graph.weighted.items() if owner.pre in split}
     held = {"slice": 0, "network": 0}
     for key, variable in plan.variables.items():

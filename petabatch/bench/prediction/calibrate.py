@@ -1,0 +1,269 @@
+"""Measurement of a calibration: some displays of some slices, in memory, on one rank."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count, pairwise
+
+import numpy as np
+
+from petabatch.bench.machine import machine
+from petabatch.bench.prediction.calibration import Calibration, identify
+from petabatch.bench.prediction.part import first_part
+from petabatch.bench.prediction.traffic import counts, obstacle, with_features
+from petabatch.engine.engine import Engine
+from petabatch.engine.weight_update import SUMMED
+from petabatch.logs import log
+from petabatch.network.build import build
+from petabatch.network.plan import Plan, multiply_adds, schedule
+from petabatch.parallel.comm import Serial
+from petabatch.parallel.reduce import ExactSum
+from petabatch.spec.network import Network, Parallel
+from petabatch.variable import Array
+
+_SLICES, _DISPLAYS, _SECONDS = 16, 10, 6.0
+"""At most so many slices and displays; no further display after so many seconds."""
+_MOST = 4e11
+"""Dense multiply-adds of a display; for more, fewer slices are measured, and then fewer steps."""
+_SPLIT_STEPS = 8
+"""Steps with split features."""
+_IN_LANE = ("input", "learning", "probes and output")
+
+
+def calibrate(network: Network, title: str, threads: int, steps: int | None = None) -> Calibration:
+    """Measure a network; `steps` cuts its displays short.
+
+    Raises ParamsError when the network is invalid.
+    """
+    plan = _sample(network, steps)
+    window = _measure(Engine(plan, Serial(), threads))
+    slices = plan.graph.network.batch
+    learned, recorded = counts(plan, window.first, window.last)
+    sums = _sums(window.engine, slices), _sums(window.engine, 1)
+    each = max(0.0, (sums[0] - sums[1]) / max(1, slices - 1))
+    update = window.update / max(1, window.updates)
+    return Calibration(
+        network=identify(network),
+        title=title,
+        threads=threads,
+        slices=window.steps.tolist(),
+        image=window.parts["input"] / slices / len(window.steps),
+        learning=window.parts["learning"] / slices / max(1, learned),
+        recording=window.parts["probes and output"] / slices / max(1, recorded),
+        update=max(0.0, update - slices * each),
+        update_slice=min(each, update / slices),
+        event=window.event,
+        addition=_addition(),
+        reduction=_reduction(),
+        split=_split(network, threads),
+        machine=machine(),
+    )
+
+
+def _sample(network: Network, steps: int | None) -> Plan:
+    """Return a plan of the first slices for some displays, one more than are measured."""
+    whole = network.model_copy(update={"parallel": Parallel(), "evaluate": None})
+    each, display = max(1, multiply_adds(build(whole))), network.run.display
+    slices = _slices(network, max(1, int(_MOST / (each * display))))
+    cut = min(display, steps or max(10, int(_MOST / (each * slices))))
+    if cut < display:
+        log.info("note: %d of the %d steps of a display are measured", cut, display)
+    of_run = {
+        "batch": slices // _points(network),
+        "display": cut,
+        "displays": None,
+        "steps": (1 + _DISPLAYS) * cut,
+    }
+    run = network.run.model_copy(update=of_run)
+    plan = schedule(build(whole.model_copy(update={"run": run})))
+    return replace(plan, stops=tuple(range(cut, plan.length, cut)))
+
+
+def _slices(network: Network, most: int = _SLICES) -> int:
+    """Return how many slices are measured: all where each has its own values, else a few."""
+    if network.slices or network.sweep is not None:
+        return network.batch
+    return min(network.batch, _SLICES, most)
+
+
+def _points(network: Network) -> int:
+    return network.batch // network.run.batch
+
+
+@dataclass
+class _Window:
+    """What was measured after the first display."""
+
+    engine: Engine
+    first: int
+    last: int
+    steps: np.ndarray
+    """Seconds of a step, `[display, slice]`."""
+    parts: dict[str, float]
+    """Seconds of what else lanes do, summed over slices."""
+    update: float
+    """Seconds of all updates."""
+    updates: int
+    event: float
+    """Seconds of a meeting in which no lane and no update is at work, the median."""
+
+
+def _measure(engine: Engine) -> _Window:
+    """Run displays until they have taken long enough, or all of them; the first is a warm-up."""
+    engine.start()
+    display = engine.plan.graph.network.run.display
+    looks: list[_Look] = []
+    rests, updates = list[float](), 0
+    since = before = 0.0
+    advance = engine.run()
+    for step in advance:
+        now, busy = _wall(engine), _busy(engine)
+        if looks:
+            rests.append(now - since - (busy - before))
+            updates += engine.updates.due(step)
+        if step % engine.plan.flush == 0:
+            engine.flushed()
+        if step % display == 0:
+            looks.append(_Look.at(engine))
+            if looks[-1].wall - looks[0].wall > _SECONDS:
+                break
+        since, before = _wall(engine), busy
+    advance.close()
+    first, last = looks[0], looks[-1]
+    spent = np.array([after.spent - before.spent for before, after in pairwise(looks)])
+    parts = {name: last.parts[name] - first.parts[name] for name in _IN_LANE}
+    besides = sum(parts.values()) / max(spent.sum(), 1e-12)
+    return _Window(
+        engine, display, display * len(looks), spent * max(0.0, 1 - besides) / display, parts,
+        last.update - first.update, updates, max(0.0, float(np.median(rests))),
+    )  # fmt: skip
+
+
+def _wall(engine: Engine) -> float:
+    return time.monotonic() - engine.warm_up.seconds
+
+
+def _busy(engine: Engine) -> float:
+    """Return the seconds in which lanes were at work, or an update."""
+    elapsed = np.array([group.all[0].clock.elapsed["lane"] for group in engine.groups])
+    lanes = max(elapsed.sum() / engine.workers, elapsed.max())
+    return float(lanes) + engine.clock.elapsed.get("learning", 0.0)
+
+
+@dataclass
+class _Look:
+    """The clocks of an engine at the end of a display.
+
+    Processor time where it is the same as time on an idle machine, since other programs do not count in it.
+    """
+
+    wall: float
+    spent: np.ndarray
+    """Seconds of each slice."""
+    parts: dict[str, float]
+    update: float
+
+    @classmethod
+    def at(cls, engine: Engine) -> _Look:
+        """Read them."""
+        spent = np.zeros(engine.state.hi - engine.state.lo)
+        shared = engine.threads > len(engine.groups)  # by threads whose processor time is not counted
+        for group in engine.groups:
+            clock = group.all[0].clock
+            spent[group.lanes] = (clock.elapsed if shared else clock.spent)["lane"] / len(group.all)
+        clocks = [lane.clock for lane in engine.lanes]
+        parts = {name: sum(clock.spent.get(name, 0.0) for clock in clocks) for name in _IN_LANE}
+        return cls(_wall(engine), spent, parts, engine.clock.spent.get("learning", 0.0))
+
+
+def _sums(engine: Engine, slices: int) -> float:
+    """Return the seconds of the exact sums of all updates over so many slices."""
+    batch, seconds = engine.plan.graph.network.batch, 0.0
+    for group in engine.plan.summed_updates:
+        keys = [f"connections/{one.name}/{kind}" for one in group for kind in SUMMED]
+        products = engine.updates.products
+        parts = {key: products[key][:slices] for key in keys if key in products}
+        seconds += _typical(partial(_sum, parts, batch))
+    return seconds
+
+
+def _sum(parts: Mapping[str, Array], batch: int) -> None:
+    ExactSum(parts, Serial(), batch, 0).wait()
+
+
+def _addition() -> float:
+    """Return the seconds of adding one byte of 64-bit integers."""
+    numbers = np.ones(1 << 15, np.int64)
+    return _typical(lambda: np.add(numbers, 1, out=numbers)) / numbers.nbytes
+
+
+def _typical(call: Callable[[], object], seconds: float = 0.05) -> float:
+    """Return the median seconds of several calls; the first is a warm-up."""
+    call()
+    found, end = list[float](), time.perf_counter() + seconds
+    while time.perf_counter() < end or len(found) < 3:
+        begin = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - begin)
+    return float(np.median(found))
+
+
+_START = """
+import time
+import numpy as np
+from petabatch.parallel.mpi import MPI
+
+ranks, one = MPI(), np.zeros(1)
+for turn in range(500):
+    begin = begin if turn > 100 else time.perf_counter()
+    ranks.start_max(one).wait()
+print((time.perf_counter() - begin) / 400)
+"""
+
+
+def _reduction() -> float | None:
+    """Return the seconds until MPI has started a reduction, from a process of its own; None without MPI."""
+    command = [sys.executable, "-c", _START]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except subprocess.SubprocessError as error:
+        told = str(getattr(error, "stderr", None) or error).strip().splitlines()[-1]
+        log.warning("the start of an MPI reduction was not measured, and counts as nothing: %s", told)
+        return None
+    return float(done.stdout)
+
+
+def _split(network: Network, threads: int) -> dict[int, float]:
+    """Return the seconds of a step of a slice by the number of ranks that share its features."""
+    features = max((layer.shape[2] for layer in network.layers.values()), default=1)
+    ways = [ways for ways in _powers(features) if not obstacle(network, ways)]
+    return {each: _split_step(network, each, threads) for each in {*ways[:1], *ways[-1:]}}
+
+
+def _powers(most: int) -> Iterator[int]:
+    """Yield powers of two from 2 to `most`, and not beyond 32."""
+    for exponent in count(1):
+        if 2**exponent > min(most, 32):
+            return
+        yield 2**exponent
+
+
+def _split_step(network: Network, ways: int, threads: int) -> float:
+    batch = _slices(network)
+    of_run = {"displays": None, "steps": 2 + _SPLIT_STEPS, "batch": batch // _points(network)}
+    cut = network.run.model_copy(update=of_run)
+    graph = build(with_features(network, ways).model_copy(update={"run": cut}))
+    whole = replace(schedule(graph), stops=(2,))
+    engine = Engine(whole, Serial(), threads, None, first_part(whole))
+    engine.start()
+    times, begin = [0.0], time.monotonic()
+    for step in engine.run():
+        now = time.monotonic() - engine.warm_up.seconds
+        times += [now - begin] if step > 2 else []
+        begin = now
+    return sum(times) / (_SPLIT_STEPS * batch)

@@ -1,0 +1,97 @@
+"""A calibration: times of one network on one machine, as a JSON file that can be used again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from petabatch.errors import ArgumentError, InputError, Problem
+from petabatch.parallel.consistency import fingerprint
+from petabatch.spec.load import resolved
+from petabatch.spec.network import Network
+
+_FREE = ("batch", "displays", "steps", "reduce", "threads", "wall_limit", "stuck_after")
+"""Keys of `[run]` that a calibration does not depend on."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Seconds of one rank with one process to itself."""
+
+    network: str
+    """Hash of the params that its times depend on."""
+    title: str
+    threads: int
+    slices: list[list[float]]
+    """Of a step of each slice, in each display: `[display][slice]`."""
+    image: float
+    """Of a slice in each display: showing an image, without waiting for it to be read."""
+    learning: float
+    """Of a slice in each change of weights: the product of its activities."""
+    recording: float
+    """Of a slice for each row that it records: probes and output."""
+    update: float
+    """Of an update of weights that all slices share, whatever their number."""
+    update_slice: float
+    """What each slice adds to it: its part of the exact sum."""
+    event: float
+    """Of a meeting of all slices: starting lanes, and waiting for the last."""
+    addition: float
+    """Of adding one byte of 64-bit integers."""
+    reduction: float | None
+    """Until an MPI reduction has started; None without mpi4py."""
+    split: dict[int, float]
+    """Of a step of a slice, layer by layer, on one of so many ranks that share its features."""
+    machine: dict[str, Any]
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON; raises InputError where that cannot be done."""
+        try:
+            path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{path}: the calibration cannot be written: {error.strerror}") from error
+
+
+def load(path: Path, network: Network, threads: int | None) -> Calibration:
+    """Return the calibration in a file.
+
+    Raises InputError if the file is none, ArgumentError if it is of another network or number of threads.
+    """
+    try:
+        found = TypeAdapter(Calibration).validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        problem = Problem("", "this is not a calibration", reason, "a file written by --calibration")
+        raise InputError(problem.render(str(path))) from error
+    expected = identify(network)
+    if found.network != expected:
+        raise ArgumentError(
+            "--calibration",
+            f"{path} is a calibration of another network",
+            f"{found.title}, {found.network}",
+            f"params with the hash {expected}; the batch and the length of the run may differ",
+            "give the name of a new file, and this network is measured",
+        )
+    if threads is not None and found.threads != threads:
+        raise ArgumentError(
+            "--threads",
+            f"{path} is a calibration with another number of threads",
+            threads,
+            str(found.threads),
+            "give the name of a new file, or leave --threads away",
+        )
+    return found
+
+
+def identify(network: Network) -> str:
+    """Return a hash of the params on which the times of a network depend."""
+    params: Mapping[str, Any] = resolved(network)
+    left_out = ("title", "checkpoint", "parallel", "evaluate")
+    kept = {key: value for key, value in params.items() if key not in left_out}
+    kept["run"] = {key: value for key, value in params["run"].items() if key not in _FREE}
+    return fingerprint(json.dumps(kept, sort_keys=True))

@@ -1,0 +1,105 @@
+"""Tables, remarks and JSON of a forecast."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from petabatch.bench.prediction.forecast import Forecast, Row, Way
+from petabatch.bench.prediction.units import duration, size
+from petabatch.errors import printable
+
+
+def show(forecast: Forecast, console: Console) -> None:
+    """Print a forecast."""
+    about, calibration = forecast.calibration.machine, forecast.calibration
+    found = forecast.traffic
+    console.print(
+        f"[bold]{escape(printable(forecast.title))}[/]: prediction for {found.batch:,} slices, displays of "
+        f"{found.display:,} steps, {found.update_events:g} updates in each"
+    )
+    console.print(f"link of each rank: {forecast.link.latency * 1e6:g} us, {size(forecast.link.bandwidth)}/s")
+    console.print(
+        f"calibration: {len(calibration.slices[0])} slices, {len(calibration.slices)} displays, "
+        f"{calibration.threads} thread{'s' * (calibration.threads > 1)} per rank, on {about['processor']}, "
+        f"load {about['load'][0]}"
+    )
+    console.print("\nsplit batch; sent from update to update, each way; ring, tree: the sum of an update")
+    columns = "ranks slices display efficiency communication sent ring tree memory"
+    console.print(_table(columns, [_batch(row) for row in forecast.rows]))
+    if any(row.features for row in forecast.rows):
+        console.print("split features")
+        columns = "ranks display efficiency communication sent memory"
+        rows = [[f"{row.ranks:,}", *_split(row.features)] for row in forecast.rows if row.features]
+        console.print(_table(columns, rows))
+    for row in forecast.rows:
+        console.print(f"{row.ranks:,} rank{'s' * (row.ranks > 1)}: {escape(row.choice)}", soft_wrap=True)
+    for remark in forecast.remarks:
+        console.print(f"note: {escape(remark)}", soft_wrap=True)
+    console.print("memory: arrays of the rank with most slices; times are without files")
+
+
+def as_json(forecast: Forecast) -> dict[str, Any]:
+    """Return a forecast as a dictionary, ready for JSON."""
+    rows = [
+        {
+            "ranks": row.ranks,
+            "batch": _way(row.batch),
+            "features": _way(row.features) if row.features is not None else {"refused": row.obstacle},
+            "all_reduce": {"ring": row.ring, "tree": row.tree},
+            "choice": row.choice,
+        }
+        for row in forecast.rows
+    ]
+    return {
+        "prediction": forecast.title,
+        "link": asdict(forecast.link),
+        "traffic": asdict(forecast.traffic),
+        "rows": rows,
+        "remarks": forecast.remarks,
+        "calibration": asdict(forecast.calibration),
+    }
+
+
+def _way(way: Way) -> dict[str, Any]:
+    one = way.prediction
+    more = {"seconds": one.seconds, "share": one.share, "efficiency": way.efficiency, "memory": way.memory}
+    return asdict(one) | more
+
+
+def _batch(row: Row) -> list[str]:
+    seconds, efficiency, share, sent, memory = _split(row.batch)
+    sums = (
+        [duration(row.ring), duration(row.tree)]
+        if row.ranks > 1 and row.batch.prediction.sent
+        else ["-", "-"]
+    )
+    return [
+        f"{row.ranks:,}",
+        f"{row.batch.prediction.slices:,}",
+        seconds,
+        efficiency,
+        share,
+        sent,
+        *sums,
+        memory,
+    ]
+
+
+def _split(way: Way) -> list[str]:
+    one = way.prediction
+    sent = size(one.sent_per_update) if one.sent else "-"
+    return [duration(one.seconds), f"{way.efficiency:.1%}", f"{one.share:.1%}", sent, size(way.memory)]
+
+
+def _table(columns: str, rows: list[list[str]]) -> Table:
+    table = Table(*columns.split())
+    for column in table.columns:
+        column.justify = "right"
+    for row in rows:
+        table.add_row(*row)
+    return table

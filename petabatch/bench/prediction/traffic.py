@@ -1,0 +1,98 @@
+"""The traffic of a network: what its ranks exchange in a display, by its own schedules."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from petabatch.engine.weight_update import SUMMED
+from petabatch.errors import ParamsError
+from petabatch.network.build import build
+from petabatch.network.features import partial_sums
+from petabatch.network.plan import Plan
+from petabatch.spec.network import Network, Parallel
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update of weights that all slices share: the two messages of an exact sum."""
+
+    per_display: float
+    exponents: int
+    """Bytes of which the ranks find the maximum: 4 for each feature."""
+    integers: int
+    """Bytes that are summed: 8 for each weight, and for each count."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What ranks exchange, and how often slices do what takes time besides steps."""
+
+    batch: int
+    display: int
+    updates: tuple[Update, ...]
+    update_events: float
+    """Steps in a display after which there is an update."""
+    events: float
+    """Steps in a display after which all slices meet."""
+    learned: float
+    """Changes of weights in a display that each slice takes part in."""
+    recorded: float
+    """Rows that each slice records in a display."""
+    overlapped: bool
+    """Sums travel while the next steps are made."""
+    partial: tuple[int, ...]
+    """Bytes of each partial sum that a slice sends in each step if features are split."""
+
+
+def traffic(plan: Plan) -> Traffic:
+    """Return the traffic of a plan, by its second display, or the first if it is the only one."""
+    network = plan.graph.network
+    run = network.run
+    first = run.display if plan.length >= 2 * run.display else 0
+    last = min(first + run.display, plan.length)
+    displays = (last - first) / run.display
+    learned, recorded = counts(plan, first, last)
+    events, step = set[int](), first
+    while step < last:
+        step = plan.next_sync(step)
+        events.add(step)
+    due = [{step for step in events if group[0].due(step)} for group in plan.summed_updates]
+    updates = [
+        Update(len(steps) / displays, *_bytes(plan, [one.name for one in group]))
+        for group, steps in zip(plan.summed_updates, due, strict=True)
+    ]
+    return Traffic(
+        network.batch, run.display, tuple(updates), len(set().union(*due)) / displays, len(events) / displays,
+        learned / displays, recorded / displays, run.reduce == "overlapped",
+        tuple(partial_sums(with_features(network, 2))),
+    )  # fmt: skip
+
+
+def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
+    """Return how often a slice learns, and how many rows it records, in steps first+1 .. last."""
+    steps = range(first + 1, last + 1)
+    learned = sum(update.due(step) for update in plan.weight_updates for step in steps)
+    recorded = sum(len(r.steps(first + 1, last)) for r in plan.recordings if r.stream.batched)
+    return learned, recorded
+
+
+def with_features(network: Network, ways: int) -> Network:
+    """Return a network whose features are split over so many ranks."""
+    return network.model_copy(update={"parallel": Parallel(features=ways)})
+
+
+def obstacle(network: Network, ways: int) -> str:
+    """Return why the features of a network cannot be split over so many ranks; nothing if they can."""
+    try:
+        build(with_features(network, ways))
+    except ParamsError as error:
+        return f"{error.problems[0].key}: {error.problems[0].message}"
+    return ""
+
+
+def _bytes(plan: Plan, names: list[str]) -> tuple[int, int]:
+    """Return the bytes of the exponents and of the integers in an update of these connections."""
+    keys = [f"connections/{name}/{kind}" for name in names for kind in SUMMED]
+    shapes = [plan.graph.variables[key].shape for key in keys if key in plan.graph.variables]
+    return 4 * sum(math.prod(shape[:3]) for shape in shapes), 8 * sum(map(math.prod, shapes))

@@ -1,0 +1,105 @@
+"""A calibration is measured, kept, and used again for the same network only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from petabatch import params
+from petabatch.bench.prediction import calibrate as measuring
+from petabatch.bench.prediction.calibrate import calibrate
+from petabatch.bench.prediction.calibration import Calibration, identify, load
+from petabatch.errors import ArgumentError, InputError
+from petabatch.spec.network import Network
+
+
+@pytest.fixture
+def network(small: Path) -> Network:
+    return params.read(small).network
+
+
+@pytest.fixture
+def kept(network: Network, tmp_path: Path) -> tuple[Calibration, Path]:
+    found = Calibration(
+        network=identify(network), title="small.toml", threads=1, slices=[[1.0, 2.0]], image=0.1,
+        learning=0.2, recording=0.3, update=0.4, update_slice=0.5, event=0.6, addition=0.7, reduction=None,
+        split={2: 0.8}, machine={"processor": "a"},
+    )  # fmt: skip
+    found.save(tmp_path / "kept.json")
+    return found, tmp_path / "kept.json"
+
+
+def test_some_displays_of_each_slice_are_measured(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "_DISPLAYS", 3)
+    found = calibrate(network, "small", 1)
+    assert (len(found.slices), len(found.slices[0])) == (3, 3)
+    assert all(0 < seconds < 1 for display in found.slices for seconds in display)
+    for seconds in (found.learning, found.recording, found.image, found.update, found.addition):
+        assert 0 < seconds < 1
+    assert found.reduction is None or 0 < found.reduction < 1
+    assert set(found.split) == {2, 8}
+    assert found.network == identify(network)
+
+
+def test_displays_are_cut_short_on_demand(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "_DISPLAYS", 2)
+    monkeypatch.setattr(measuring, "_reduction", lambda: None)
+    assert measuring._sample(network, 4).graph.network.run.display == 4
+    assert measuring._sample(network, None).graph.network.run.display == 10
+
+
+def test_of_many_slices_some_are_measured(network: Network) -> None:
+    many = network.model_copy(update={"run": network.run.model_copy(update={"batch": 1000})})
+    assert measuring._sample(many, None).graph.network.batch == 16
+
+
+def test_all_slices_with_values_of_their_own_are_measured(small: Path) -> None:
+    swept = params.read(
+        small, ["sweep.layers.V1.threshold=[0.3,0.4]", "connections.dictionary.mode=shared"]
+    ).network
+    sample = measuring._sample(swept, None).graph.network
+    assert (swept.batch, sample.batch) == (6, 6)
+
+
+def test_it_is_read_as_it_was_written(network: Network, kept: tuple[Calibration, Path]) -> None:
+    found, path = kept
+    assert load(path, network, None) == load(path, network, 1) == found
+
+
+def test_batch_and_length_of_the_run_may_differ(small: Path, kept: tuple[Calibration, Path]) -> None:
+    other = params.read(small, ["run.batch=64", "run.displays=9", "run.reduce=overlapped", "title=other"])
+    assert load(kept[1], other.network, None) == kept[0]
+
+
+@pytest.mark.parametrize("override", ["layers.V1.threshold=0.31", "run.display=11", "run.kernel=dense"])
+def test_it_is_refused_for_another_network(
+    override: str, small: Path, kept: tuple[Calibration, Path]
+) -> None:
+    other = params.read(small, [override]).network
+    pattern = (
+        rf"(?s)another network.*found: .*small.toml, {kept[0].network}.*expected: .*{identify(other)}.*hint:"
+    )
+    with pytest.raises(ArgumentError, match=pattern):
+        load(kept[1], other, None)
+
+
+def test_it_is_refused_for_another_number_of_threads(
+    network: Network, kept: tuple[Calibration, Path]
+) -> None:
+    with pytest.raises(ArgumentError, match=r"(?s)--threads: .*found: .*4.*expected: .*1.*hint:"):
+        load(kept[1], network, 4)
+
+
+def test_other_files_are_refused(network: Network, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(
+        InputError, match=r"(?s)this is not a calibration.*found: .*expected: .*--calibration"
+    ):
+        load(tmp_path / "other.json", network, None)
+
+
+def test_it_says_why_it_cannot_be_kept(kept: tuple[Calibration, Path], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        replace(kept[0], title="").save(tmp_path / "nowhere" / "kept.json")

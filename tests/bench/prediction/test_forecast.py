@@ -1,0 +1,135 @@
+"""`petabatch bench --ranks`: the table, the choice between the ways of splitting, and its remarks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from petabatch import params
+from petabatch.bench.prediction.calibration import Calibration, identify
+from petabatch.bench.prediction.command import rank_numbers
+from petabatch.bench.prediction.forecast import Forecast, choose_split, forecast
+from petabatch.bench.prediction.link import NAMED
+from petabatch.bench.prediction.model import Prediction
+from petabatch.cli import bench
+from petabatch.errors import ArgumentError
+from petabatch.spec.network import Network
+from support.commands import Command
+
+MEASURED = Calibration(
+    network="", title="", threads=1, slices=[[1e-4, 1.1e-4]], image=1e-4, learning=1e-4, recording=1e-5,
+    update=1e-3, update_slice=1e-5, event=1e-4, addition=1e-11, reduction=1e-5, split={2: 5e-4, 8: 4e-4},
+    machine={"processor": "a", "load": [0.0]},
+)  # fmt: skip
+MAIN_JOB = Path(__file__).parents[3] / "params" / "natural_images.toml"
+WHOLE_IMAGES = (
+    *(f"layers.{layer}.shape=[16, 16, 1]" for layer in ("image", "error", "recon")),
+    "layers.V1.shape=[1, 1, 4096]",
+    "connections.dictionary.patch=[16, 16]",
+    "run.batch=2",
+)
+
+
+def of(*overrides: str, ranks: tuple[int, ...] = (1, 2, 7, 64, 4096), threads: int = 1) -> Forecast:
+    network: Network = params.read(MAIN_JOB, overrides).network
+    return forecast(network, "main job", replace(MEASURED, threads=threads), NAMED["1GbE"], ranks)
+
+
+def test_a_dictionary_of_patches_has_its_batch_split() -> None:
+    rows = of().rows
+    assert [row.batch.prediction.slices for row in rows] == [16, 8, 3, 1, 1]
+    assert rows[1].choice.startswith("split the batch, which sends 0.26 MB from update to update; features")
+    assert "78.6 MB" in rows[1].choice
+    assert rows[-1].features is None
+    assert "128 features cannot be split into 4096 parts" in rows[-1].choice
+    assert rows[0].batch.efficiency == 1
+    assert all(a.batch.memory >= b.batch.memory for a, b in pairwise(rows))
+
+
+def test_few_slices_of_whole_images_send_less_if_features_are_split() -> None:
+    (row,) = of(*WHOLE_IMAGES, ranks=(2,)).rows
+    assert row.features is not None
+    assert row.batch.prediction.sent_per_update == pytest.approx(17e6, rel=0.02)
+    assert row.features.prediction.sent_per_update == pytest.approx(0.82e6, rel=0.02)
+    assert row.features.memory < row.batch.memory
+    assert "though features would send less" in row.choice or row.choice.startswith("split the features")
+
+
+def test_the_faster_way_is_chosen_and_what_each_sends_is_said() -> None:
+    way = Prediction("batch", 2, 1, 1.0, 0.0, 1.0, 1e6, 1e6, 2.0)
+    few, many = (replace(way, split="features", sent=sent, sent_per_update=sent) for sent in (1e5, 1e7))
+    faster, slower = replace(few, computing=0.5), replace(few, computing=2.0)
+    assert choose_split(way, faster, "") == (
+        "split the features, which sends 100 kB from update to update; the batch would send 1.00 MB"
+    )
+    assert "split the batch, though features would send less (100 kB instead" in choose_split(way, slower, "")
+    assert choose_split(way, many, "").startswith("split the batch, which sends 1.00 MB")
+    assert "though the batch would send less" in choose_split(way, replace(many, computing=0.1), "")
+    assert choose_split(replace(way, sent=0.0), None, "why") == (
+        "split the batch, which sends nothing from update to update; why"
+    )
+
+
+def test_too_small_a_batch_is_remarked() -> None:
+    remarks = "\n".join(of(threads=4).remarks)
+    assert "64 ranks: 16 slices leave 48 of them idle" in remarks
+    assert "7 ranks: those with 2 slices wait for those with 3" in remarks
+    assert "7 ranks: predicted as if each slice had one of 4 threads" in remarks
+    assert "on GPUs: " in remarks
+    assert "slices fill one of 132 multiprocessors (display kernel)" in remarks
+    assert of("run.batch=10000", ranks=(1, 8)).remarks == []
+
+
+@pytest.mark.parametrize("text", ["", "0", "1,-2", "two", "1;2", "1.5"])
+def test_numbers_of_ranks_are_whole(text: str) -> None:
+    with pytest.raises(ArgumentError, match=r"(?s)--ranks: .*found: .*expected: .*1,8,64"):
+        rank_numbers(text)
+
+
+def test_numbers_of_ranks_are_sorted() -> None:
+    assert rank_numbers("64, 1,8,8") == [1, 8, 64]
+
+
+def test_a_prediction_is_printed_kept_and_drawn(small: Path, petabatch: Command) -> None:
+    kept = small.parent / "kept.json"
+    replace(MEASURED, network=identify(params.read(small).network)).save(kept)
+    asked = ("bench", small, "--ranks", "1,2,3,4", "--network", "1us,1GB/s", "--calibration", kept)
+    done = petabatch(*asked, "--json", "found.json", "--plot", "drawn.svg")
+    assert done.returncode == 0, done.stderr
+    assert "small.toml: prediction for 3 slices" in done.stdout
+    assert "note: 4 ranks: 3 slices leave 1 of them idle" in done.stdout
+    assert "Prediction, not measured" in (small.parent / "drawn.svg").read_text()
+    found = json.loads((small.parent / "found.json").read_text())
+    assert [row["ranks"] for row in found["rows"]] == [1, 2, 3, 4]
+    one, two, three, _ = found["rows"]
+    parts = ("computing", "updating", "communication")
+    assert two["batch"]["seconds"] == pytest.approx(sum(two["batch"][part] for part in parts))
+    assert two["batch"]["efficiency"] == pytest.approx(one["batch"]["seconds"] / two["batch"]["seconds"] / 2)
+    assert two["batch"]["seconds"] > three["batch"]["seconds"]
+    assert two["features"]["sent"] > 0
+    assert "8 features cannot be split into 3 parts" in three["features"]["refused"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "link", "override", "expected"),
+    [
+        ("1", None, "title=x", "--network: a prediction needs it"),
+        (None, "NDR", "title=x", "--ranks: a prediction needs it"),
+        ("1", "NDR", "run.device=gpu", "--ranks: ranks with GPUs are not predicted"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_said(
+    small: Path, ranks: str | None, link: str | None, override: str, expected: str
+) -> None:
+    with pytest.raises(ArgumentError, match=rf"(?s){expected}.*expected: "):
+        bench(small, [override], ranks=ranks, network=link)
+
+
+@pytest.mark.parametrize("option", ["calibration", "picture"])
+def test_options_of_predictions_are_refused_without_one(small: Path, option: str) -> None:
+    with pytest.raises(ArgumentError, match=r"(?s)this is for predictions.*--ranks and --network"):
+        bench(small, **{option: Path("file")})  # type: ignore[arg-type]

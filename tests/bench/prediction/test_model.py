@@ -1,0 +1,112 @@
+"""The time of a display on many ranks, against values computed by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from petabatch.bench.prediction.calibration import Calibration
+from petabatch.bench.prediction.collectives import gather, tree
+from petabatch.bench.prediction.link import Link
+from petabatch.bench.prediction.model import by_batch, by_features
+from petabatch.bench.prediction.traffic import Traffic, Update
+
+LINK = Link(1e-3, 1e6)
+TRAFFIC = Traffic(
+    batch=4, display=10, updates=(Update(1.0, 400, 8000),), update_events=1.0, events=2.0, learned=1.0,
+    recorded=3.0, overlapped=False, partial=(100,),
+)  # fmt: skip
+CALIBRATION = Calibration(
+    network="", title="", threads=1, slices=[[0.1, 0.2, 0.3, 0.6], [0.4, 0.4, 0.2, 0.2]], image=1.0,
+    learning=2.0, recording=0.5, update=5.0, update_slice=0.25, event=0.125, addition=0.0, reduction=0.0,
+    split={2: 0.6, 4: 0.4}, machine={},
+)  # fmt: skip
+
+
+def test_one_rank_makes_all_slices() -> None:
+    found = by_batch(TRAFFIC, CALIBRATION, LINK, 1)
+    # steps of both displays: 12 each; besides, 4 slices of 1 + 2 + 3 * 0.5; two meetings
+    assert found.computing == pytest.approx(12 + 18 + 0.25)
+    assert found.updating == pytest.approx(5 + 4 * 0.25)
+    assert (found.communication, found.sent, found.messages) == (0, 0, 0)
+    assert found.efficiency(found) == 1
+
+
+def test_the_slowest_rank_counts_in_each_display() -> None:
+    found = by_batch(TRAFFIC, CALIBRATION, LINK, 2)
+    # 0.3 + 0.6 in the first display, 0.4 + 0.4 in the second
+    assert found.computing == pytest.approx(10 * (0.9 + 0.8) / 2 + 2 * 4.5 + 0.25)
+    assert found.updating == pytest.approx(5 + 2 * 0.25)
+    meeting = tree(8, 2).seconds(LINK) + gather(128, 2).seconds(LINK)
+    update = (1 * 1e-3 + 400e-6) + (2 * 1e-3 + 8000e-6)
+    assert found.communication == pytest.approx(update + 2 * meeting)
+    assert found.sent == found.sent_per_update == 8400
+
+
+def test_threads_share_the_slices_of_a_rank() -> None:
+    found = by_batch(TRAFFIC, replace(CALIBRATION, threads=2), LINK, 2)
+    # the first rank: 3 + 9 on two threads; its longest slice: 6.5; the second is slower
+    assert found.computing == pytest.approx(((9 + 9) / 2 + (8 + 9) / 2) / 2 + 0.25, abs=2)
+    longest = by_batch(TRAFFIC, replace(CALIBRATION, threads=64), LINK, 1)
+    assert longest.computing == pytest.approx((6 + 4) / 2 + 4.5 + 0.25)
+
+
+def test_ranks_without_slices_are_idle() -> None:
+    four, eight = (by_batch(TRAFFIC, CALIBRATION, LINK, ranks) for ranks in (4, 8))
+    assert eight.seconds == four.seconds
+    alone = by_batch(TRAFFIC, CALIBRATION, LINK, 1)
+    assert eight.efficiency(alone) == four.efficiency(alone) / 2
+
+
+def test_slices_beyond_those_measured_are_like_them() -> None:
+    alone, many = (by_batch(replace(TRAFFIC, batch=batch), CALIBRATION, LINK, 1) for batch in (4, 4000))
+    assert many.computing == pytest.approx(1000 * alone.computing, rel=0.05)
+    # each rank has slices of its own, so that they are not equally fast
+    two = by_batch(replace(TRAFFIC, batch=4000), CALIBRATION, LINK, 1000)
+    assert two.computing > 1.1 * alone.computing
+
+
+def test_overlapped_sums_are_hidden_behind_steps() -> None:
+    late = replace(TRAFFIC, overlapped=True)
+    exact, found = (by_batch(one, CALIBRATION, LINK, 2) for one in (TRAFFIC, late))
+    meetings = 2 * (tree(8, 2).seconds(LINK) + gather(128, 2).seconds(LINK))
+    assert found.communication == pytest.approx(meetings)
+    assert found.sent == exact.sent
+    slow = Link(100.0, 1e6)  # longer than the steps
+    assert by_batch(late, CALIBRATION, slow, 2).communication > by_batch(late, CALIBRATION, LINK, 2).seconds
+
+
+def test_split_features_send_in_each_step() -> None:
+    found = by_features(TRAFFIC, CALIBRATION, LINK, 8)
+    # a line in 1 / ranks through 0.6 at 2 and 0.4 at 4: 0.2 + 0.8 / ranks
+    assert found.computing == pytest.approx(10 * 4 * (0.2 + 0.8 / 8))
+    assert found.sent == 10 * 7 * 400
+    assert found.messages == 10 * 3
+    assert found.slices == 4
+
+
+SECONDS = st.floats(0, 10)
+
+
+@given(
+    st.integers(1, 5000),
+    st.integers(1, 300),
+    st.lists(st.lists(st.floats(1e-6, 1), min_size=3, max_size=3), min_size=1, max_size=3),
+    st.floats(0, 1e-2),
+    st.floats(1e5, 1e11),
+)
+def test_a_slower_link_never_makes_a_display_faster(
+    ranks: int, batch: int, slices: list[list[float]], latency: float, bandwidth: float
+) -> None:
+    traffic, calibration = replace(TRAFFIC, batch=batch), replace(CALIBRATION, slices=slices)
+    for predict in (by_batch, by_features):
+        found = predict(traffic, calibration, Link(latency, bandwidth), ranks)
+        assert predict(traffic, calibration, Link(2 * latency, bandwidth), ranks).seconds >= found.seconds
+        assert predict(traffic, calibration, Link(latency, bandwidth / 2), ranks).seconds >= found.seconds
+        assert 0 <= found.share <= 1
+    alone = by_batch(traffic, calibration, Link(latency, bandwidth), 1)
+    many = by_batch(traffic, calibration, Link(latency, bandwidth), ranks)
+    assert many.efficiency(alone) <= 1 + 1e-9
