@@ -33,7 +33,10 @@ from petabatch.storage.provenance import collect
 from petabatch.storage.segment import announce, write_segment
 
 _INDEX_PAUSE = 200
-"""Between two indexes this many times what the last one took: half a percent of the run goes into them."""
+"""Between two indexes this many times what the last one took: half a percent of the run goes into them.
+
+The removal of old segments does not count: the later the next index, the more there are to remove.
+"""
 
 
 GAP = f"probes/{NAME}/gap"
@@ -165,14 +168,12 @@ class RunSession:
         """Rewrite run.h5; called on rank 0 only."""
         batch = self.loaded.network.batch
         with self._writing():
-            began = time.monotonic()
             about = {**self.provenance, **self._spent()}
-            write_index(
+            took = write_index(
                 self.directory, self.streams, about, batch, status, until,
                 files=self.files, coordinates=self.coordinates,
             )  # fmt: skip
-            ended = time.monotonic()
-            self._index_due = ended + _INDEX_PAUSE * (ended - began)
+            self._index_due = time.monotonic() + _INDEX_PAUSE * took
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -37,23 +38,27 @@ def write_index(
     limit: float = LIMIT,
     files: Files | None = None,
     coordinates: Sequence[Coordinate] = (),
-) -> None:
+) -> float:
     """Rewrite `run.h5` over all complete segments (up to step `until`); called on rank 0 only.
 
     All ranks must have written their segments before. If there are more than `limit` segments, some are
     merged first; the old ones are removed last, so that after a kill at any point no segment of `run.h5` is
     missing. `files` are those of the items that input layers show, `coordinates` what slices differ in.
+    Returns the seconds that went into `run.h5` itself, whatever there was to merge and to remove.
     Raises StorageError when the segments do not fit together or the file cannot be written.
     """
     if until is None:
         compact(directory, streams, batch, limit)
+    began = time.monotonic()
     described = Description(tuple(streams), provenance, batch, status, files or {}, tuple(coordinates))
     described.save(directory)
     rows, superseded = find_rows(directory, batch, until)
     gaps = find_gaps(directory, rows, until)
     with new_hdf5(directory.run_file, partial(_announce, directory)) as (file, _):
         lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
+    took = time.monotonic() - began
     _remove(directory, superseded)
+    return took
 
 
 def drop_after(directory: RunDirectory, step: int) -> None:

@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -26,6 +27,7 @@ from petabatch import results
 from petabatch.engine.recorder import Record
 from petabatch.errors import FormatError, RunDirectoryError, StorageError
 from petabatch.storage import compact, provenance
+from petabatch.storage import index as run_index
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
@@ -524,6 +526,31 @@ def test_a_flush_merges_a_few_segments_and_never_the_whole_run(
 
 
 # -- kills, full disks, missing files
+
+
+def test_the_removal_of_old_segments_does_not_put_the_next_index_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or there would be more to remove at the next one, which would put off the one after it even longer."""
+    directory, now = make(tmp_path), 0.0
+    for k in range(20):
+        display(directory, k, [(0, B)])
+
+    def taking(seconds: float, work: Callable[..., None]) -> Callable[..., None]:
+        def slow(*arguments: object) -> None:
+            nonlocal now
+            now += seconds
+            work(*arguments)
+
+        return slow
+
+    monkeypatch.setattr(run_index, "compact", taking(100, run_index.compact))
+    monkeypatch.setattr(run_index, "_remove", taking(200, run_index._remove))
+    monkeypatch.setattr(run_index, "lay_out", taking(3, run_index.lay_out))
+    monkeypatch.setattr(run_index, "time", SimpleNamespace(monotonic=lambda: now))
+    assert write_index(directory, STREAMS, {}, B, limit=4) == 3
+    assert now == 303
+    assert len(all_segments(directory)) <= 4
 
 
 def test_a_kill_at_any_point_of_merging_leaves_a_readable_run(tmp_path: Path) -> None:
