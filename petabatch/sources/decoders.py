@@ -6,6 +6,7 @@ often hundreds of frames away, whenever another slice takes its turn.
 
 from __future__ import annotations
 
+import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -152,7 +153,8 @@ def _open_files() -> int:
         import resource
     except ImportError:  # not a Unix system
         return 256
-    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if most == resource.RLIM_INFINITY else most // 2
 
 
 class _Decoder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -160,6 +162,12 @@ def test_each_slice_keeps_its_decoder_while_there_is_room_for_all(
     assert "4 slices follow films, and a process keeps 2 decoders" in note
     monkeypatch.setattr(decoders, "_open_files", lambda: 3)
     assert "keeps 3 decoders" in opened_by("movie", decoders.Decoders(2))[1]
+
+
+def test_half_of_the_open_files_may_be_films_and_no_limit_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soft, expected in ((1024, 512), (resource.RLIM_INFINITY, sys.maxsize)):
+        monkeypatch.setattr(resource, "getrlimit", lambda which, soft=soft: (soft, soft))
+        assert decoders._open_files() == expected
 
 
 def test_room_for_decoders_is_given_back_with_the_reader(tmp_path: Path) -> None:
