@@ -1,0 +1,28 @@
+"""The operations of a program: what a step does to the arrays of one slice.
+
+`network/program.py` derives them from a network; `kernels/cpu/program` runs them.
+"""
+
+from petabatch.network.operations.base import ALWAYS, Operation, Source, When
+from petabatch.network.operations.program import Program
+from petabatch.network.operations.transport import Carry, Copy, Crop, Extend, Fill, Scatter
+from petabatch.network.operations.updates import Call, Control, Drive, LazyUpdate, Update
+
+__all__ = [
+    "ALWAYS",
+    "Call",
+    "Carry",
+    "Control",
+    "Copy",
+    "Crop",
+    "Drive",
+    "Extend",
+    "Fill",
+    "LazyUpdate",
+    "Operation",
+    "Program",
+    "Scatter",
+    "Source",
+    "Update",
+    "When",
+]

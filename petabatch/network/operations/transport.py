@@ -1,0 +1,156 @@
+"""Operations that move activities: copies, padding, and what connections deliver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from petabatch.geometry import Patches
+from petabatch.network.operations.base import Operation, Source
+from petabatch.variable import Border
+
+
+@dataclass(frozen=True)
+class Copy(Operation):
+    """A copy of one array."""
+
+    source: Source
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def _text(self) -> str:
+        return str(self.source)
+
+
+@dataclass(frozen=True)
+class Fill(Operation):
+    """One value everywhere."""
+
+    value: float
+    double: bool = False
+    """The array is of float64."""
+
+    @property
+    def _text(self) -> str:
+        return f"{self.value:g}"
+
+
+@dataclass(frozen=True)
+class Extend(Operation):
+    """A layer in the middle of its padding."""
+
+    source: Source
+    shape: tuple[int, int, int]
+    rows: tuple[int, int]
+    """Before and after; of `columns`, too."""
+    columns: tuple[int, int]
+    border: Border
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"pad {self.source}"
+
+    @property
+    def _text(self) -> str:
+        return f"{self.source} with {self.rows} rows, {self.columns} columns around, border {self.border}"
+
+
+@dataclass(frozen=True)
+class Crop(Operation):
+    """A part of a layer."""
+
+    source: Source
+    shape: tuple[int, int, int]
+    """Of the part."""
+    start: tuple[int, int]
+    """Its first row and column."""
+    columns: int
+    """Of the layer."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"crop {self.source}"
+
+    @property
+    def _text(self) -> str:
+        (ny, nx, _), (y, x) = self.shape, self.start
+        return f"rows {y} .. {y + ny}, columns {x} .. {x + nx} of {self.source}"
+
+
+@dataclass(frozen=True)
+class Carry(Operation):
+    """What patches deliver: each unit's product with its patch, or (`scatter`) the sum of patches."""
+
+    source: Source
+    weights: str
+    """The array of weights; empty for pooling."""
+    patches: Patches
+    scatter: bool
+    method: str = "sum"
+    """Of pooling: sum or max."""
+    factor: float = 1.0
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"{self._verb} {self.out.removeprefix('scratch/')}"
+
+    @property
+    def _verb(self) -> str:
+        if not self.weights:
+            return "spread" if self.scatter else "pool"
+        return "synthesize" if self.scatter else "project"
+
+    @property
+    def _text(self) -> str:
+        p, what = self.patches, self._verb
+        patch = f"{p.y.size} x {p.x.size} x {p.channels}"
+        weights = f" by {self.weights.split('/')[1]}" if self.weights else f" {self.method}"
+        return f"{what} {self.source}{weights}: {p.positions} positions, {p.features} patches {patch}"
+
+
+@dataclass(frozen=True)
+class Scatter(Operation):
+    """What single synapses deliver, summed from the active units."""
+
+    source: Source
+    connection: str
+    """Its arrays are those of `connections/<connection>`."""
+    positions: int
+    """Places at which the same synapses are."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"scatter {self.connection}"
+
+    @property
+    def _text(self) -> str:
+        places = f" at each of {self.positions} positions" if self.positions > 1 else ""
+        return f"scatter {self.source} by {self.connection}{places}"

@@ -1,0 +1,129 @@
+"""Operations that update layers: their rules, lazily evaluated codes, time scales, plug-ins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from petabatch.geometry import Patches
+from petabatch.kernels.timescale import Growth
+from petabatch.network.operations.base import Operation, Source
+from petabatch.spec.compiled import CompiledRule, Term
+
+
+@dataclass(frozen=True)
+class Update(Operation):
+    """The rule of a layer on its summed sources."""
+
+    rule: CompiledRule
+    sources: tuple[Source, ...]
+    layer: str
+    """Its arrays are those of `layers/<layer>`."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return self.sources
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """The arrays that it writes, with the layer's variables."""
+        return (self.out, f"layers/{self.layer}/")
+
+    @property
+    def _text(self) -> str:
+        buffers = sorted({source.buffer for source in self.sources} | {0})
+        sums = (" + ".join(str(s) for s in self.sources if s.buffer == buffer) for buffer in buffers)
+        return f"{self.rule.name}({', '.join(sums)})"
+
+
+@dataclass(frozen=True)
+class Drive:
+    """What a connection with patches delivers to a code that is lazily evaluated."""
+
+    key: str
+    """The array of F, the filtered layer."""
+    source: Source
+    """The layer that patches are of, padded; its factor is the connection's."""
+    weights: str
+    patches: Patches
+
+    def __str__(self) -> str:
+        return f"project {self.source} by {self.weights.split('/')[1]}"
+
+
+@dataclass(frozen=True)
+class LazyUpdate(Update):
+    """The same of a leaky code of whose drives only those are computed that could make a unit active."""
+
+    drives: tuple[Drive, ...]
+    history: str
+    """The array of H, what V has besides the drives of filtered layers."""
+    current: str
+    """The array that says whether V follows from H and the filtered layers."""
+    awake: str
+    """The array that says whether all units are computed until the next display."""
+    display: int
+    """Steps of a display."""
+    most: float
+    """Share of active units when a display begins above which all are computed."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (*self.sources, *(drive.source for drive in self.drives))
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """The arrays that it writes, with the layer's variables."""
+        own = (self.history, self.current, self.awake, *(drive.key for drive in self.drives))
+        return (*super().writes, *own)
+
+    @property
+    def _text(self) -> str:
+        return f"{super()._text}, lazily: {', '.join(map(str, self.drives))}"
+
+
+@dataclass(frozen=True)
+class Control(Operation):
+    """An adaptive time scale (`out`) follows the energy of the step before."""
+
+    layer: str
+    terms: tuple[Term, ...]
+    scale: Growth
+    """The numbers of its controller."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return tuple(Source(f"layers/{term.layer}/A", 1) for term in self.terms)
+
+    @property
+    def _text(self) -> str:
+        return "time scale after " + " + ".join(map(str, self.terms))
+
+
+@dataclass(frozen=True)
+class Call(Operation):
+    """What the layer does itself, in the interpreter: its update, in several slices at once."""
+
+    layer: str
+    reason: str
+    sources: tuple[Source, ...] | None = None
+    """What its input is summed up from; None where a connection is interpreted, too."""
+    buffers: int = 1
+    """Of its input."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return self.sources or ()
+
+    @property
+    def writes(self) -> Sequence[str]:
+        """The arrays that it writes, with the layer's variables."""
+        return (self.out, f"layers/{self.layer}/")
+
+    @property
+    def _text(self) -> str:
+        return f"interpreted, {self.reason}"
