@@ -14,6 +14,7 @@ from petabatch.sources.files import unreadable
 from petabatch.sources.gallery import NOTHING, Gallery
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
+from petabatch.sources.shared import shared
 from petabatch.sources.view import View
 
 _ERRORS = (OSError, EOFError, RuntimeError, ValueError, MemoryError, struct.error, wave.Error)
@@ -41,15 +42,20 @@ class Sound(View):
 
     def gallery(self) -> Gallery:
         """Return the recordings, with the headers read."""
-        paths = self.paths()
+        return _recordings(self.paths())
 
-        def read(number: int, rows: slice, columns: slice) -> np.ndarray:
-            return _samples(paths[number], columns.start, columns.stop)[None]
 
-        found = over_files(errors_of(_shape), paths, f"reading the headers of {len(paths):,} WAV files")
-        bad = {number: error for number, error in enumerate(found) if isinstance(error, InputError)}
-        shapes = [NOTHING if isinstance(shape, InputError) else shape for shape in found]
-        return Gallery(shapes, read, paths.__getitem__, bad=bad)
+@shared
+def _recordings(paths: Sequence[str]) -> Gallery:
+    """Return the gallery of WAV files; those that cannot be used are its `bad` ones."""
+
+    def read(number: int, rows: slice, columns: slice) -> np.ndarray:
+        return _samples(paths[number], columns.start, columns.stop)[None]
+
+    found = over_files(errors_of(_shape), paths, f"reading the headers of {len(paths):,} WAV files")
+    bad = {number: error for number, error in enumerate(found) if isinstance(error, InputError)}
+    shapes = [NOTHING if isinstance(shape, InputError) else shape for shape in found]
+    return Gallery(shapes, read, paths.__getitem__, bad=bad)
 
 
 def _shape(path: str) -> tuple[int, int, int]:

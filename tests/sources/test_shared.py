@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import resource
+import wave
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from PIL import Image
 
 import petabatch
-from petabatch.sources import Cifar10, Idx, ImageArray, Images, headers
+from petabatch.sources import Cifar10, Idx, ImageArray, Images, Sound, headers, sound
 from petabatch.sources.shared import shared_handle
 from petabatch.sources.view import View
 
@@ -172,6 +173,18 @@ def test_headers_are_read_once_for_all_readers_and_again_when_a_file_has_changed
     changed = source.stream(ROOM, 1, 1)
     assert len(seen) == 6
     assert np.array_equal(changed(0, 1), (STACK[4] / 255).astype(np.float32))
+    readers.clear()
+
+
+def test_headers_of_recordings_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with wave.open(str(tmp_path / "a.wav"), "w") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(bytes(64))
+    seen: list[str] = []
+    before = sound._shape
+    monkeypatch.setattr(sound, "_shape", lambda path: (seen.append(path), before(path))[1])
+    readers = [Sound(files=str(tmp_path)).stream((1, 8, 1), 1, seed) for seed in range(3)]
+    assert len(seen) == 1
     readers.clear()
 
 
