@@ -14,7 +14,8 @@ from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
 from petabatch.sources.shuffle import permutation
@@ -155,6 +156,19 @@ class Movie(Order):
     frames of other slices remain."""
     reset: Flag = False
     """Reset the layers of a slice to their initial state when it begins a film."""
+
+    @model_validator(mode="after")
+    def _ends_if_it_counts(self) -> Movie:
+        if self.at_end in ("again", "hold") and self.end in ("shortest", "longest"):
+            raise PydanticCustomError(
+                "endless_films",
+                "films that do not end have no shortest and no longest",
+                {
+                    "got": f'at_end = "{self.at_end}", end = "{self.end}"',
+                    "expected": 'at_end = "next" or "stop" with this end',
+                },
+            )
+        return self
 
     def open(self, frames: Sequence[int], batch: int, seed: int) -> Playlist:
         """Return the playlist; raises InputError if there is not a film for each slice."""

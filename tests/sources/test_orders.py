@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from petabatch.errors import InputError
+from petabatch.errors import InputError, TableError
 from petabatch.sources import ImageArray, Images
 from petabatch.sources.orders import ByMovie, Movie, Order, Random, Sequential, Shuffled, Specified
 
@@ -84,12 +84,18 @@ def test_each_slice_shows_its_own_films_from_their_first_frames(keys: Any, expec
         ({}, None), ({"end": "hold"}, None), ({"end": "shortest"}, 4), ({"end": "longest"}, 5),
         ({"at_end": "stop", "end": "shortest"}, 3), ({"at_end": "stop"}, 3),
         ({"at_end": "stop", "end": "hold"}, None),
-        ({"at_end": "again", "end": "shortest"}, None),
         ({"every": 3, "end": "longest"}, 2),
     ],
 )  # fmt: skip
 def test_the_number_of_displays_of_unequal_films_is_known(keys: Any, displays: int | None) -> None:
     assert Movie(**keys).open([3, 4, 2], 2, 1).displays == displays
+
+
+@pytest.mark.parametrize("at_end", ["again", "hold"])
+@pytest.mark.parametrize("end", ["shortest", "longest"])
+def test_films_that_do_not_end_have_no_shortest_and_no_longest(at_end: str, end: str) -> None:
+    with pytest.raises(TableError, match="films that do not end"):
+        Movie(at_end=at_end, end=end)  # type: ignore[arg-type]
 
 
 def test_layers_are_reset_where_a_film_begins_if_asked() -> None:
