@@ -130,8 +130,8 @@ class Series:
 
     def _not_recorded(self, found: str, steps: np.ndarray, wanted: int | None = None) -> NotRecorded:
         lost = [gap for gap in self.gaps if wanted is not None and gap[0] <= wanted <= gap[1]]
-        why = f"is lost, with {steps_text(lost)}" if lost else "was not recorded"
-        lines = [f"{self.name}: this time {why}", f"    found:    {found}"]
+        what = f"this time is lost, with {steps_text(lost)}" if lost else "this time was not recorded"
+        lines = [f"{self.name}: {what}", f"    found:    {found}"]
         lines.append(f"    expected: {times(steps, self._display)}")
         if wanted is not None and steps.size:
             nearest = int(steps[np.abs(steps - wanted).argmin()])
