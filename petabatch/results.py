@@ -60,6 +60,8 @@ class Results:
             raise
         self._contained: set[tuple[Path, str]] = set()
         """Segments, and names in them, that are known to refer to nothing outside of the run."""
+        self._series: dict[str, Series] = {}
+        """Recorded arrays that have been asked for; the file does not change while it is open."""
 
     def _check(self) -> None:
         """Raise FormatError or StorageError if this is no run file, or if it refers to other files."""
@@ -190,7 +192,10 @@ class Results:
             within = [place for place in names if str(name) in place.split("/")]
             raise _unknown(f"{self.path}: {name} was not recorded", name, names, within)
         with naming_damage(self.path):
-            return Series(self.path, self._open_file()[name], self._display, self.gaps, self._contained)
+            file = self._open_file()
+            if name not in self._series:
+                self._series[name] = Series(self.path, file[name], self.display, self.gaps, self._contained)
+            return self._series[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.names()
@@ -284,8 +289,8 @@ class Results:
         if time < 0:
             time = int(item.steps[item.index(display=display, step=step)])
         elif display is not None:
-            time *= self._display or 0
-        period = display_period(self.params, layer, self._display or 1)
+            time *= self.display or 0
+        period = display_period(self.params, layer, self.display or 1)
         group = self._open_file()[f"inputs/{layer}"]
         return traced(group, item, frame, crop, time, slice, period)
 
@@ -320,7 +325,7 @@ class Results:
             ) from error
 
     @cached_property
-    def _display(self) -> int | None:
+    def display(self) -> int | None:
         """The display period in steps, None where the params do not tell."""
         period = self.params.get("run", {}).get("display")
         return None if period is None else int(period)

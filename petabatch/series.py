@@ -30,6 +30,7 @@ class Series:
         self.gaps: tuple[Gap, ...] = tuple(gaps)
         """Steps of the run that are lost, each the first and last of a stretch."""
         self._steps = dataset.dims[0][0]
+        self._read_steps: np.ndarray | None = None
         self._segments = {
             file.parent / source.file_name
             for source in (dataset.virtual_sources() if dataset.is_virtual else ())
@@ -67,10 +68,12 @@ class Series:
     def steps(self) -> np.ndarray:
         """The steps after which the values were recorded, int64 `[time]`."""
         self._check()
-        try:
-            return np.asarray(self._steps[()])
-        except (OSError, RuntimeError) as error:
-            raise self._damaged(error) from error
+        if self._read_steps is None:
+            try:
+                self._read_steps = np.asarray(self._steps[()])
+            except (OSError, RuntimeError) as error:
+                raise self._damaged(error) from error
+        return self._read_steps.copy()
 
     @property
     def display(self) -> int | None:

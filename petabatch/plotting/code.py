@@ -11,7 +11,7 @@ from petabatch.pixels import pictures
 from petabatch.plotting.figures import heading, panels, styled
 from petabatch.plotting.options import Code, Columns, DisplayForStep, Grey, Option, Slice, Step, Title
 from petabatch.plotting.select import check_slice, code_layer, image_layer, when
-from petabatch.plotting.tiles import columns_of, label, mosaic, show
+from petabatch.plotting.tiles import columns_of, frame, label, mosaic, show
 from petabatch.results import Results
 from petabatch.series import Series
 
@@ -72,11 +72,8 @@ def code(
     )  # fmt: skip
     right.set_axis_off()
     label(right, laid, [str(each) for each in order])
-    from matplotlib.patches import Rectangle
-
-    for y, x in laid.corners:
-        frame = Rectangle((x - 0.5, y - 0.5), laid.tile[1], laid.tile[0], fill=False, ec="#b0b0b0", lw=0.6)
-        right.add_patch(frame)
+    for corner in laid.corners:
+        frame(right, corner, laid.tile)
     figure.colorbar(drawn, ax=right, shrink=0.8, label=f"activity of {series.name.split('/')[1]}")
     active = np.count_nonzero(values)
     said = f"{run.label(number)}, {when(run, step)}: {active} of {values.size} units active"

@@ -9,7 +9,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.plotting.figures import grid, heading, logarithmic, note, panels, pyplot, styled
 from petabatch.plotting.options import Option, Title
-from petabatch.plotting.select import display_period, recorded
+from petabatch.plotting.select import recorded
 from petabatch.results import Results
 from petabatch.series import Series
 
@@ -19,7 +19,7 @@ _QUANTITIES = ("total", "relative_gap", "kkt")
 
 def find(run: Results) -> list[Series]:
     """Return the energies and gaps that were recorded several times within a display."""
-    period = display_period(run)
+    period = run.display
     if period is None:
         raise InputError(f"{run.path}: the params of this run tell no display period")
     names = [f"probes/{probe}/{quantity}" for probe in recorded(run, "probes") for quantity in _QUANTITIES]
@@ -42,7 +42,7 @@ def convergence(
 ) -> Any:
     """Return energy and gap within displays, from the first display to the last: means over slices."""
     series = find(run)
-    period = display_period(run) or 1
+    period = run.display or 1
     figure, (axes,) = panels(figure, (4.6 * len(series) + 0.6, 3.7), 1, len(series))
     for place, one in zip(axes, series, strict=True):
         steps = one.steps

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from petabatch.plotting.figures import COLOURS, grid, logarithmic, note
-from petabatch.plotting.select import display_period
 from petabatch.results import Results
 from petabatch.series import Series
 from petabatch.storage.gaps import Gap, steps_text
@@ -37,7 +36,7 @@ def draw_curves(axes: Any, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], 
 
 def over_the_run(run: Results, axes: Any) -> None:
     """Label the axes of curves over a run."""
-    display = display_period(run)
+    display = run.display
     axes.set_xlabel(f"step ({display} per display)" if display else "step")
     notes = [f"mean and 10–90 % of {run.batch} slices"] if run.batch > 1 else []
     notes += [f"{steps_text(run.gaps)} are lost"] if run.gaps else []

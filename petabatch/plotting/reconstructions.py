@@ -12,7 +12,7 @@ from petabatch.pixels import pictures
 from petabatch.plotting.figures import MUTED, heading, panels, styled
 from petabatch.plotting.options import DisplayForStep, Grey, Option, Step, Title
 from petabatch.plotting.select import check_slice, common_step, image_layer, learned, psnr, when
-from petabatch.plotting.tiles import show
+from petabatch.plotting.tiles import frame, show
 from petabatch.results import Results
 from petabatch.series import Series
 
@@ -101,7 +101,9 @@ def _triple(place: np.ndarray, image: np.ndarray, recon: np.ndarray, text: str, 
     shown = (image - low) / span, (recon - low) / span, 0.5 + (image - recon) / span
     below = text, f"PSNR {psnr(image, recon):.1f} dB", f"± {span / 2:.2g}"
     for axes, values, said in zip(place, shown, below, strict=True):
-        show(axes, pictures(values, grey))
+        pixels = pictures(values, grey)
+        show(axes, pixels)
+        frame(axes, (0, 0), pixels.shape[:2])
         axes.text(
             0.5, -0.03, said, transform=axes.transAxes, ha="center", va="top", fontsize=8.5, color=MUTED
         )

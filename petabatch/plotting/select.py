@@ -122,16 +122,10 @@ def spread(use: np.ndarray, count: int) -> np.ndarray:
 
 def when(run: Results, step: int) -> str:
     """Return a step in words, as the end of a display where it is one."""
-    display = run.params.get("run", {}).get("display")
+    display = run.display
     if display and step and step % display == 0:
         return f"display {step // display} (step {step})"
     return f"step {step}"
-
-
-def display_period(run: Results) -> int | None:
-    """Return the steps for which an image is shown, None where the run does not tell."""
-    period = run.params.get("run", {}).get("display")
-    return None if period is None else int(period)
 
 
 def psnr(image: np.ndarray, reconstruction: np.ndarray) -> float:

@@ -23,6 +23,14 @@ def show(axes: Any, image: np.ndarray) -> None:
     axes.set_axis_off()
 
 
+def frame(axes: Any, corner: Sequence[int], size: Sequence[int]) -> None:
+    """Frame pixels, since white ones are not seen on white; `corner` and `size` are rows and columns."""
+    from matplotlib.patches import Rectangle
+
+    place = corner[1] - 0.5, corner[0] - 0.5
+    axes.add_patch(Rectangle(place, size[1], size[0], fill=False, ec="#b0b0b0", lw=0.6))
+
+
 class Mosaic(NamedTuple):
     """Tiles in rows, as one image."""
 

@@ -12,7 +12,7 @@ from petabatch.plotting.dictionary import find as find_dictionary
 from petabatch.plotting.figures import COLOURS, axes_title, grid, logarithmic, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
-from petabatch.plotting.select import display_period, spread
+from petabatch.plotting.select import spread
 from petabatch.plotting.tiles import mosaic, show
 from petabatch.results import Results
 from petabatch.series import Series
@@ -65,7 +65,7 @@ def weights_over_time(
     top.set_anchor("W")
     for side in top.spines.values():
         side.set_visible(False)
-    period = display_period(run)
+    period = run.display
     steps = weights.steps
     middle = laid.tile[0] / 2 - 0.5, laid.tile[1] / 2 - 0.5
     top.set_yticks(
