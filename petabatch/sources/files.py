@@ -94,8 +94,8 @@ def dataset(file: Any, name: str) -> Any:
             file.visititems(
                 lambda path, item: names.append(_text(path)) if isinstance(item, h5py.Dataset) else None
             )
-        elif found.fletcher32 and found.id.chunk_iter(lambda chunk: chunk.size < _CHECKSUM or None):
-            raise OSError("a chunk is smaller than its checksum")  # reading it, HDF5 2.0 crashes
+        else:
+            _refuse_damaged(found)
     except HDF5_ERRORS as error:
         raise unreadable(file.filename, error, _HDF5) from error
     if not isinstance(found, h5py.Dataset):
@@ -108,6 +108,13 @@ def dataset(file: Any, name: str) -> Any:
             * bool(hint)
         )
     return found
+
+
+def _refuse_damaged(stored: Any) -> None:
+    """Raise TypeError if numpy does not have the type of a dataset, OSError if a chunk cannot be read."""
+    _ = stored.dtype
+    if stored.fletcher32 and stored.id.chunk_iter(lambda chunk: chunk.size < _CHECKSUM or None):
+        raise OSError("a chunk is smaller than its checksum")  # reading it, HDF5 2.0 crashes
 
 
 def _text(name: str | bytes) -> str:

@@ -21,6 +21,8 @@ def test_a_damaged_file_is_shown_or_refused_by_its_name(kind: str, tmp_path: Pat
 @pytest.mark.parametrize(("kind", "number"), [
     ("hdf5", 14067),  # a name that is not UTF-8 among those that are listed
     ("hdf5", 20363),  # a chunk without bytes, of which HDF5 2.0 reads the checksum
+    ("mat", 23419),  # what crashes scipy's reader
+    ("mat73", 700648),  # a type that numpy does not have
 ])  # fmt: skip
 def test_what_campaigns_found_stays_mended(kind: str, number: int, tmp_path: Path) -> None:
     assert trial(kind, number, tmp_path) == "refused"
