@@ -21,6 +21,7 @@ from bench_lca_step import clock, floor, patches
 from petabatch.engine.steppers.bind import cell_arrays, cell_constants, step_control
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.certificate import NO_LOOKS
 from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.lazy.bound import choose_direction
 from petabatch.kernels.cpu.lazy.step import advance_lazily
@@ -64,7 +65,7 @@ class Side:
         """Make steps that compute all units."""
         record = layout.StepSums(np.zeros(steps, bool), np.zeros((steps, 3)))
         model = layout.Model(self.dictionary, self.cell, self.s)
-        advance(self.images(), self.units, model, self.control, True, self.work, record)
+        advance(self.images(), self.units, model, self.control, True, self.work, record, NO_LOOKS)
 
     def lazy(self, steps: int) -> None:
         """Make steps, from nothing, that compute the units which are due."""
@@ -72,9 +73,10 @@ class Side:
         decay, images = lazy_layout.decay_table(self.control.e, self.control.gain), self.images()
         model = lazy_layout.LazyModel(self.features, self.cell, decay, self.s)
         choose_direction(images, self.state, model, self.work, self.scratch)
-        _, computed = advance_lazily(
-            images, self.units, self.state, model, 0, 0, self.work, self.scratch, record
-        )
+        _, _, computed = advance_lazily(
+            images, self.units, self.state, model, 0, 0, self.work, self.scratch, record, NO_LOOKS,
+            self.dictionary,
+        )  # fmt: skip
         self.computed = computed / max(steps, 1) / self.units.A.size
 
 

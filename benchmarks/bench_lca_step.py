@@ -22,6 +22,7 @@ from petabatch import geometry
 from petabatch.engine.steppers.bind import cell_arrays, cell_constants, step_control
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.certificate import NO_LOOKS
 from petabatch.kernels.cpu.step import advance
 from petabatch.layers import LCA
 
@@ -60,7 +61,7 @@ def loop(p: Patches, steps: int, active: float) -> tuple[Callable[[int], None], 
         arguments = (images, cell_arrays(layer.compiled_rule(), code), model, control, True, work)
 
         def run(n: int, arguments: tuple = arguments) -> None:
-            advance(*arguments, layout.StepSums(np.zeros(n, bool), np.zeros((n, 3))))
+            advance(*arguments, layout.StepSums(np.zeros(n, bool), np.zeros((n, 3))), NO_LOOKS)
 
         run(steps)
         found = float((code["A"] != 0).mean())

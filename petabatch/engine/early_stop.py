@@ -18,8 +18,8 @@ class Stopping(Protocol):
     def rests(self, step: int) -> bool:
         """Return whether the slice rests in `step`; in the first of a display it never does."""
 
-    def advanced(self, first: int, last: int, gap: Callable[[], Array]) -> None:
-        """Count steps first+1 .. last, and measure the gap where that is due."""
+    def advanced(self, first: int, last: int, gap: Callable[[], Array] | None) -> None:
+        """Count steps first+1 .. last, and measure the gap where that is due; None if it is set already."""
 
 
 class NeverStop:
@@ -29,7 +29,7 @@ class NeverStop:
         """No slice rests."""
         return False
 
-    def advanced(self, first: int, last: int, gap: Callable[[], Array]) -> None:
+    def advanced(self, first: int, last: int, gap: Callable[[], Array] | None) -> None:
         """Nothing is counted."""
 
 
@@ -46,10 +46,10 @@ class EarlyStop:
             self.steps[...], self.gap[...] = 0, np.inf
         return bool(self.gap[0] <= self.until.gap)
 
-    def advanced(self, first: int, last: int, gap: Callable[[], Array]) -> None:
-        """Count steps first+1 .. last, and look at the gap where that is due."""
+    def advanced(self, first: int, last: int, gap: Callable[[], Array] | None) -> None:
+        """Count steps first+1 .. last, and look at the gap where that is due and the stepper has not."""
         self.steps += last - first
-        if last == next_look(self.until, self.display, last - 1):
+        if gap is not None and last == next_look(self.until, self.display, last - 1):
             self.gap[...] = gap()
 
 

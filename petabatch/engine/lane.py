@@ -98,7 +98,7 @@ class Lane:
 
     def next_event(self, step: int, last: int) -> int:
         """Return the next event after `step`, up to `last`."""
-        return self.plan.next_event(step, last, self.stepper.passed)
+        return self.plan.next_event(step, last, self.stepper.passed, self.stepper.looks_inside)
 
     def rests(self, first: int, last: int) -> bool:
         """Let steps first+1 .. last be like `first` if the slice is stopped; return whether it is."""
@@ -108,8 +108,11 @@ class Lane:
         return rests
 
     def moved(self, first: int, last: int) -> None:
-        """Tell early stopping that steps first+1 .. last have been made."""
-        self.early_stop.advanced(first, last, partial(self.observer.gap, last))
+        """Tell early stopping that steps have been made from `first` on; rest in those that are left."""
+        reached, measured = self.stepper.reached, self.stepper.looks_inside
+        self.early_stop.advanced(first, reached, None if measured else partial(self.observer.gap, last))
+        if reached < last:
+            self._rest(reached, last)
 
     def _change(self, step: int) -> None:
         """Take over the values of `step` where they change, as a run does that is resumed here with them."""

@@ -165,11 +165,14 @@ class Plan:
         steps += [stop for stop in self.stops if stop > step]
         return min(self.length, *(s for s in steps if s is not None))
 
-    def next_event(self, step: int, last: int, passed: Collection[int] = ()) -> int:
+    def next_event(
+        self, step: int, last: int, passed: Collection[int] = (), looks_inside: bool = False
+    ) -> int:
         """Return the last step that can be run from `step` in one go, up to `last`.
 
-        A lane must stop before new input, and after a step that is recorded or learned from; not for the
-        recordings numbered in `passed`.
+        A lane must stop before new input, after a step that is recorded or learned from, and for each look of
+        `run.until`; not for the recordings numbered in `passed`, nor before the display ends if the stepper
+        `looks_inside` its steps.
         """
         display = self.graph.network.run.display
         stops = [last]
@@ -186,7 +189,8 @@ class Plan:
             if due is not None and index not in passed:
                 stops.append(due)
         if self.graph.network.run.until is not None:
-            stops.append(next_look(self.graph.network.run.until, display, step))
+            ends = step - step % display + display
+            stops.append(ends if looks_inside else next_look(self.graph.network.run.until, display, step))
         change = next_change(self.graph.network, step + 1)
         if change is not None:
             stops.append(change - 1)

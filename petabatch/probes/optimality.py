@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from petabatch.probes.energy import sums
+from petabatch.spec.compiled import Lasso
 from petabatch.spec.model import Flag, Positive
 from petabatch.spec.parts import Penalty, Probe, Reading
 from petabatch.variable import Array
@@ -45,6 +46,10 @@ class Optimality(Probe):
     def penalty(self) -> tuple[str, Penalty] | None:
         """The LASSO's."""
         return self.code, Penalty("l1", self.coefficient)
+
+    def lasso(self) -> Lasso:
+        """Return its objective."""
+        return Lasso(self.image, self.reconstruction, self.code, self.drive, self.coefficient, self.signed)
 
     def layers(self) -> Sequence[str]:
         """Return the names of the three layers."""

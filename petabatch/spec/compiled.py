@@ -1,4 +1,4 @@
-"""What parts tell the compiled steppers about themselves: a layer its rule, a probe its norms."""
+"""What parts tell the compiled steppers about themselves: a layer its rule, a probe what it measures."""
 
 from __future__ import annotations
 
@@ -74,6 +74,19 @@ class CompiledRule:
             return np.float32(0), np.float32(0)
         e, gain = self.decay(dt, np.dtype(np.float32))
         return np.float32(e), np.float32(gain)
+
+
+@dataclass(frozen=True)
+class Lasso:
+    """The objective 0.5 |image - reconstruction|^2 + coefficient |A|_1 of a code, by names."""
+
+    image: str
+    reconstruction: str
+    code: str
+    drive: str
+    """The connection from the residual to the code."""
+    coefficient: float
+    signed: bool
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from petabatch import geometry
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
+from petabatch.kernels.cpu.certificate import NO_LOOKS
 from petabatch.kernels.cpu.controllers import StepControl
 from petabatch.kernels.cpu.layout import Dictionary, Images, Model, Scratch, StepSums, packed, scratch, shape
 from petabatch.kernels.cpu.step import advance
@@ -96,7 +97,7 @@ class Problem:
         new_image = True
         for n in parts:
             found.append(np.zeros((n, 3)))
-            advance(*arguments, new_image, work, StepSums(np.full(n, observe), found[-1]))
+            advance(*arguments, new_image, work, StepSums(np.full(n, observe), found[-1]), NO_LOOKS)
             new_image = new_image and n == 0
         return state, np.concatenate(found)
 

@@ -71,12 +71,17 @@ class Stepper(ABC):
         """The recordings that `run` makes in the middle of its steps; at others the lane ends it."""
         return self.probes.recordings
 
+    @property
+    def looks_inside(self) -> bool:
+        """Whether `run` looks at the gap of `run.until` itself: it may then stop before `last`."""
+        return False
+
     @abstractmethod
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; `new_image` says that an image is new in the first of them.
 
-        Returns the norms of `probes.columns` after each step that `probes` records, float64 `[steps, lanes,
-        columns]`.
+        With `looks_inside` it ends where the slice stops, `reached`, and sets the slice's gap. Returns the
+        norms of `probes.columns` after each step that `probes` records, float64 `[steps, lanes, columns]`.
         """
 
     def joins(self, leader: Stepper) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.bind import bind_loop, cell_arrays, loop_norms, step_control
+from petabatch.engine.steppers.looks import LoopLooks
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.timing import time_dense_step
 from petabatch.geometry import Patches
@@ -63,12 +64,19 @@ class DenseStepper(Stepper):
         """The energy that the time scale follows inside the loop."""
         code = bound.plan.method.loop.code
         super().__init__(bound, probes, frozenset([code] if self.followed else []))
+        followed = loop.rule.scale is None or self.followed is not None
+        self.looks = LoopLooks.of(bound.plan, bound.arrays) if followed else LoopLooks.none(bound.plan)
         self.rows: Rows | None = None
         """Threads that share the rows of this slice, when there are more threads than slices."""
         fine = (p.y.fine, p.x.fine * p.channels)
         image, recon, error = (array.reshape(fine) for array in (loop.image, loop.recon, loop.error))
         self.images = layout.Images(image, loop.factor, recon, error)
         self.weights = loop.weights.reshape(-1, p.features, p.length)
+
+    @property
+    def looks_inside(self) -> bool:
+        """Whether the gap is that of the loop; see `Stepper`."""
+        return bool(self.looks)
 
     def share(self, rows: Rows) -> None:
         """Let threads share the rows of a slice if a step takes much longer than they take to meet."""
@@ -102,13 +110,15 @@ class DenseStepper(Stepper):
         weights = workspace.dictionary if shared else layout.non_shared_patches(self.weights)
         model = layout.Model(weights, loop.cell, workspace.shape)
         control = step_control(loop.rule, loop.dt, loop.state, self.followed)
-        state, record = (self.images, self.units, model), layout.StepSums(watched, found)
+        looks = self.looks.within(first, last)
+        state = (self.images, self.units, model)
+        record = layout.StepSums(watched | looks.due if self.looks else watched, found)
         if self.rows is None:
-            advance(*state, control, new_image, workspace.scratch, record)
+            made = advance(*state, control, new_image, workspace.scratch, record, looks)
         else:
             works = workspace.scratches(self.rows.threads)
-            advance_rows(self.rows.pool, *state, control, new_image, works, record)
-        self.reached = last
+            made = advance_rows(self.rows.pool, *state, control, new_image, works, record, looks)
+        self.reached = first + made
         return found[:, None]
 
     def sums(self, step: int) -> Array:

@@ -12,6 +12,7 @@ from petabatch.engine.steppers.bind import step_control
 from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.engine.steppers.timing import time_lazy_step
 from petabatch.geometry import Patches
+from petabatch.kernels.cpu.certificate import NO_LOOKS, Looks
 from petabatch.kernels.cpu.convolution import crop, paste
 from petabatch.kernels.cpu.layout import StepSums
 from petabatch.kernels.cpu.lazy import layout
@@ -72,6 +73,11 @@ class LazyStepper(Stepper):
         """Say whether units may sleep while this image is shown."""
         return bool(self.age[0] != AWAKE)
 
+    @property
+    def looks_inside(self) -> bool:
+        """Whether the gap is that of the loop; see `Stepper`."""
+        return self.dense.looks_inside
+
     def share(self, rows: Rows) -> None:
         """Let several threads share the rows of a slice; see `DenseStepper`."""
         self.dense.share(rows)
@@ -122,14 +128,11 @@ class LazyStepper(Stepper):
         if new_image:
             self._choose()
         if self.sleeps:
-            sums = self._advance(first, last, new_image)
-        else:
-            sums = self.dense.run(first, last, new_image)
-            self._made, self._computed = (
-                self._made + last - first,
-                self._computed + (last - first) * self.units.A.size,
-            )
-        self.reached = last
+            return self._advance(first, last, new_image)
+        sums = self.dense.run(first, last, new_image)
+        self.reached = self.dense.reached
+        made = self.reached - first
+        self._made, self._computed = self._made + made, self._computed + made * self.units.A.size
         return sums
 
     def warm_up(self) -> None:
@@ -147,7 +150,7 @@ class LazyStepper(Stepper):
         choose_direction(dense.images, nothing_kept, model, *scratch)
         materialise_potentials(0, 0, False, self.units, nothing_kept, model, *scratch)
         record = StepSums(np.zeros(0, bool), np.zeros((0, 3)))
-        self._steps(None, 0, record)
+        self._steps(None, 0, record, NO_LOOKS)
 
     def materialise(self) -> None:
         """Bring V up to date, on any thread; changes nothing that later steps depend on."""
@@ -187,23 +190,29 @@ class LazyStepper(Stepper):
 
     def _advance(self, first: int, last: int, new_image: bool) -> Array:
         """Make lazy steps."""
-        record, team = StepSums(self.probes.due(first, last), np.zeros((last - first, 3))), self._team()
+        looks, team = self.dense.looks.within(first, last), self._team()
+        due = self.probes.due(first, last)
+        record = StepSums(due | looks.due if self.looks_inside else due, np.zeros((last - first, 3)))
         self._begin(new_image, team)
-        self.age[...] = self._steps(team, -last % self.display, record)
+        made, self.age[...] = self._steps(team, -last % self.display, record, looks)
+        self.reached = first + made
         crop(self.lazy.filtered, self.dense.workspace().shape, self.filtered)
         self._behind = True
         return record.sums[:, None]
 
-    def _steps(self, team: ThreadTeam | None, beyond: int, record: StepSums) -> int:
-        """Make the steps of `record`, with `beyond` more to come in the display; return the age."""
-        age = int(self.age[0])
+    def _steps(self, team: ThreadTeam | None, beyond: int, record: StepSums, looks: Looks) -> tuple[int, int]:
+        """Make the steps of `record`, or fewer, with `beyond` more to come in the display.
+
+        Return their number and the age.
+        """
+        age, space = int(self.age[0]), self.dense.workspace()
         state = (self.dense.images, self.units, self.lazy, self._model(), age, beyond)
         if team is not None:
-            return advance_lazily_in_rows(team, *state, record)
-        scratch = (self.dense.workspace().scratch, self._workspace().scratches(self.patches, 1)[0])
-        age, computed = advance_lazily(*state, *scratch, record)
-        self._made, self._computed = self._made + len(record.sums), self._computed + computed
-        return int(age)
+            return advance_lazily_in_rows(team, *state, record, looks, space.dictionary)
+        scratch = (space.scratch, self._workspace().scratches(self.patches, 1)[0])
+        made, age, computed = advance_lazily(*state, *scratch, record, looks, space.dictionary)
+        self._made, self._computed = self._made + made, self._computed + computed
+        return int(made), int(age)
 
     def _begin(self, new_image: bool, team: ThreadTeam | None) -> None:
         """Set the state that the steps go on from, if it is not there, and choose a direction."""

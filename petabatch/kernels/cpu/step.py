@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.certificate import Looks, is_due, look
 from petabatch.kernels.cpu.controllers import (
     ACTIVE,
     MOVES,
@@ -131,27 +132,29 @@ def sums_of_step(s: Shape, work: Scratch) -> tuple[float, float, float]:
 @njit(nogil=True, error_model="numpy")
 def advance(
     images: Images, units: Units, model: Model, control: StepControl, new_image: bool, work: Scratch,
-    record: StepSums,
-) -> None:  # fmt: skip
-    """Make the steps of one slice whose sums `record` has room for.
+    record: StepSums, looks: Looks,
+) -> int:  # fmt: skip
+    """Make the steps of one slice whose sums `record` has room for, or fewer if it stops; return how many.
 
     All images but the first are updated in place; `new_image` says that the first is new. The sums are
-    written where they are wanted or a time scale adapts; writing them changes no bit of the state.
+    written where they are wanted or a time scale adapts; writing them changes no bit of the state. They must
+    be wanted where looks are due.
     """
     c, s = model.cell, model.shape
-    tiles, steps = work.strips.shape[0], record.wanted.size
+    tiles, steps = work.strips.shape[0], int(record.wanted.size)
     seen = -1.0
     if control.adaptive and not new_image and steps > 0:
         seen = energy(control, sums_of_state(images.error, units.A, s, work))
     for step in range(steps):
-        wanted = control.adaptive or record.wanted[step]
+        wanted, looked = control.adaptive or record.wanted[step], is_due(looks, step)
+        last = step == steps - 1
         residual(images, 0, s.height, s, work.error)
         if c.rule == ACCELERATED:
             for tile in range(tiles):
                 compare_tile(tile, units, model, work)
         e, gain = rates(c, control, seen, work.tallies)
         for tile in range(tiles):
-            update_tile(tile, step == 0, step == steps - 1, wanted, units, model, e, gain, work)
+            update_tile(tile, step == 0, last or looked, wanted, units, model, e, gain, work)
         restart(c, control, work.tallies)
         if wanted:
             found = sums_of_step(s, work)
@@ -159,5 +162,10 @@ def advance(
             sums = record.sums[step]
             sums[0], sums[1], sums[2] = found
         join_strips(work.strips, 0, s.height, s, images.recon)
-    if steps > 0:
-        crop(work.error, s, images.error)
+        if last or looked:
+            crop(work.error, s, images.error)
+        if looked:
+            size, ends = total(work.tallies, SUM), last and looks.whole
+            if look(ends, size, units.A, images, looks, model.weights, s, work):
+                return step + 1
+    return steps

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from petabatch.spec.compiled import NotSuitable, Term
+from petabatch.spec.compiled import Lasso, NotSuitable, Term
 from petabatch.spec.model import Offset, Part
 from petabatch.spec.parts.layer import Layer, Penalty
 from petabatch.spec.schedule import STEP, Schedule
@@ -31,7 +31,7 @@ class Probe(Part):
     """A measurement of one or more numbers per slice, recorded under `/probes/<name>/`."""
 
     kind: ClassVar[str] = "probe"
-    answers = ("norms", "splittable", "penalty")
+    answers = ("norms", "lasso", "splittable", "penalty")
     type: str
     every: Schedule = STEP
     """Measurement schedule: at the end of these steps."""
@@ -58,6 +58,15 @@ class Probe(Part):
         Raises NotSuitable where a quantity is more than that. `layers` are those of the network.
         """
         raise NotSuitable(f"probes of type {self.type} measure more than norms")
+
+    def lasso(self) -> Lasso:
+        """Return the objective whose duality gap is the quantity `relative_gap`.
+
+        Compiled steps then evaluate the gap for `run.until` themselves; `measure` agrees to rounding.
+
+        Raises NotSuitable where there is none.
+        """
+        raise NotSuitable(f"probes of type {self.type} measure no duality gap of the LASSO")
 
     @abstractmethod
     def layers(self) -> Sequence[str]:

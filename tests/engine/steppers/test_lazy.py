@@ -17,6 +17,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.errors import ParamsError
 from petabatch.geometry import Patches
+from petabatch.kernels.cpu.certificate import NO_LOOKS
 from petabatch.kernels.cpu.layout import Images, StepSums, shape
 from petabatch.kernels.cpu.lazy.bound import choose_direction
 from petabatch.kernels.cpu.lazy.layout import (
@@ -76,7 +77,8 @@ class Lazy:
         self.units = Units(A, V, np.zeros(0, "f4"))
         self.work, self.scratch = case.scratch(), lazy_scratch(p)
         e = np.float32(case.decay)
-        weights = features(p, case.packed().groups)
+        self.dictionary = case.packed()
+        weights = features(p, self.dictionary.groups)
         fill(case.weights, p, weights)
         self.model = LazyModel(weights, case.cell(), decay_table(e, 1 - e), shape(p))
         self.lazy, self.age, self.computed = lazy_state(p, np.zeros(padded_units(p), "f4")), 0, 0
@@ -85,9 +87,9 @@ class Lazy:
 
     def run(self, steps: int, watched: bool = False, beyond: int = 0) -> np.ndarray:
         sums = np.zeros((steps, 3))
-        self.age, computed = advance_lazily(
+        _, self.age, computed = advance_lazily(
             self.images, self.units, self.lazy, self.model, self.age, beyond, self.work, self.scratch,
-            StepSums(np.full(steps, watched), sums),
+            StepSums(np.full(steps, watched), sums), NO_LOOKS, self.dictionary,
         )  # fmt: skip
         self.computed += computed
         return sums
@@ -290,13 +292,16 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(threads: in
     alone, together = Lazy(case), Lazy(case)
     works = [together.work, *(case.scratch() for _ in range(threads - 1))]
     scratches = [together.scratch, *(lazy_scratch(many_tiles) for _ in range(threads - 1))]
-    sums = np.zeros((9, 3))
+    sums, ahead = np.zeros((9, 3)), 10**6  # so that a direction is chosen after the only step of a call
     with ThreadPoolExecutor(threads) as pool:
-        together.age = advance_lazily_in_rows(
-            ThreadTeam(pool, works, scratches), together.images, together.units, together.lazy,
-            together.model, together.age, 0, StepSums(np.ones(9, bool), sums),
-        )  # fmt: skip
-    np.testing.assert_array_equal(alone.run(9, watched=True), sums)
+        for part in (slice(0, 1), slice(1, 9)):
+            n, alone.lazy.wasted[0], together.lazy.wasted[0] = part.stop - part.start, 1e9, 1e9
+            _, together.age = advance_lazily_in_rows(
+                ThreadTeam(pool, works, scratches), together.images, together.units, together.lazy,
+                together.model, together.age, ahead, StepSums(np.ones(n, bool), sums[part]), NO_LOOKS,
+                together.dictionary,
+            )  # fmt: skip
+            np.testing.assert_array_equal(alone.run(n, watched=True, beyond=ahead), sums[part])
     assert_same_bits(together.state(), alone.state())
 
 

@@ -13,6 +13,7 @@ from numba import njit
 
 from petabatch import geometry
 from petabatch.geometry import Patches
+from petabatch.kernels.cpu.certificate import NO_LOOKS
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.layout import StepSums, dictionary, pack, scratch, shape
 from petabatch.kernels.cpu.simd import lowest_bit, operations
@@ -132,7 +133,7 @@ def test_rows_of_a_slice_on_many_threads_have_the_bits_of_one_thread(
             n = part.stop - part.start
             advance_rows(
                 pool, *case.arguments(state, case.packed()), part.start == 0, works,
-                StepSums(np.full(n, True), sums[part]),
+                StepSums(np.full(n, True), sums[part]), NO_LOOKS,
             )  # fmt: skip
     expected, expected_sums = case.compiled([6], observe=True)
     assert_same_bits([*state, sums], [*expected, expected_sums])
@@ -152,7 +153,7 @@ def test_nothing_is_written_beside_the_arrays(p: Patches, curve: Transfer, nan: 
     state = [guarded(array) for array in case.start()]
     packed, work = guarded.all_of(case.packed()), guarded.all_of(case.scratch())
     sums = guarded(np.zeros((3, 3)))
-    advance(*case.arguments(state, packed), True, work, StepSums(np.full(3, True), sums))
+    advance(*case.arguments(state, packed), True, work, StepSums(np.full(3, True), sums), NO_LOOKS)
     assert guarded.untouched()
 
 
@@ -162,7 +163,8 @@ def test_a_used_scratch_space_leaves_no_trace() -> None:
     for case in (first, second):
         state = case.start()
         pack(case.weights, many_tiles, packed)
-        advance(*case.arguments(state, packed), True, work, StepSums(np.zeros(5, bool), np.zeros((5, 3))))
+        record = StepSums(np.zeros(5, bool), np.zeros((5, 3)))
+        advance(*case.arguments(state, packed), True, work, record, NO_LOOKS)
     assert_same_bits(state, second.compiled([5])[0])
 
 

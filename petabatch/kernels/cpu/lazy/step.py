@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.certificate import Looks, is_due, look
 from petabatch.kernels.cpu.controllers import ACTIVE, SUM, sum_squares, total
 from petabatch.kernels.cpu.convolution import join_strips, synthesize
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import Images, Scratch, StepSums, chunk_places, tile_bounds
+from petabatch.kernels.cpu.layout import Dictionary, Images, Scratch, StepSums, chunk_places, tile_bounds
 from petabatch.kernels.cpu.lazy.bound import (
     choose_direction,
     extend_paths,
@@ -77,15 +78,15 @@ def write_sums(error: Any, tallies: Any, sums: Any) -> None:
 @njit(nogil=True, error_model="numpy")
 def advance_lazily(
     images: Images, units: Units, state: LazyState, model: LazyModel, age: int, beyond: int, work: Scratch,
-    lazy: LazyScratch, record: StepSums,
-) -> tuple[int, int]:  # fmt: skip
-    """Make the steps of one slice whose sums `record` has room for, as `advance` does.
+    lazy: LazyScratch, record: StepSums, looks: Looks, dictionary: Dictionary,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Make the steps of one slice whose sums `record` has room for, or fewer, as `advance` does.
 
     `beyond` more steps of the same image will follow. V is not written; `materialise_potentials` does.
-    Returns the age, and how many units were computed.
+    Returns the number of steps, the age, and how many units were computed.
     """
     decay, s = model.decay, model.shape
-    computed, tiles, steps = 0, work.strips.shape[0], record.wanted.size
+    computed, made, tiles, steps = 0, 0, work.strips.shape[0], record.wanted.size
     for step in range(steps):
         rescale = age == decay.powers.size - 1
         age = 1 if rescale else age + 1
@@ -103,9 +104,14 @@ def advance_lazily(
         if record.wanted[step]:
             write_sums(images.error, work.tallies, record.sums[step])
         join_strips(work.strips, 0, s.height, s, images.recon)
+        made += 1
+        if is_due(looks, step):
+            size, ends = total(work.tallies, SUM), looks.whole and step == steps - 1
+            if look(ends, size, state.code, images, looks, dictionary, s, work):
+                break
         if worth_choosing(state.wasted[0], silent, steps - step - 1 + beyond, units.A.size):
             choose_direction(images, state, model, work, lazy)
             state.wasted[0] = -units.A.size  # all are computed once more, which the choice accounts for
     for tile in range(tiles if steps > 0 else 0):
         store_activity(tile, units, state, s)
-    return age, computed
+    return made, age, computed

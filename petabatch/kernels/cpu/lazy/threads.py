@@ -7,12 +7,15 @@ from concurrent.futures import Executor, wait
 from functools import partial
 from typing import Any
 
+from petabatch.kernels.cpu.certificate import Looks, is_due
+from petabatch.kernels.cpu.controllers import SUM, total
 from petabatch.kernels.cpu.convolution import join_strips
-from petabatch.kernels.cpu.layout import Images, Scratch, Shape, StepSums
+from petabatch.kernels.cpu.layout import Dictionary, Images, Scratch, Shape, StepSums
 from petabatch.kernels.cpu.lazy.bound import filter_rows, set_direction, set_slopes, worth_choosing
 from petabatch.kernels.cpu.lazy.layout import LazyModel, LazyScratch, LazyState
 from petabatch.kernels.cpu.lazy.state import store_activity
 from petabatch.kernels.cpu.lazy.step import update_tile_lazily, write_sums
+from petabatch.kernels.cpu.threads import look_in_rows
 from petabatch.kernels.rules import Units
 
 
@@ -62,9 +65,9 @@ def choose_direction_in_rows(team: ThreadTeam, images: Images, state: LazyState,
 
 def advance_lazily_in_rows(
     team: ThreadTeam, images: Images, units: Units, state: LazyState, model: LazyModel, age: int, beyond: int,
-    record: StepSums,
-) -> int:  # fmt: skip
-    """Do as `step.advance_lazily` does, on all threads of a team; return the age."""
+    record: StepSums, looks: Looks, dictionary: Dictionary,
+) -> tuple[int, int]:  # fmt: skip
+    """Do as `step.advance_lazily` does, on all threads of a team; return the number of steps and the age."""
     decay, s, steps = model.decay, model.shape, record.wanted.size
 
     def filter_error(ahead: Any, thread: int) -> None:
@@ -87,11 +90,19 @@ def advance_lazily_in_rows(
         join(thread)
         filter_error(ahead, thread)
 
+    def stops(step: int) -> bool:
+        """Look at the gap, if that is due."""
+        if not is_due(looks, step):
+            return False
+        size, ends = total(team.common.tallies, SUM), looks.whole and step == steps - 1
+        return look_in_rows(team.pool, ends, size, state.code, images, looks, dictionary, s, team.works)
+
     def advance_progress() -> Any:
         before = state.progress[0]
         state.progress[0] = decay.powers[1] * before + decay.scaled_gain[0]
         return state.progress[0] - before
 
+    made = 0
     for step in range(steps):
         if step == 0:
             team.together(partial(filter_error, advance_progress()))
@@ -101,12 +112,18 @@ def advance_lazily_in_rows(
         state.wasted[0] += silent
         if record.wanted[step]:
             write_sums(images.error, team.common.tallies, record.sums[step])
-        if worth_choosing(state.wasted[0], silent, left + beyond, units.A.size):
-            team.together(join)
+        made += 1
+        outdated = worth_choosing(state.wasted[0], silent, left + beyond, units.A.size)
+        if left and not outdated and not is_due(looks, step):
+            team.together(partial(join_and_filter, advance_progress()))
+            continue
+        team.together(join)
+        if stops(step):
+            break
+        if outdated:
             choose_direction_in_rows(team, images, state, model)
-            team.together(partial(filter_error, advance_progress()))
             state.wasted[0] = -units.A.size
-        else:
-            team.together(partial(join_and_filter, advance_progress()) if left else join)
+        if left:
+            team.together(partial(filter_error, advance_progress()))
     team.each_tile(lambda tile, thread: store_activity(tile, units, state, s))
-    return age
+    return made, age
