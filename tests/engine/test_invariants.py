@@ -127,6 +127,39 @@ def test_overlapped_updates_are_exact_ones_that_come_one_update_late(stop: int) 
     )
 
 
+@pytest.mark.parametrize("arrives", ["at once", "when it is waited for"])
+def test_an_overlapped_update_is_applied_at_the_next_one_whenever_its_sums_arrive(arrives: str) -> None:
+    network = lca_network(images(3), reduce="overlapped")
+    engine = Engine(schedule(build(network)), Serial(), 1)
+    reduction, asked = engine.updates.reduction, []
+    now = reduction.start
+
+    def start(*keys: Any) -> Any:
+        pending = now(*keys)
+        test = pending.test
+
+        def told() -> bool:
+            asked.append(arrives == "at once" and test())
+            return asked[-1]
+
+        pending.test = told  # type: ignore[method-assign]
+        if arrives == "at once":
+            assert pending.test()
+        return pending
+
+    reduction.start = start
+    engine.start()
+    weights = []
+    for step in engine.run():
+        if step % 20 == 0:
+            weights.append(engine.state.arrays["connections/dictionary/weights"].copy())
+            engine.updates.reduction.poll()
+    _, late = simulate(_with_rule(lca_network(images(3)), delayed=True))
+    expected = late["connections/dictionary/weights"][1:]
+    np.testing.assert_array_equal(np.stack(weights).reshape(expected.shape), expected)
+    assert set(asked) == {arrives == "at once"}
+
+
 def _with_rule(network: Network, **keys: Any) -> Network:
     """Return the network with keys of its learning rule replaced."""
     conv: Any = network.connections["dictionary"]
