@@ -12,7 +12,7 @@ from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.figures import MUTED, heading, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Title
 from petabatch.plotting.patches import Dictionary, read_dictionary
-from petabatch.plotting.select import code_layer, image_layer, spread, when
+from petabatch.plotting.select import code_layer, image_layer, percent, spread, when
 from petabatch.plotting.strongest import cut, strongest
 from petabatch.plotting.tiles import label, mosaic, show
 from petabatch.results import Results
@@ -65,10 +65,10 @@ def features(
     driven = strongest(run, found.code, found.image, count)
     count = max([1, *(len(driven[each]) for each in numbers)])
     size = (9.0, 0.4 + 1.1 * len(numbers))
-    figure, axes = panels(figure, size, len(numbers), 2, width_ratios=[1, 6.5])
+    figure, axes = panels(figure, size, len(numbers), 2, width_ratios=[1.3, 6.5])
     for (left, right), each in zip(axes, numbers, strict=True):
         show(left, pictures(about_zero(found.dictionary.weights[each]), grey))
-        left.set_title(f"{each}: {100 * use[each]:.3g} % active", fontsize=9)
+        left.set_title(f"{each}: {percent(use[each])} active", fontsize=9)
         patches = [cut(found.image, found.dictionary, unit) for unit in driven[each]]
         if not patches:
             right.text(0, 0.5, "inactive in all codes", color=MUTED, va="center")

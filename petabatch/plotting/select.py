@@ -128,6 +128,12 @@ def when(run: Results, step: int) -> str:
     return f"step {step}"
 
 
+def percent(fraction: float) -> str:
+    """Return a fraction in percent, with two digits."""
+    value = 100 * fraction
+    return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
+
+
 def psnr(image: np.ndarray, reconstruction: np.ndarray) -> float:
     """Return the peak signal-to-noise ratio in dB; the peak is the image's largest minus smallest value."""
     rms = float(np.sqrt(np.square(np.subtract(image, reconstruction, dtype=float)).mean()))

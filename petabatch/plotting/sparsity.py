@@ -9,7 +9,7 @@ import numpy as np
 from petabatch.plotting.curves import draw_curves, interrupted, over_the_run, thinned
 from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
 from petabatch.plotting.options import Code, Title
-from petabatch.plotting.select import code_layer, recorded, with_records
+from petabatch.plotting.select import code_layer, percent, recorded, with_records
 from petabatch.results import Results
 from petabatch.series import Series
 from petabatch.use import latest_codes, use_of
@@ -49,13 +49,12 @@ def sparsity(run: Results, *, code: Code = None, title: Title = "", figure: Any 
     over_the_run(run, left)
     left.set_ylabel(f"active units of {layer} (%)")
     use = use_of(found.code, None)
-    percent = 100 * np.sort(use)[::-1]
-    right.bar(np.arange(len(use)), percent, width=1.0, color=COLOURS[0], linewidth=0)
-    even = 100 * float(use.mean())
-    right.axhline(even, color=COLOURS[1], lw=1)
-    right.text(
-        len(use) - 1, even, f"mean {even:.3g} %", color=COLOURS[1], ha="right", va="bottom", fontsize=9
-    )
+    heights = 100 * np.sort(use)[::-1]
+    right.bar(np.arange(len(use)), heights, width=1.0, color=COLOURS[0], linewidth=0)
+    even = float(use.mean())
+    right.axhline(100 * even, color=COLOURS[1], lw=1)
+    said = f"mean {percent(even)}"
+    right.text(len(use) - 1, 100 * even, said, color=COLOURS[1], ha="right", va="bottom", fontsize=9)
     right.set(
         xlim=(-0.5, len(use) - 0.5), xlabel="feature, most used first", ylabel="probability of activity (%)"
     )
