@@ -93,6 +93,15 @@ class RunDirectory:
         return self.path / RESOLVED
 
     @property
+    def started_from_another(self) -> bool:
+        """Whether the run began with the state of another, whose steps it does not record."""
+        try:
+            run = json.loads(self.resolved.read_text(encoding="utf-8"))["run"]
+            return run.get("start_from") is not None
+        except (OSError, ValueError, KeyError):  # of the first versions, or damaged
+            return False
+
+    @property
     def inputs(self) -> Path:
         """Fingerprints of the input files, one JSON list per line; see `storage.inputs`."""
         return self.path / INPUTS

@@ -12,9 +12,9 @@ BEFORE: Gap = (-1, -1)
 """What ends before the first segment, which starts at step 0."""
 
 
-def gaps_between(spans: Sequence[Gap], until: int) -> list[Gap]:
-    """Return the steps between spans, before the first one, and after the last one up to `until`."""
-    ends = [BEFORE, *spans]
+def gaps_between(spans: Sequence[Gap], until: int, before: Gap = BEFORE) -> list[Gap]:
+    """Return the steps between `before` and the spans, and after the last one up to `until`."""
+    ends = [before, *spans]
     if ends[-1][1] < until:
         ends.append((until + 1, until + 1))
     return [(last + 1, first - 1) for (_, last), (first, _) in pairwise(ends) if first > last + 1]

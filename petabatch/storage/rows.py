@@ -96,7 +96,8 @@ def find_rows(
     spans, superseded = _spans(directory, until)
     whole = [(span, row) for span, row in spans if _tiles(row, batch)]
     lost = [(segment.first, segment.last) for segment in lost_segments(directory)]
-    for (_, last), (first, _) in pairwise([BEFORE, *(span for span, _ in whole)]):
+    before = _before(directory, [*(span for span, _ in spans), *lost])
+    for (_, last), (first, _) in pairwise([before, *(span for span, _ in whole)]):
         gap = last + 1, first - 1
         if first == last + 1 or (first > last and covered(gap, lost)):
             continue
@@ -110,7 +111,9 @@ def find_rows(
 def find_gaps(directory: RunDirectory, rows: Sequence[Row], until: int | None = None) -> list[Gap]:
     """Return the steps up to `until` that are lost: between rows, and after them where a segment is lost."""
     lost = [s for s in lost_segments(directory) if until is None or s.last <= until]
-    return gaps_between([(row.first, row.last) for row in rows], max((s.last for s in lost), default=-1))
+    spans = [(row.first, row.last) for row in rows]
+    before = _before(directory, [*spans, *((s.first, s.last) for s in lost)])
+    return gaps_between(spans, max((s.last for s in lost), default=-1), before)
 
 
 def missing_steps(directory: RunDirectory, batch: int, until: int) -> list[Gap]:
@@ -119,8 +122,15 @@ def missing_steps(directory: RunDirectory, batch: int, until: int) -> list[Gap]:
         return []
     spans, _ = _spans(directory, None)
     lost = [(segment.first, segment.last) for segment in lost_segments(directory)]
-    gaps = gaps_between([span for span, row in spans if _tiles(row, batch)], until)
+    before = _before(directory, [*(span for span, _ in spans), *lost])
+    gaps = gaps_between([span for span, row in spans if _tiles(row, batch)], until, before)
     return [gap for gap in gaps if not covered(gap, lost)]
+
+
+def _before(directory: RunDirectory, known: Sequence[Gap]) -> Gap:
+    """Return what ends before the first segment: if the run started from another, the steps of that one."""
+    first = min((first for first, _ in known), default=0)
+    return (first - 1, first - 1) if directory.started_from_another else BEFORE
 
 
 def _spans(
