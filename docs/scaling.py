@@ -27,11 +27,13 @@ def draw() -> Any:
     """Return the figure."""
     figure, ((strong, weak),) = panels(None, (10, 4.2), 1, 2)
     for every, line in UPDATES.items():
-        loaded = params.read(JOB, [f'connections.dictionary.learn.every="{every}"'])
-        calibration = calibrate(loaded.network, JOB.name, threads=1)
-        found = traffic(params.plan(loaded))
+        often = f'connections.dictionary.learn.every="{every}"'
+        calibration = calibrate(params.read(JOB, [often]).network, JOB.name, threads=1)
+        found, large = (
+            traffic(params.plan(params.read(JOB, [often, f"run.batch={batch}"]))) for batch in (EACH, STRONG)
+        )
         for colour, (name, link) in zip(COLOURS, NAMED.items(), strict=False):
-            same = [by_batch(replace(found, batch=STRONG), calibration, link, ranks) for ranks in RANKS]
+            same = [by_batch(large, calibration, link, ranks) for ranks in RANKS]
             more = [by_batch(replace(found, batch=EACH * n), calibration, link, n) for n in RANKS]
             style = {"color": colour, "label": f"{name}, update every {every}", "ms": 3, "lw": 1.2}
             strong.plot(RANKS, [one.efficiency(same[0]) for one in same], line, **style)

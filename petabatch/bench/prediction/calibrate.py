@@ -110,7 +110,7 @@ class _Window:
     """Seconds of all updates."""
     updates: int
     event: float
-    """Seconds of a meeting in which no lane and no update is at work, the median."""
+    """Seconds of a meeting in which no lane and no update is at work, of the shortest."""
 
 
 def _measure(engine: Engine) -> _Window:
@@ -140,7 +140,7 @@ def _measure(engine: Engine) -> _Window:
     besides = sum(parts.values()) / max(spent.sum(), 1e-12)
     return _Window(
         engine, display, display * len(looks), spent * max(0.0, 1 - besides) / display, parts,
-        last.update - first.update, updates, max(0.0, float(np.median(rests))),
+        last.update - first.update, updates, max(0.0, min(rests)),
     )  # fmt: skip
 
 

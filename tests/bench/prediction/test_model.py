@@ -48,8 +48,8 @@ def test_the_slowest_rank_counts_in_each_display() -> None:
 
 def test_threads_share_the_slices_of_a_rank() -> None:
     found = by_batch(TRAFFIC, replace(CALIBRATION, threads=2), LINK, 2)
-    # the first rank: 3 + 9 on two threads; its longest slice: 6.5; the second is slower
-    assert found.computing == pytest.approx(((9 + 9) / 2 + (8 + 9) / 2) / 2 + 0.25, abs=2)
+    # slices of 7.5 and 10.5 on the two threads of the slower rank, then two of 8.5
+    assert found.computing == pytest.approx((10.5 + 8.5) / 2 + 0.25)
     longest = by_batch(TRAFFIC, replace(CALIBRATION, threads=64), LINK, 1)
     assert longest.computing == pytest.approx((6 + 4) / 2 + 4.5 + 0.25)
 
