@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from common import introduce, table
+from common import introduce
 
 import petabatch
 
@@ -36,11 +36,11 @@ def main() -> None:
     if unknown := sorted(set(names) - set(NAMES)):
         parser.error(f"there is no demo {', '.join(unknown)}; there are {', '.join(NAMES)}")
     introduce()
-    rows = []
+    header = ("demo", "page", "clock, s", "processor, s", "of the clock, kernels, s")
+    for row in (header, ["---"] * len(header)):
+        print("| " + " | ".join(row) + " |")
     for name in names:
-        print(f"{name} ...", end="\r", file=sys.stderr, flush=True)
-        rows.append((name, stated(name), *measured(name)))
-    table(["demo", "page", "clock, s", "processor, s", "of the clock, kernels, s"], rows)
+        print("| " + " | ".join((name, stated(name), *measured(name))) + " |", flush=True)
 
 
 def stated(name: str) -> str:
