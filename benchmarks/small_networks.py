@@ -38,7 +38,7 @@ from petabatch.weights import Gaussian
 SLICES, TAU = 64, 10.0
 STEPS = {256: 1000, 1024: 100}
 """Steps by the number of units."""
-BRANCH_STEPS = 200
+BRANCH_STEPS = 1000
 
 
 def noise(ny: int, nx: int, nf: int, deviation: float = 0.1) -> ImageArray:

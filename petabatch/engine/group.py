@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
@@ -44,22 +44,34 @@ class Group:
                 if lane is leader or not lane.stepper.joins(leader.stepper):
                     lane.stepper.load_weights()
             while step < last:
-                with measure("input"):
-                    for lane in self.all:
-                        lane.begin(step)
-                plans = {id(lane.plan): lane for lane in self.all}  # most slices share one
-                stop = min(lane.next_event(step, last) for lane in plans.values())
+                self._begin(step)
+                stop = min(lane.next_event(step, last) for lane in self._different)
                 with measure("steps"):
                     self._advance(step, stop)
                 step = stop
-                with measure("learning"):
-                    for lane in self.all:
-                        lane.learning.learn(step)
+                if leader.plan.weight_updates:
+                    with measure("learning"):
+                        for lane in self.all:
+                            lane.learning.learn(step)
                 with measure("probes and output"):
                     for lane in self.all:
                         lane.observer.record(step)
             for lane in self.all:
                 lane.check(step)
+
+    @property
+    def _different(self) -> Collection[Lane]:
+        """A lane of each plan: most slices share one."""
+        return {id(lane.plan): lane for lane in self.all}.values()
+
+    def _begin(self, step: int) -> None:
+        """Have all slices show what is new in step + 1, with its values."""
+        for lane in self.all:
+            lane.change(step + 1)
+        if any(lane.images.new_at(step + 1) for lane in self._different):
+            with self.all[0].clock.measure("input"):
+                for lane in self.all:
+                    lane.show(step + 1)
 
     def _advance(self, first: int, last: int) -> None:
         moving = [lane for lane in self.all if not lane.rests(first, last)]
@@ -78,11 +90,12 @@ class Group:
     def _steps(self, moving: Sequence[Lane], first: int, last: int) -> None:
         leader, fresh = moving[0].stepper, moving[0].images.new_at(first + 1)
         # Values over time may have made programs differ in more than numbers.
-        mine = [lane for lane in moving if lane.stepper is leader or lane.stepper.joins(leader)]
+        mine, others = list[Lane](), list[Lane]()
+        for lane in moving:
+            (mine if lane.stepper is leader or lane.stepper.joins(leader) else others).append(lane)
         sums = leader.run_together([lane.stepper for lane in mine], first, last, fresh)
         for lane, found in zip(mine, sums, strict=True):
             lane.stepper.probes.write(lane.recorder, lane.lanes, first, last, found)
-        others = [lane for lane in moving if lane not in mine]
         if others:
             self._steps(others, first, last)
 

@@ -90,11 +90,10 @@ class Lane:
         if self._values != self._values_at(step):  # the run was resumed or restarted here
             self._rebind(step)
 
-    def begin(self, step: int) -> None:
-        """Show what is new in step + 1."""
-        self._change(step + 1)
-        self.images.show(step + 1)
-        self._restart(self.images.begin(step + 1))
+    def show(self, step: int) -> None:
+        """Show what is new at `step`."""
+        self.images.show(step)
+        self._restart(self.images.begin(step))
 
     def next_event(self, step: int, last: int) -> int:
         """Return the next event after `step`, up to `last`."""
@@ -114,7 +113,7 @@ class Lane:
         if reached < last:
             self._rest(reached, last)
 
-    def _change(self, step: int) -> None:
+    def change(self, step: int) -> None:
         """Take over the values of `step` where they change, as a run does that is resumed here with them."""
         if self._values != self._values_at(step):
             self.stepper.before_weight_change()

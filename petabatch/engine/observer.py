@@ -34,6 +34,12 @@ class Observer:
         self._readers, self._slices = readers, slices
         self.plan, self.signals, self.stepper = plan, signals, stepper
         self.recorder, self.lanes, self._backend = recorder, lanes, backend
+        self._recordings = [
+            (index, recording)
+            for index, recording in enumerate(plan.recordings)
+            # `Evaluation` records what it measures at the sync event.
+            if recording.stream.batched and index not in self.watched and recording.key != evaluation.NAME
+        ]
 
     @property
     def watched(self) -> Collection[int]:
@@ -44,11 +50,9 @@ class Observer:
         """Write what is due at the end of `step` to the recorder."""
         measured: dict[str, Mapping[str, Array]] = {}
         shown: dict[str, list[Shown]] = {}
-        for index, recording in enumerate(self.plan.recordings):
-            if not recording.due(step) or not recording.stream.batched or index in self.watched:
+        for index, recording in self._recordings:
+            if not recording.due(step):
                 continue
-            if recording.key == evaluation.NAME:
-                continue  # `Evaluation` records it at the sync event
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
             if kind == "inputs":

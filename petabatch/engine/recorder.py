@@ -57,8 +57,7 @@ class Recorder:
 
     def row(self, index: int, step: int) -> np.ndarray:
         """Return the row of recording number `index` at `step`, to be written by slice."""
-        steps = self._steps[index]
-        row: np.ndarray = self._buffers[index][int(np.searchsorted(steps, step))]
+        row: np.ndarray = self._buffers[index][self._steps[index].searchsorted(step)]
         return row
 
     def rows(self, index: int, first: int, last: int) -> np.ndarray:

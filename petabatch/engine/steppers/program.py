@@ -50,8 +50,8 @@ class Section(NamedTuple):
     arrays: np.ndarray
 
 
-class Interpreted(NamedTuple):
-    """What slices with interpreted layers are advanced by: a section, a layer, ..., a section."""
+class Joined(NamedTuple):
+    """What slices are advanced by together: a section, an interpreted layer, ..., a section."""
 
     slices: Sequence[Stepper]
     space: Workspace
@@ -96,7 +96,7 @@ class ProgramStepper(Stepper):
         """What is kept from run to run, but need not be."""
         self._bound = np.zeros((len(tables.numbers_of), 3), np.int64)
         self._drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
-        self._interpreted: Interpreted | None = None
+        self._joined: Joined | None = None
         self._made = 0
         """Steps made so far."""
         for key, number in tables.numbers_of.items():
@@ -156,13 +156,12 @@ class ProgramStepper(Stepper):
         due, columns = self.probes.due(first, last), len(self.probes.columns)
         watched = np.repeat(due[:, None], columns, axis=1)
         found = np.zeros((len(slices), last - first, columns))
-        if not self.tables.calls:
-            (section,) = self._sections(slices, (0, len(self._rows)))
-            self._make(section, first, last, last, new_image, watched, found)
+        _, _, sections, layers = self._joined_with(slices)
+        if not layers:
+            self._make(sections[0], first, last, last, new_image, watched, found)
             for one in slices:
                 one.reached = last
             return list(found[:, :, None])
-        _, _, sections, layers = self._interpreted_of(slices)
         for number, step in enumerate(range(first + 1, last + 1)):
             sums, new = np.zeros((len(slices), 1, columns)), new_image and number == 0
             ends = (step - 1, step, last, new, watched[number : number + 1], sums)
@@ -191,9 +190,9 @@ class ProgramStepper(Stepper):
             for begin, end in spans
         ]
 
-    def _interpreted_of(self, slices: Sequence[ProgramStepper]) -> Interpreted:
+    def _joined_with(self, slices: Sequence[ProgramStepper]) -> Joined:
         """Return what these slices are advanced by on this thread; kept while both stay the same."""
-        space, known = self._workspace, self._interpreted
+        space, known = self._workspace, self._joined
         if known is None or known.space is not space or known.slices != slices:
             calls, bounds = self.tables.calls, [one.bound for one in slices]
             ends = (0, *(at.row for at in calls), len(self._rows))
@@ -202,8 +201,8 @@ class ProgramStepper(Stepper):
                 shape = self.tables.graph.network.layers[at.call.layer].shape
                 drives = [space.slices_of(key, len(slices), shape) for key in at.drives]
                 layers.append(InterpretedLayer(at.call.layer, bounds, drives))
-            known = Interpreted(slices, space, self._sections(slices, *pairwise(ends)), layers)
-            self._interpreted = known
+            known = Joined(slices, space, self._sections(slices, *pairwise(ends)), layers)
+            self._joined = known
         return known
 
     def _begin(self, first: int, last: int) -> None:
@@ -355,7 +354,7 @@ class ProgramStepper(Stepper):
         for section, label in zip(sections, self.tables.labels, strict=True):
             jobs.append((label, partial(self._make, section, now, last, last, False, watched, sums)))
         if self.tables.calls:
-            layers = self._interpreted_of(slices).layers
+            layers = self._joined_with(slices).layers
             for at, layer in zip(self.tables.calls, layers, strict=True):
                 jobs.append((at.call.label, partial(_each, layer.advance, range(now + 1, last + 1))))
         times: dict[str, float] = {}
