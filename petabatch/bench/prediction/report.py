@@ -20,7 +20,7 @@ def show(forecast: Forecast, console: Console) -> None:
     found = forecast.traffic
     console.print(
         f"[bold]{escape(printable(forecast.title))}[/]: prediction for {found.batch:,} slices, displays of "
-        f"{found.display:,} steps, {found.update_events:g} updates in each"
+        f"{found.display:,} steps, {found.update_events:g} update{'s' * (found.update_events != 1)} in each"
     )
     console.print(f"link of each rank: {forecast.link.latency * 1e6:g} us, {size(forecast.link.bandwidth)}/s")
     console.print(

@@ -63,6 +63,15 @@ def test_all_slices_with_values_of_their_own_are_measured(small: Path) -> None:
     assert (swept.batch, sample.batch) == (6, 6)
 
 
+def test_without_mpi_the_start_of_a_reduction_counts_as_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(measuring, "_START", "raise SystemExit('no library')")
+    monkeypatch.setattr(measuring.log, "propagate", True)
+    assert measuring._reduction() is None
+    assert "the start of an MPI reduction was not measured, and counts as nothing: no library" in caplog.text
+
+
 def test_it_is_read_as_it_was_written(network: Network, kept: tuple[Calibration, Path]) -> None:
     found, path = kept
     assert load(path, network, None) == load(path, network, 1) == found
