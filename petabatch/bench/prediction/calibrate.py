@@ -26,8 +26,8 @@ from petabatch.parallel.reduce import ExactSum
 from petabatch.spec.network import Network, Parallel
 from petabatch.variable import Array
 
-_SLICES, _DISPLAYS, _SECONDS = 16, 10, 6.0
-"""At most so many slices and displays; no further display after so many seconds."""
+_SLICES, _SECONDS = 16, 6.0
+"""At most so many slices; no further display after so many seconds."""
 _MOST = 4e11
 """Dense multiply-adds of a display; for more, fewer slices are measured, and then fewer steps."""
 _SPLIT_STEPS = 8
@@ -35,12 +35,14 @@ _SPLIT_STEPS = 8
 _IN_LANE = ("input", "learning", "probes and output")
 
 
-def calibrate(network: Network, title: str, threads: int, steps: int | None = None) -> Calibration:
-    """Measure a network; `steps` cuts its displays short.
+def calibrate(
+    network: Network, title: str, threads: int, steps: int | None = None, displays: int = 10
+) -> Calibration:
+    """Measure up to so many displays of a network, after the first; `steps` cuts them short.
 
     Raises ParamsError when the network is invalid.
     """
-    plan = _sample(network, steps)
+    plan = _sample(network, steps, displays)
     window = _measure(Engine(plan, Serial(), threads))
     slices = plan.graph.network.batch
     learned, recorded = counts(plan, window.first, window.last)
@@ -65,7 +67,7 @@ def calibrate(network: Network, title: str, threads: int, steps: int | None = No
     )
 
 
-def _sample(network: Network, steps: int | None) -> Plan:
+def _sample(network: Network, steps: int | None, displays: int) -> Plan:
     """Return a plan of the first slices for some displays, one more than are measured."""
     whole = network.model_copy(update={"parallel": Parallel(), "evaluate": None})
     each, display = max(1, multiply_adds(build(whole))), network.run.display
@@ -77,7 +79,7 @@ def _sample(network: Network, steps: int | None) -> Plan:
         "batch": slices // _points(network),
         "display": cut,
         "displays": None,
-        "steps": (1 + _DISPLAYS) * cut,
+        "steps": (1 + displays) * cut,
     }
     run = network.run.model_copy(update=of_run)
     plan = schedule(build(whole.model_copy(update={"run": run})))

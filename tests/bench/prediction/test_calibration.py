@@ -31,9 +31,8 @@ def kept(network: Network, tmp_path: Path) -> tuple[Calibration, Path]:
     return found, tmp_path / "kept.json"
 
 
-def test_some_displays_of_each_slice_are_measured(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_DISPLAYS", 3)
-    found = calibrate(network, "small", 1)
+def test_some_displays_of_each_slice_are_measured(network: Network) -> None:
+    found = calibrate(network, "small", 1, displays=3)
     assert (len(found.slices), len(found.slices[0])) == (3, 3)
     assert all(0 < seconds < 1 for display in found.slices for seconds in display)
     for seconds in (found.learning, found.recording, found.image, found.update, found.addition):
@@ -43,23 +42,22 @@ def test_some_displays_of_each_slice_are_measured(network: Network, monkeypatch:
     assert found.network == identify(network)
 
 
-def test_displays_are_cut_short_on_demand(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_DISPLAYS", 2)
-    monkeypatch.setattr(measuring, "_reduction", lambda: None)
-    assert measuring._sample(network, 4).graph.network.run.display == 4
-    assert measuring._sample(network, None).graph.network.run.display == 10
+def test_displays_are_cut_short_on_demand(network: Network) -> None:
+    for steps, display in ((4, 4), (None, 10), (99, 10)):
+        plan = measuring._sample(network, steps, displays=2)
+        assert (plan.graph.network.run.display, plan.length) == (display, 3 * display)
 
 
 def test_of_many_slices_some_are_measured(network: Network) -> None:
     many = network.model_copy(update={"run": network.run.model_copy(update={"batch": 1000})})
-    assert measuring._sample(many, None).graph.network.batch == 16
+    assert measuring._sample(many, None, 10).graph.network.batch == 16
 
 
 def test_all_slices_with_values_of_their_own_are_measured(small: Path) -> None:
     swept = params.read(
         small, ["sweep.layers.V1.threshold=[0.3,0.4]", "connections.dictionary.mode=shared"]
     ).network
-    sample = measuring._sample(swept, None).graph.network
+    sample = measuring._sample(swept, None, 10).graph.network
     assert (swept.batch, sample.batch) == (6, 6)
 
 
