@@ -214,8 +214,11 @@ def test_a_batch_equals_single_runs() -> None:
 
 
 @pytest.mark.parametrize(("code", "stop"), [("lca", 7), ("lca", 59), ("heavy_ball", 33), ("knee", 95)])
-def test_a_run_resumed_in_the_middle_of_a_display_equals_an_uninterrupted_one(code: str, stop: int) -> None:
-    net = delayed(network(code=code, learn=True))
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_run_resumed_in_the_middle_of_a_display_equals_an_uninterrupted_one(
+    code: str, stop: int, inside: bool
+) -> None:
+    net = network(code=code, learn=True) if inside else delayed(network(code=code, learn=True))
     whole, recorded = simulate(net)
     first = Engine(replace(schedule(build(net)), stops=(stop,)), Serial(), 1)
     first.start()
