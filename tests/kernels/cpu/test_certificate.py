@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.certificate import NO_LOOKS, Looks, blocks, look
 from petabatch.kernels.cpu.layout import Images, StepSums, shape
+from petabatch.kernels.cpu.lazy.layout import lazy_scratch
+from petabatch.kernels.cpu.lazy.threads import ThreadTeam
 from petabatch.kernels.cpu.threads import advance_rows, look_in_rows
 from petabatch.kernels.rules import ACCELERATED, LEAKY
 from petabatch.layers.transfer import Transfer
@@ -130,6 +133,18 @@ def test_threads_change_no_bit_of_the_gap(threads: int, p: Patches, signed: bool
                 pool, whole, size, A, images, mine, case.packed(), shape(p), works
             )  # fmt: skip
             assert (stops, mine.gap[0]) == found(case, state, looks(target, signed), whole)
+
+
+def test_threads_that_make_lazy_steps_share_nothing_that_a_look_writes_at_the_same_time() -> None:
+    case, _ = coded(many_tiles, False)
+    works, scratches = [case.scratch() for _ in range(3)], [lazy_scratch(many_tiles) for _ in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        team = ThreadTeam(pool, works, scratches)
+    for one, other in combinations(team.works, 2):
+        assert one.error is other.error
+        for mine, its in ((one.drive, other.drive), (one.values, other.values)):
+            assert mine.size > 0
+            assert not np.shares_memory(mine, its)
 
 
 @pytest.mark.parametrize("rule", [LEAKY, ACCELERATED])

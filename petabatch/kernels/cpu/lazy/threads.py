@@ -25,7 +25,8 @@ class ThreadTeam:
     def __init__(self, pool: Executor, works: list[Scratch], scratches: list[LazyScratch]) -> None:
         self.pool, self.threads, self.common = pool, len(works), works[0]
         self.works = [
-            works[0]._replace(active=work.active, values=work.values, ends=work.ends) for work in works
+            works[0]._replace(drive=work.drive, active=work.active, values=work.values, ends=work.ends)
+            for work in works
         ]
         self.scratches = [lazy._replace(squares=scratches[0].squares) for lazy in scratches]
 
