@@ -97,7 +97,7 @@ def _elements(content: memoryview, order: str) -> Iterator[tuple[int, memoryview
         if end > len(content):
             raise ValueError("it ends too early")
         yield kind, content[begin:end]
-        at = -(-end // step) * step
+        at += -(-(end - at) // step) * step
 
 
 def _first(count: int, content: memoryview, order: str) -> list[tuple[int, memoryview]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,18 @@ def test_what_matlab_has_written_is_read_as_scipy_reads_it(file: Path) -> None:
     if not expected:
         with pytest.raises(InputError, match=re.escape(str(file))):
             open_mat(str(file), None)
+
+
+@pytest.mark.parametrize("padding", range(8))
+def test_variables_follow_compressed_ones_of_any_length(tmp_path: Path, padding: int) -> None:
+    file = tmp_path / "a.mat"
+    first = {"first": np.arange(padding + 2.0), "second": np.ones(3)}
+    savemat(file, {**first, "IMAGES": GREY.transpose(1, 2, 0)})
+    content = file.read_bytes()
+    (size,) = struct.unpack("<I", content[132:136])
+    stored, rest = zlib.compress(content[128 : 136 + size]), content[136 + size :]
+    file.write_bytes(content[:128] + struct.pack("<2I", 15, len(stored)) + stored + rest)
+    assert np.array_equal(shown(file, GREY, "IMAGES"), GREY.astype(np.float32))
 
 
 @pytest.mark.parametrize("new", [False, True])
