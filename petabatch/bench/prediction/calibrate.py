@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, pairwise
+from itertools import pairwise
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.weight_update import SUMMED
 from petabatch.logs import log
 from petabatch.network.build import build
+from petabatch.network.features import split_layers
 from petabatch.network.plan import Plan, multiply_adds, schedule
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum
@@ -32,6 +34,8 @@ _MOST = 4e11
 """Dense multiply-adds of a display; for more, fewer slices are measured, and then fewer steps."""
 _SPLIT_STEPS = 8
 """Steps with split features."""
+_MOST_WAYS = 32
+"""Ranks that share features when that is measured, at most, unless their number divides into no fewer."""
 _IN_LANE = ("input", "learning", "probes and output")
 
 
@@ -242,17 +246,16 @@ def _reduction() -> float | None:
 
 def _split(network: Network, threads: int) -> dict[int, float]:
     """Return the seconds of a step of a slice by the number of ranks that share its features."""
-    features = max((layer.shape[2] for layer in network.layers.values()), default=1)
-    ways = [ways for ways in _powers(features) if not obstacle(network, ways)]
-    return {each: _split_step(network, each, threads) for each in {*ways[:1], *ways[-1:]}}
+    ways = [ways for ways in _divisors(network) if not obstacle(network, ways)]
+    few = [each for each in ways if each <= _MOST_WAYS] or ways[:1]
+    return {each: _split_step(network, each, threads) for each in {*few[:1], *few[-1:]}}
 
 
-def _powers(most: int) -> Iterator[int]:
-    """Yield powers of two from 2 to `most`, and not beyond 32."""
-    for exponent in count(1):
-        if 2**exponent > min(most, 32):
-            return
-        yield 2**exponent
+def _divisors(network: Network) -> list[int]:
+    """Return the numbers of ranks, from 2 on, into which the features of all split layers divide."""
+    split = split_layers(with_features(network, 2))
+    features = math.gcd(*(network.layers[name].shape[2] for name in split))
+    return [ways for ways in range(2, features + 1) if features % ways == 0]
 
 
 def _split_step(network: Network, ways: int, threads: int) -> float:

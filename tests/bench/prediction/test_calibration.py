@@ -42,6 +42,15 @@ def test_some_displays_of_each_slice_are_measured(network: Network) -> None:
     assert found.network == identify(network)
 
 
+@pytest.mark.parametrize(("features", "measured"), [(8, {2, 8}), (9, {3, 9}), (37, {37}), (74, {2})])
+def test_features_are_split_as_their_number_divides(
+    features: int, measured: set[int], small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "_split_step", lambda *_: 0.5)
+    some = params.read(small, [f"layers.V1.shape=[6,6,{features}]"]).network
+    assert measuring._split(some, 1).keys() == measured
+
+
 def test_displays_are_cut_short_on_demand(network: Network) -> None:
     for steps, display in ((4, 4), (None, 10), (99, 10)):
         plan = measuring._sample(network, steps, displays=2)
