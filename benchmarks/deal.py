@@ -1,12 +1,12 @@
-"""How much less ranks would wait for each other if slices were dealt to them anew at each update.
+"""How much less ranks would wait for each other if slices were redistributed at each update.
 
     python benchmarks/deal.py RUN [--ranks 2 4]
 
 RUN is a run directory that recorded the steps of each slice (`run.until`), or its active units more often
 than once in a display (`-s 'probes.active.every="10 steps"'`). The work of a slice in a display is taken as
 proportional to them. Printed is how far the work of the slowest rank lies above the mean of the ranks: with
-contiguous ranges of slices, as they are; with slices dealt by the counts of the display before, which are
-known at the update; and with the counts of the display itself, which are not. A deal keeps the number of
+contiguous ranges of slices, as they are; with slices balanced by the counts of the display before, which are
+known at the update; and with the counts of the display itself, which are not. Balancing keeps the number of
 slices of each rank: the slice with the most work goes to the rank with the least.
 """
 
@@ -63,7 +63,7 @@ def main() -> None:
     print(f"standard deviation over slices {spread:.2f} of the mean")
     print(f"correlation with the display before {kept[0, 1]:.2f}")
     print(
-        "| ranks | contiguous | dealt by the display before | dealt by the same display |\n"
+        "| ranks | contiguous | balanced by the display before | balanced by the same display |\n"
         + "|---" * 4
         + "|"
     )

@@ -188,7 +188,7 @@ class _Look:
 
 
 def _sums(engine: Engine, slices: int) -> float:
-    """Return the seconds of the exact sums of all updates over so many slices."""
+    """Return the seconds of the exact sums of all updates over some slices."""
     batch, seconds = engine.plan.graph.network.batch, 0.0
     for group in engine.plan.summed_updates:
         keys = [f"connections/{one.name}/{kind}" for one in group for kind in SUMMED]

@@ -19,7 +19,7 @@ _FLAGS, _PROGRESS = 8, 64
 
 @dataclass(frozen=True)
 class Prediction:
-    """A display on so many ranks, in seconds of the rank that is last."""
+    """A display on a number of ranks, in seconds of the slowest."""
 
     split: Literal["batch", "features"]
     ranks: int

@@ -78,12 +78,12 @@ def counts(plan: Plan, first: int, last: int) -> tuple[int, int]:
 
 
 def with_features(network: Network, ways: int) -> Network:
-    """Return a network whose features are split over so many ranks."""
+    """Return a network whose features are split over `ways` ranks."""
     return network.model_copy(update={"parallel": Parallel(features=ways)})
 
 
 def obstacle(network: Network, ways: int) -> str:
-    """Return why the features of a network cannot be split over so many ranks; nothing if they can."""
+    """Return why the features of a network cannot be split over `ways` ranks; nothing if they can."""
     try:
         build(with_features(network, ways))
     except ParamsError as error:
