@@ -15,7 +15,7 @@ from petabatch.bench.prediction.command import rank_numbers
 from petabatch.bench.prediction.forecast import Forecast, choose_split, forecast
 from petabatch.bench.prediction.link import NAMED
 from petabatch.bench.prediction.model import Prediction
-from petabatch.cli import bench
+from petabatch.cli.networks import bench
 from petabatch.errors import ArgumentError
 from petabatch.spec.network import Network
 from support.commands import Command

@@ -1,0 +1,84 @@
+"""The application of the command line: its verbs, and what is given before a verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from petabatch.errors import printable
+from petabatch.version import __version__
+
+_UsageError: Any = typer.BadParameter.__base__
+
+
+class _Verbs(TyperGroup):
+    """The commands, whose usage errors quote what was typed; Click leaves marks of direction in it."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return what can be given before the verb."""
+        return _plain_flags(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb."""
+        verb = super().get_command(ctx, cmd_name)
+        if verb is not None:
+            _plain_flags(verb.get_params(ctx))
+        return verb
+
+    def make_context(self, *arguments: Any, **keys: Any) -> Any:
+        """Parse what comes before the verb."""
+        with _printable():
+            return super().make_context(*arguments, **keys)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the rest, and run the verb."""
+        with _printable():
+            return super().invoke(ctx)
+
+
+def _plain_flags(options: Sequence[Any]) -> Sequence[Any]:
+    """Return options, of which help shows flags, which take no value, without a type."""
+    for option in options:
+        if getattr(option, "is_flag", False) and option.metavar is None:
+            option.metavar = ""
+    return options
+
+
+@contextmanager
+def _printable() -> Iterator[None]:
+    try:
+        yield
+    except _UsageError as error:
+        error.message = printable(error.message)
+        raise
+
+
+app = typer.Typer(
+    name="petabatch",
+    cls=_Verbs,
+    help="Simulate batches of dynamical networks described by a params file.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def echo(text: str, end: str = "\n", file: TextIO | None = None) -> None:
+    """Print a text that names what others have named."""
+    print(printable(text), end=end, file=file)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
+    ] = False,
+) -> None:
+    if version:
+        echo(f"petabatch {__version__}")
+        raise typer.Exit
