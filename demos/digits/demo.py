@@ -31,7 +31,7 @@ np.save("runs/demos/digits_images.npy", images)
 # %% [markdown]
 # ## Run
 #
-# Each digit is shown once in a run, digits 8 d to 8 d + 7 in display d; half a minute on two cores, the
+# Each digit is shown once in a run, digits 8 d to 8 d + 7 in display d; fifteen seconds on two cores, the
 # classifier included. `petabatch.encode` does without a network.
 
 # %%

@@ -30,7 +30,7 @@ params = petabatch.load("demos/locally_connected/locally_connected.toml")
 # %% [markdown]
 # ## Run
 #
-# Half a minute on two cores. Image number 2 d + b is shown to slice b in display d, so that slice 0 sees the
+# Twenty seconds on two cores. Image number 2 d + b is shown to slice b in display d, so that slice 0 sees the
 # faces.
 
 # %%

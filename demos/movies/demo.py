@@ -42,7 +42,7 @@ cold = petabatch.load("demos/movies/movies.toml", ['layers.V1.reset="display"'])
 # %% [markdown]
 # ## Run
 #
-# Twice, without and with a reset of the code at each frame; together half a minute on two cores.
+# Twice, without and with a reset of the code at each frame; together ten seconds on two cores.
 
 # %%
 runs = {

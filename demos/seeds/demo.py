@@ -22,7 +22,7 @@ params = petabatch.load("demos/seeds/seeds.toml")
 # %% [markdown]
 # ## Run
 #
-# Half a minute on two cores.
+# Twenty seconds on two cores.
 
 # %%
 run = petabatch.run(params, "runs/demos/seeds", force=True)

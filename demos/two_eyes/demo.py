@@ -33,7 +33,7 @@ params = petabatch.load("demos/two_eyes/two_eyes.toml")
 # %% [markdown]
 # ## Run
 #
-# Less than a minute on two cores.
+# Twenty seconds on two cores.
 
 # %%
 run = petabatch.run(params, "runs/demos/two_eyes", force=True)

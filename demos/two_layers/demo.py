@@ -23,7 +23,7 @@ params = petabatch.load("demos/two_layers/two_layers.toml")
 # %% [markdown]
 # ## Run
 #
-# Half a minute on two cores.
+# Twenty seconds on two cores.
 
 # %%
 run = petabatch.run(params, "runs/demos/two_layers", force=True)
