@@ -79,8 +79,17 @@ def by_batch(traffic: Traffic, calibration: Calibration, link: Link, ranks: int)
 
 
 def by_features(traffic: Traffic, calibration: Calibration, link: Link, ranks: int) -> Prediction:
-    """Predict a display on ranks that share the features of all slices; there must be `calibration.split`."""
-    computing = traffic.display * traffic.batch * _split_step(calibration, ranks)
+    """Predict a display on ranks that share the features of all slices; there must be `calibration.split`.
+
+    Each rank shows the images of all slices and records as one rank does; it learns its features alone.
+    """
+    between = (
+        calibration.image
+        + traffic.learned * calibration.learning / ranks
+        + traffic.recorded * calibration.recording
+    )
+    of_slice = traffic.display * _split_step(calibration, ranks) + between
+    computing = traffic.batch * of_slice + traffic.events * calibration.event
     updating = traffic.update_events * (calibration.update + traffic.batch * calibration.update_slice) / ranks
     parts = [allgather(nbytes * traffic.batch, ranks) for nbytes in traffic.partial]
     of_parts = sum(one.seconds(link) + one.path * calibration.addition for one in parts)

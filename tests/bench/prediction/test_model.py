@@ -82,7 +82,8 @@ def test_overlapped_sums_are_hidden_behind_steps() -> None:
 def test_split_features_send_in_each_step() -> None:
     found = by_features(TRAFFIC, CALIBRATION, LINK, 8)
     # a line in 1 / ranks through 0.6 at 2 and 0.4 at 4: 0.2 + 0.8 / ranks
-    assert found.computing == pytest.approx(10 * 4 * (0.2 + 0.8 / 8))
+    steps = 10 * (0.2 + 0.8 / 8)
+    assert found.computing == pytest.approx(4 * (steps + 1 + 2 / 8 + 3 * 0.5) + 0.25)
     assert found.sent == 10 * 7 * 400
     assert found.messages == 10 * 3
     assert found.slices == 4
