@@ -94,12 +94,15 @@ class RunDirectory:
 
     @property
     def started_from_another(self) -> bool:
-        """Whether the run began with the state of another, whose steps it does not record."""
+        """Whether the run began with the state of another, whose steps it does not record.
+
+        It may have if that cannot be read: no steps are lost that may never have been recorded.
+        """
         try:
-            run = json.loads(self.resolved.read_text(encoding="utf-8"))["run"]
-            return run.get("start_from") is not None
-        except (OSError, ValueError, KeyError):  # of the first versions, or damaged
-            return False
+            params = json.loads(self.resolved.read_text(encoding="utf-8"))
+            return params.get("run", {}).get("start_from") is not None
+        except (OSError, ValueError, TypeError, AttributeError):
+            return True
 
     @property
     def inputs(self) -> Path:

@@ -8,6 +8,7 @@ from itertools import groupby, pairwise
 
 from petabatch.errors import DamagedError, StorageError
 from petabatch.storage import manifest
+from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import PARTS, RunDirectory
 from petabatch.storage.gaps import BEFORE, Gap, covered, gaps_between
 from petabatch.storage.lost import hint, lost_segments
@@ -128,9 +129,15 @@ def missing_steps(directory: RunDirectory, batch: int, until: int) -> list[Gap]:
 
 
 def _before(directory: RunDirectory, known: Sequence[Gap]) -> Gap:
-    """Return what ends before the first segment: if the run started from another, the steps of that one."""
-    first = min((first for first, _ in known), default=0)
-    return (first - 1, first - 1) if directory.started_from_another else BEFORE
+    """Return what ends before the first segment: if the run started from another, the steps of that one.
+
+    Such a run saves a checkpoint before it records anything.
+    """
+    if not directory.started_from_another:
+        return BEFORE
+    starts = [*(first for first, _ in known), *(step + 1 for step in checkpoint_steps(directory))]
+    last = min(starts, default=0) - 1
+    return last, last
 
 
 def _spans(

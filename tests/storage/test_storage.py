@@ -375,6 +375,20 @@ def test_a_missing_segment_amid_others_is_an_error(tmp_path: Path) -> None:
         index(directory)
 
 
+@pytest.mark.parametrize("params", ['{"run": {"start_from": "other"}}', "{", "[]"])
+def test_a_run_that_may_have_started_from_another_lacks_no_steps_before_its_first(
+    tmp_path: Path, params: str
+) -> None:
+    directory = make(tmp_path)
+    records = [r for k in (1, 2) for r in display(directory, k)]
+    directory.resolved.write_text(params)
+    index(directory)
+    repair(directory)
+    assert_holds(directory.path, joined(records))
+    with results.open(directory.path) as run:
+        assert run.gaps == []
+
+
 def test_a_lost_segment_of_a_rank_leaves_a_gap_that_merging_never_closes(tmp_path: Path) -> None:
     directory = make(tmp_path)
     records = [display(directory, k) for k in range(8)]

@@ -11,6 +11,7 @@ import pytest
 from petabatch import simulation
 from petabatch import start_from as origin
 from petabatch.errors import ParamsError
+from petabatch.session import RunSession
 from support.commands import Command, alone, contents, set_all
 
 STOP = 25
@@ -111,6 +112,23 @@ def test_killed_before_its_first_checkpoint_it_still_starts_from_the_other(small
         file.unlink()
     simulation.resume(on, mpi=False, quiet=True)
     assert contents(on / "run.h5") == expected
+
+
+def test_killed_before_its_first_flush_it_is_resumed(
+    small: Path, first: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunSession, "_flush", killed)
+        with pytest.raises(SystemExit):
+            go_on(small, "on")
+    on = small.parent / "on"
+    assert at(on, STOP)
+    assert not list((on / "parts").iterdir())
+    simulation.resume(on, mpi=False, quiet=True)
+    assert contents(on / "run.h5") == contents(go_on(small, "whole") / "run.h5")
 
 
 @pytest.mark.mpi
