@@ -801,6 +801,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.storage",
         "petabatch.storage.containment",
         "petabatch.storage.damaged",
+        "petabatch.storage.gaps",
         "petabatch.use",
         "petabatch.traced",
         "petabatch.storage.manifest",

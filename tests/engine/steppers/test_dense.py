@@ -10,6 +10,7 @@ import pytest
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers import Stepper
 from petabatch.engine.steppers.dense import DenseStepper
+from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.layers import (
     BaseTimeScale,
 )
@@ -116,7 +117,7 @@ def test_a_time_scale_that_follows_what_the_loop_does_not_sum_still_runs() -> No
         np.testing.assert_allclose(values, expected[key], rtol=1e-4, atol=2e-5, err_msg=key)
 
 
-def test_what_the_loop_measures_is_what_the_probes_do() -> None:
+def test_what_the_loop_measures_is_what_the_probes_do(monkeypatch: pytest.MonkeyPatch) -> None:
     terms = {
         "fit": Cost(layer="error", coefficient=0.5),
         "count": Cost(layer="V1", norm="l0", coefficient=0.08),
@@ -133,9 +134,9 @@ def test_what_the_loop_measures_is_what_the_probes_do() -> None:
     found = simulate(one)[1]
     lanes = Engine(schedule(build(one)), Serial(), 1).lanes
     assert len(lanes[0].stepper.probes.recordings) == 13
+    monkeypatch.setattr(StepProbes, "of", lambda *_: StepProbes.none())
     engine = Engine(schedule(build(one)), Serial(), 1)
-    for lane in engine.lanes:
-        lane.stepper.probes.recordings.clear()
+    assert not engine.lanes[0].stepper.probes.recordings
     engine.start()
     for path, values in collect(engine).items():
         np.testing.assert_allclose(found[path], values, rtol=1e-12, err_msg=path)
