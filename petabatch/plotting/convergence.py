@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.plotting.curves import interrupted
 from petabatch.plotting.figures import grid, heading, logarithmic, note, panels, pyplot, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import recorded
@@ -53,9 +54,8 @@ def convergence(
         for each, colour in zip(chosen, colours, strict=True):
             first, last = np.flatnonzero(number == each)[[0, -1]]
             mean = one[int(first) : int(last) + 1].mean(axis=1)
-            place.plot(
-                steps[first : last + 1] - each * period, mean, color=colour, lw=1.6, label=f"{each + 1}"
-            )
+            at, mean = interrupted(one, steps[first : last + 1], mean)
+            place.plot(at - each * period, mean, color=colour, lw=1.6, label=f"{each + 1}")
         _, probe, quantity = one.name.split("/")
         place.set(
             xlabel=f"step within a display of {period}", ylabel=f"{probe}: {quantity}", xlim=(0, period)

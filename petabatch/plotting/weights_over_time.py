@@ -8,6 +8,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
+from petabatch.plotting.curves import interrupted
 from petabatch.plotting.dictionary import find as find_dictionary
 from petabatch.plotting.figures import COLOURS, axes_title, grid, logarithmic, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
@@ -75,7 +76,7 @@ def weights_over_time(
     top.tick_params(length=0, labelsize=8)
     top.set(ylabel="display" if period else "step", xlabel="feature")
     axes_title(top, title or f"{read[0].name}: features forming")
-    at, change = _changes(weights, slice, period or 1)
+    at, change = interrupted(weights, *_changes(weights, slice, period or 1))
     below.plot(at / (period or 1), change, marker="o", ms=3, color=COLOURS[0], lw=1.8)
     below.set(
         xlabel="display" if period else "step",
