@@ -82,15 +82,15 @@ class Progress:
         if rate:
             parts += [f"{rate * self.slices:,.0f} slice·steps/s"]
             parts += [f"{_minutes((self.length - step) / rate)} left"]
-        told = "  ".join(parts)
-        self._show(step, told)
+        text = "  ".join(parts)
+        self._show(step, text)
         if step // self.display > self.last_display or step == self.length:
             self.last_display = step // self.display
             soon = time.monotonic() - self._logged < _PAUSE and step != self.length
             seen = logging.DEBUG if self._bar is not None or self.quiet or soon else logging.INFO
             if not soon:
                 self._logged = time.monotonic()
-            log.log(seen, "%s  %s", self._displays(self.last_display), told)
+            log.log(seen, "%s  %s", self._displays(self.last_display), text)
 
     def summary(self, step: int) -> str:
         """Return how long the steps up to `step` took, and the mean rate."""
@@ -98,9 +98,9 @@ class Progress:
         rate = (step - self.first) * self.slices / elapsed if elapsed > 0 else 0.0
         return f"{_minutes(elapsed)}, {rate:,.0f} slice·steps/s"
 
-    def _show(self, step: int, told: str) -> None:
+    def _show(self, step: int, text: str) -> None:
         if self._bar is not None:
-            self._bar.show(step, self._displays(-(-step // self.display)), told)
+            self._bar.show(step, self._displays(-(-step // self.display)), text)
 
     def _displays(self, done: int) -> str:
         return f"display {done} of {-(-self.length // self.display)}"

@@ -99,7 +99,7 @@ def bench(
     ] = None,
     ranks: Annotated[
         str | None,
-        typer.Option(metavar="N,N", help="Predict displays on so many MPI ranks, e.g. 1,8,64,4096."),
+        typer.Option(metavar="N,N", help="Predict displays on these numbers of MPI ranks, e.g. 1,8,64,4096."),
     ] = None,
     network: Annotated[
         str | None,

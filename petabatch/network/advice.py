@@ -28,13 +28,13 @@ def _penalties(network: Network) -> Iterator[str]:
     """
     if network.over_time:
         return
-    told: set[str] = set()
+    named: set[str] = set()
     differ = bool(network.slices) or network.sweep is not None
     for number in range(network.batch if differ else 1):
         among = f" in slice {number}" if differ else ""
         for name, note in _penalties_of(sliced(network, number)):
-            if name not in told:
-                told.add(name)
+            if name not in named:
+                named.add(name)
                 yield f"probes.{name}: its penalty is not the one that {note}{among}"
 
 

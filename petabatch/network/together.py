@@ -55,7 +55,7 @@ def slices_together(graph: Graph, program: Program) -> int:
 
 
 def group_size(slices: int, most: int, threads: int) -> int:
-    """Return how many of so many slices go into one call, so that each thread has as many calls.
+    """Return how many of `slices` slices go into one call, so that each thread has as many calls.
 
     Blocks are filled where a thread makes several calls: there are fewer blocks then. Of one call each, the
     longest counts.

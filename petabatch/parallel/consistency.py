@@ -59,8 +59,8 @@ def _differences(comm: Comm, mine: Mapping[str, str]) -> list[tuple[str, str]]:
         for rank, texts in enumerate(everyone):
             groups.setdefault(texts.get(name, "missing"), []).append(rank)
         if len(groups) > 1:
-            told = (f"{text} on {name_ranks(ranks, comm.hosts)}" for text, ranks in groups.items())
-            found.append((name, ", ".join(told)))
+            parts = (f"{text} on {name_ranks(ranks, comm.hosts)}" for text, ranks in groups.items())
+            found.append((name, ", ".join(parts)))
     return found
 
 

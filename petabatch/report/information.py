@@ -162,11 +162,11 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     seconds, times = float(about["seconds"]), dict(about["times"])
     working = seconds - times.get("kernels", 0.0)
     speed = reached * run.batch / working if working > 0 else 0.0
-    told = _duration(seconds)
+    duration = _duration(seconds)
     if run.status == "running" and speed:
         length = settings["steps"] or settings["displays"] * settings["display"]
-        told += f" so far, about {_duration((length - reached) * run.batch / speed)} left"
-    yield from field("duration", told)
+        duration += f" so far, about {_duration((length - reached) * run.batch / speed)} left"
+    yield from field("duration", duration)
     yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")
     whole = max(seconds, sum(times.values()))
     shares = {
@@ -259,8 +259,8 @@ def _files(directory: RunDirectory, bad: Collection[int | None]) -> Iterator[str
             folder = file.relative_to(directory.path).parts[0]
             sizes[folder] = sizes.get(folder, 0) + about.st_size
     largest = sorted(sizes, key=lambda name: -sizes[name])
-    told = ", ".join(f"{name} {_bytes(sizes[name])}" for name in largest if sizes[name] >= 1 << 10)
-    yield from field("size on disk", f"{_bytes(sum(sizes.values()))}: {told}")
+    parts = ", ".join(f"{name} {_bytes(sizes[name])}" for name in largest if sizes[name] >= 1 << 10)
+    yield from field("size on disk", f"{_bytes(sum(sizes.values()))}: {parts}")
     steps = [f"{step} (damaged)" if step in bad else str(step) for step in checkpoint_steps(directory)]
     yield from field("checkpoints", f"at steps {', '.join(steps)}" if steps else "none")
 

@@ -29,7 +29,7 @@ from petabatch.spec.network import Network, Parallel
 from petabatch.variable import Array
 
 _SLICES, _SECONDS = 16, 6.0
-"""At most so many slices; no further display after so many seconds."""
+"""The most slices; seconds after which no further display begins."""
 _MOST = 4e11
 """Dense multiply-adds of a display; for more, fewer slices are measured, and then fewer steps."""
 _SPLIT_STEPS = 8
@@ -42,7 +42,7 @@ _IN_LANE = ("input", "learning", "probes and output")
 def calibrate(
     network: Network, title: str, threads: int, steps: int | None = None, displays: int = 10
 ) -> Calibration:
-    """Measure up to so many displays of a network, after the first; `steps` cuts them short.
+    """Measure at most `displays` displays of a network, after the first; `steps` cuts them short.
 
     Raises ParamsError when the network is invalid.
     """
@@ -143,9 +143,9 @@ def _measure(engine: Engine) -> _Window:
     first, last = looks[0], looks[-1]
     spent = np.array([after.spent - before.spent for before, after in pairwise(looks)])
     parts = {name: last.parts[name] - first.parts[name] for name in _IN_LANE}
-    besides = sum(parts.values()) / max(spent.sum(), 1e-12)
+    others = sum(parts.values()) / max(spent.sum(), 1e-12)
     return _Window(
-        engine, display, display * len(looks), spent * max(0.0, 1 - besides) / display, parts,
+        engine, display, display * len(looks), spent * max(0.0, 1 - others) / display, parts,
         last.update - first.update, updates, max(0.0, min(rests)),
     )  # fmt: skip
 

@@ -114,8 +114,8 @@ def _remarks(plan: Plan, found: Traffic, calibration: Calibration, ranks: Sequen
         if number > found.batch:
             idle = number - found.batch
             yield (
-                f"{number:,} ranks: {found.batch:,} slices leave {idle:,} of them idle, and `run` refuses "
-                "so many; raise run.batch"
+                f"{number:,} ranks: {found.batch:,} slices leave {idle:,} of them idle, which `run` "
+                "refuses; raise run.batch"
             )
         elif found.batch % number:
             yield f"{number:,} ranks: those with {slices - 1:,} slices wait for those with {slices:,}"

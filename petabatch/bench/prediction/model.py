@@ -114,10 +114,10 @@ def _slowest(traffic: Traffic, calibration: Calibration, ranks: int) -> float:
     Slices beyond those that were measured are like some of them, drawn always alike.
     """
     measured = np.asarray(calibration.slices)
-    besides = (
+    others = (
         calibration.image + traffic.learned * calibration.learning + traffic.recorded * calibration.recording
     )
-    each = traffic.display * measured + besides
+    each = traffic.display * measured + others
     known = each.shape[1]
     drawn = np.random.default_rng(1).integers(known, size=max(0, traffic.batch - known))
     of_slices = each[:, np.r_[: min(known, traffic.batch), drawn]]
