@@ -169,7 +169,7 @@ def pair_operations(lanes: int) -> PairOperations:
 
 
 class Block(types.Type):  # type: ignore[misc]
-    """The type of so many values of one type, all in registers."""
+    """The type of a fixed number of values of one type, all in registers."""
 
     def __init__(self, element: Any, count: int) -> None:
         self.element, self.count = element, count
