@@ -99,7 +99,7 @@ def link_to_other() -> dict[str, float]:
 
 
 def start(folder: Path, rate: str | None, ranks: int, overrides: Sequence[str]) -> dict[str, float]:
-    """Start a run on `hosts` hosts; return what its first rank prints."""
+    """Start a run with each rank on a host of its own; return what its first rank prints."""
     with Hosts(ranks, folder, rate) as hosts:
         command = [sys.executable, Path(__file__), "--rank", folder / "run", *overrides]
         environment = {"PYTHONPATH": str(ROOT)}
