@@ -19,6 +19,23 @@ def stream(seed: int, purpose: str, *indices: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(seed, spawn_key=key)))
 
 
+class LazyStream:
+    """The generator of (seed, purpose, indices), made at the first call.
+
+    To make one takes longer than to show a small image, and most images draw no numbers.
+    """
+
+    def __init__(self, seed: int, purpose: str, *indices: int) -> None:
+        self._seed, self._purpose, self._indices = seed, purpose, indices
+        self._made: np.random.Generator | None = None
+
+    def __call__(self) -> np.random.Generator:
+        """Return the generator, always the same one."""
+        if self._made is None:
+            self._made = stream(self._seed, self._purpose, *self._indices)
+        return self._made
+
+
 def stream_pool(seed: int, purpose: str, index: int) -> np.ndarray:
     """Return what compiled code makes the streams of (seed, purpose, index, step) from, uint64 `[4]`.
 

@@ -11,7 +11,7 @@ from pydantic import PlainValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
-from petabatch.random import stream
+from petabatch.random import LazyStream
 from petabatch.sources.in_python import SCHEMA, WRITTEN, Held, held_object
 from petabatch.sources.pixels import largest
 from petabatch.sources.transformed import TransformedSource
@@ -110,7 +110,7 @@ class _Transformed:
         def frame(age: int) -> Picture:
             return self._frame(slice_, max(0, display - age))
 
-        rng, first = stream(self._seed, "crop", *key), frame(0)
+        rng, first = LazyStream(self._seed, "crop", *key), frame(0)
         for _ in range(DRAWS if chain.contrast else 1):
             chance = Chance(self._seed, key, key, rng)
             cropped = chain.crop(first, chance, frame)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.errors import InputError
+from petabatch.random import LazyStream
 from petabatch.sources.shuffle import permutation
 from petabatch.spec.model import Count, Flag, Index, OneOf, Part
 
@@ -29,8 +29,8 @@ class Playlist(ABC):
     """Number of displays until it ends; None if it does not."""
 
     @abstractmethod
-    def frame(self, slice_: int, display: int, rng: np.random.Generator) -> int:
-        """Return the number of the frame; `rng` is the generator that also draws the crop."""
+    def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
+        """Return the number of the frame; `rng` returns the generator that also draws the crop."""
 
     def crop(self, slice_: int, display: int) -> tuple[int, ...]:
         """Return the key of the crop: displays with the same key have the same random crop."""
@@ -204,7 +204,7 @@ class _Interleaved(Playlist):
     count: int
     batch: int
 
-    def frame(self, slice_: int, display: int, rng: np.random.Generator) -> int:
+    def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
         return (display * self.batch + slice_) % self.count
 
 
@@ -213,7 +213,7 @@ class _Parts(Playlist):
     count: int
     batch: int
 
-    def frame(self, slice_: int, display: int, rng: np.random.Generator) -> int:
+    def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
         return (slice_ * (self.count // self.batch) + display) % self.count
 
     def crop(self, slice_: int, display: int) -> tuple[int, ...]:
@@ -226,7 +226,7 @@ class _Strided(Playlist):
     first: tuple[int, ...]
     step: tuple[int, ...]
 
-    def frame(self, slice_: int, display: int, rng: np.random.Generator) -> int:
+    def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
         return (self.first[slice_] + display * self.step[slice_]) % self.count
 
 
@@ -236,7 +236,7 @@ class _Shuffle(Playlist):
     batch: int
     seed: int
 
-    def frame(self, slice_: int, display: int, rng: np.random.Generator) -> int:
+    def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
         epoch, index = divmod(display * self.batch + slice_, self.count)
         return permutation(self.count, self.seed, "shuffle", epoch)[index]
 
@@ -245,8 +245,8 @@ class _Shuffle(Playlist):
 class _Draw(Playlist):
     count: int
 
-    def frame(self, slice_: int, display: int, rng: np.random.Generator) -> int:
-        return int(rng.integers(self.count))
+    def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
+        return int(rng().integers(self.count))
 
 
 class _Films(Playlist):
@@ -267,7 +267,7 @@ class _Films(Playlist):
                 ends["wrap"] = min(totals)
             self.displays = ends.get(order.end)
 
-    def frame(self, slice_: int, display: int, rng: np.random.Generator) -> int:
+    def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
         position, film, _ = self._at(slice_, display)
         into = position - self._starts[slice_][film]
         return self._origin[self._films[slice_][film]] + into * self._order.every

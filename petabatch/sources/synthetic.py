@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.random import stream
+from petabatch.random import LazyStream, stream
 from petabatch.sources.transformed import TransformedSource
 from petabatch.sources.transforms import Chain, Chance
 from petabatch.sources.transforms.picture import Picture, Shape
@@ -69,7 +69,7 @@ class Synthetic(TransformedSource):
                     before += 1
                 return source._picture(chain, stream(seed, source.type, *key), before)
 
-            chance = Chance(seed, key, (own, display), stream(seed, "crop", *key))
+            chance = Chance(seed, key, (own, display), LazyStream(seed, "crop", *key))
             picture = chain.crop(frame(0), chance, frame)
             return chain.finish(picture, chance, frame).pixels.astype(np.float32)
 
@@ -88,7 +88,7 @@ class Synthetic(TransformedSource):
     def _example(self, chain: Chain, index: int, seed: int, k: int, n: int) -> np.ndarray:
         """Return what transform `index` is given of image `k` of `n`."""
         picture = self._picture(chain, stream(seed, "fit", k), k)
-        chance = Chance(seed, (k,), (k,), stream(seed, "fit crop", k))
+        chance = Chance(seed, (k,), (k,), LazyStream(seed, "fit crop", k))
         return chain.until(index, picture, chance, lambda age: picture).pixels
 
     def _drawn(self, chain: Chain) -> Shape:

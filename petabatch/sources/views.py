@@ -11,7 +11,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.logs import log
-from petabatch.random import stream
+from petabatch.random import LazyStream
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.orders import Playlist
 from petabatch.sources.pixels import largest
@@ -92,7 +92,7 @@ class Views(ImageStream):
 
     def _example(self, index: int, k: int, n: int) -> np.ndarray:
         """Return what transform `index` is given of image `k` of `n`, spread evenly over all images."""
-        rng = stream(self._seed, "fit", k)
+        rng = LazyStream(self._seed, "fit", k)
         number = self._good(k * len(self._gallery.shapes) // n)
         chance = Chance(self._seed, (k,), (k,), rng)
         return self._chain.until(index, self._at_start(number), chance, self._earlier(number)).pixels
@@ -106,7 +106,7 @@ class Views(ImageStream):
             self.fitted()
         chain, own = self._chain, self._own(slice_)
         film = self._playlist.crop(own, display)
-        rng = stream(self._seed, "crop", *film)
+        rng = LazyStream(self._seed, "crop", *film)
         for _ in range(DRAWS if chain.contrast else 1):
             number = self._good(self._playlist.frame(own, display, rng))
             chance = Chance(self._seed, film, (own, display), rng)

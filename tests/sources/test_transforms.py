@@ -130,6 +130,13 @@ def test_a_jittered_crop_moves_in_each_display_also_of_a_film() -> None:
     assert where(stream, 1, 7) == stream.shown(1, 7).crop
 
 
+def test_a_random_crop_as_large_as_the_image_makes_no_generator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("petabatch.random.stream", None)  # it takes longer than to show a small image
+    stream = source(PHOTO, {"type": "crop"}).stream((40, 36, 3), 2, 1)
+    assert np.array_equal(stream(1, 0), PHOTO[1].astype(np.float32))
+    assert stream.shown(1, 0).crop == (0, 0)
+
+
 def test_small_images_are_reflected_at_their_edges() -> None:
     found = shown(RAMP, (16, 10, 1), {"type": "pad", "mode": "mirror"})
     assert np.array_equal(found, np.pad(RAMP[0], ((2, 2), (0, 0), (0, 0)), mode="symmetric"))

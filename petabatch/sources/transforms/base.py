@@ -27,12 +27,12 @@ class Draws:
     age: int = 0
     """Number of frames by which the image is older than the one displayed, in a stack of frames."""
 
-    shared: np.random.Generator | None = None
-    """Generator that has also drawn the image, of the first random crop."""
+    shared: Callable[[], np.random.Generator] | None = None
+    """Returns the generator that has also drawn the image, of the first random crop."""
 
     def of_film(self) -> np.random.Generator:
         """Return a generator, the same for all frames of a film."""
-        return self.shared or stream(self.seed, self.purpose, *self.film)
+        return self.shared() if self.shared else stream(self.seed, self.purpose, *self.film)
 
     def of_frame(self) -> np.random.Generator:
         """Return a generator, another one in each display and for each frame of a stack."""

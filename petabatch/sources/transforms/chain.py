@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.random import LazyStream
 from petabatch.sources.pixels import convertible
 from petabatch.sources.transforms.base import Draws, Transform
 from petabatch.sources.transforms.channels import ToLayer
@@ -15,20 +18,28 @@ from petabatch.sources.transforms.picture import Picture, Shape
 
 
 class Chance:
-    """The random choices of one display; `rng` is the generator that has chosen its image."""
+    """The random choices of one display; `rng` returns the generator that has chosen its image."""
 
     def __init__(
-        self, seed: int, film: tuple[int, ...], display: tuple[int, ...], rng: np.random.Generator
+        self,
+        seed: int,
+        film: tuple[int, ...],
+        display: tuple[int, ...],
+        rng: LazyStream,
     ) -> None:
-        self.seed, self.film, self.display, self.rng = seed, film, display, rng
-        self._first = rng.bit_generator.state
+        self.seed, self.film, self.display, self._rng = seed, film, display, rng
+
+    @cached_property
+    def _first(self) -> Mapping[str, Any]:
+        """The state of the generator before the crop that leads is drawn."""
+        return self._rng().bit_generator.state
 
     def leading(self, age: int) -> np.random.Generator:
         """Return the generator of the crop that leads; for earlier frames, one that draws the same again."""
-        if not age:
-            return self.rng
-        rng = np.random.Generator(np.random.Philox())
-        rng.bit_generator.state = self._first
+        first, rng = self._first, self._rng()
+        if age:
+            rng = np.random.Generator(np.random.Philox())
+            rng.bit_generator.state = first
         return rng
 
 
@@ -125,7 +136,7 @@ class Chain:
         """Return what steps `first` to `last - 1` make of a frame."""
         for at in range(first, last):
             index, step = self._steps[at]
-            leading = chance.leading(age) if at == self._lead else None
+            leading = partial(chance.leading, age) if at == self._lead else None
             draws = Draws(chance.seed, chance.film, chance.display, f"{step.type} {index}", age, leading)
             if len(step.ages) == 1:
                 picture = step.shows(picture, self.layer, draws)

@@ -98,7 +98,9 @@ class Crop(Transform):
         ny, nx, _ = self.result(picture.shape, layer)
         rows, columns = picture.shape[0] - ny, picture.shape[1] - nx
         high, wide = self.jitter
-        if self.leads:
+        if self.leads and (rows, columns) == (2 * high, 2 * wide):
+            y, x = high, wide
+        elif self.leads:
             rng = draws.of_film()
             y = high + int(rng.integers(rows - 2 * high + 1))
             x = wide + int(rng.integers(columns - 2 * wide + 1))
