@@ -13,7 +13,7 @@ from petabatch.engine.steppers.tables.weights import Weights
 from petabatch.engine.steppers.tables.writer import BUFFERS, GEOMETRY, NOTHING, WORDS
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
-from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Scratch, Shape
+from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape
 from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
@@ -37,18 +37,19 @@ class Workspace:
         for number, p in enumerate(tables.geometries):
             self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
         self.packed: dict[tuple[str, str], np.ndarray] = {}
-        self.dictionaries: dict[tuple[str, str], Dictionary] = {}
         self.features: dict[tuple[str, str], lazy_layout.Features] = {}
         for names, weights in tables.weights.items():
-            dictionary = layout.dictionary(weights.patches)
-            self.dictionaries[names] = dictionary
-            self.held[names[0]], self.held[names[1]] = dictionary.panels, dictionary.groups
+            panels, groups = names
+            if panels in tables.numbers_of:
+                self.held[panels] = layout.room_for_panels(weights.patches)
+            if groups in tables.numbers_of:
+                self.held[groups] = layout.room_for_groups(weights.patches)
             if names in tables.read_by_rows:
-                self._rows(weights, dictionary)
+                self._rows(weights)
             self.packed[names] = np.full((weights.patches.features, weights.patches.length), np.nan, "f4")
         for name, weights in tables.turned.items():
-            panels = -(-weights.patches.length // PANEL)
-            self.held[name] = np.zeros((panels, weights.patches.features, PANEL), np.float32)
+            count = -(-weights.patches.length // PANEL)
+            self.held[name] = np.zeros((count, weights.patches.features, PANEL), np.float32)
         self.own: dict[str, np.ndarray] = {}
         """Scratch of each slice, `[slices, size]`."""
         self.arrays = np.zeros((tables.slices, len(tables.numbers_of), 3), np.int64)
@@ -90,9 +91,10 @@ class Workspace:
         for column, name in zip(columns, own, strict=True):
             row[column] = names[f"scratch/{name} {number}"]
 
-    def _rows(self, weights: Weights, dictionary: Dictionary) -> None:
+    def _rows(self, weights: Weights) -> None:
         """Make room for weights as lazy evaluation reads them, with norms for whole words of features."""
-        features = lazy_layout.features(weights.patches, dictionary.groups)
+        groups = self.held.get(weights.names[1], self.held[NOTHING])
+        features = lazy_layout.features(weights.patches, groups)
         norms = np.zeros(weights.patches.features + WORD, np.float32)
         self.held[weights.rows[0]], self.held[weights.rows[1]] = features.rows, norms
         self.features[weights.names] = features._replace(norms=norms[: weights.patches.features])
@@ -115,7 +117,11 @@ class Workspace:
         for names, one in self.weights.items():
             mine = weights[one.key].reshape(one.patches.features, one.patches.length)
             if not layout.same(mine.reshape(-1), self.packed[names].reshape(-1)):
-                layout.pack(mine, one.patches, self.dictionaries[names])
+                panels, groups = names
+                if panels in self.held:
+                    layout.pack_panels(mine, self.held[panels])
+                if groups in self.held:
+                    layout.pack_groups(mine, one.patches, self.held[groups])
                 if names in self.features:
                     lazy_layout.fill(mine, one.patches, self.features[names])
                 if one.turned in self.turned:

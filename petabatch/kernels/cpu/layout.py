@@ -18,6 +18,8 @@ from petabatch.variable import Array
 
 PANEL = 2 * register_lanes()
 """Features whose drive is computed together, in two registers for each position."""
+_FEATURES = 32
+"""Features that are packed at a time, so that their buffer stays in the cache."""
 DRIVE_BLOCK = 8 if register_lanes() == 16 else 6
 """Positions whose drive is computed together: 6 times 2 registers of sums leave 4 of the usual 16; AVX-512
 has 32, and 8 suit the usual numbers of positions and slices better."""
@@ -164,11 +166,17 @@ def scratch(p: Patches, accelerated: bool = False) -> Scratch:
 
 def dictionary(p: Patches) -> Dictionary:
     """Return room for the weights of one kernel; `pack` fills it."""
-    return Dictionary(
-        np.zeros((shape(p).wide // PANEL, p.length, PANEL), np.float32),
-        np.zeros((_groups(p), p.features, GROUP * LANES), np.float32),
-        np.zeros((0, 0, 0), np.float32),
-    )
+    return Dictionary(room_for_panels(p), room_for_groups(p), np.zeros((0, 0, 0), np.float32))
+
+
+def room_for_panels(p: Patches) -> Array:
+    """Return room for the weights of one kernel in the order in which a drive reads them."""
+    return np.zeros((shape(p).wide // PANEL, p.length, PANEL), np.float32)
+
+
+def room_for_groups(p: Patches) -> Array:
+    """Return room for the weights of one kernel in the order in which a reconstruction reads them."""
+    return np.zeros((_groups(p), p.features, GROUP * LANES), np.float32)
 
 
 def non_shared_patches(weights: Array) -> Dictionary:
@@ -201,15 +209,27 @@ def same(a: Any, b: Any) -> bool:
 
 def pack(weights: Array, p: Patches, into: Dictionary) -> None:
     """Put weights `[nf, K]` in reading order; to be called whenever they change."""
-    nf, length = p.features, p.length
-    for number, panel in enumerate(into.panels):
+    pack_panels(weights, into.panels)
+    pack_groups(weights, p, into.groups)
+
+
+def pack_panels(weights: Array, panels: Array) -> None:
+    """Put weights `[nf, K]` in the order in which a drive reads them."""
+    for number, panel in enumerate(panels):
         part = weights[number * PANEL : (number + 1) * PANEL]
         panel[:, : len(part)] = part.T
-    rows = np.zeros((nf, p.y.size, _row_vectors(p) * LANES), np.float32)
-    rows[:, :, : p.x.size * p.channels] = weights.reshape(nf, p.y.size, length // p.y.size)
-    flat = np.zeros((nf, len(into.groups) * GROUP * LANES), np.float32)
-    flat[:, : rows[0].size] = rows.reshape(nf, -1)
-    into.groups[...] = flat.reshape(nf, len(into.groups), GROUP * LANES).swapaxes(0, 1)
+
+
+def pack_groups(weights: Array, p: Patches, groups: Array) -> None:
+    """Put weights `[nf, K]` in the order in which a reconstruction reads them."""
+    width, vectors = p.x.size * p.channels, _row_vectors(p) * LANES
+    buffer = np.zeros((min(p.features, _FEATURES), len(groups) * GROUP * LANES), np.float32)
+    for begin in range(0, p.features, _FEATURES):
+        part = weights[begin : begin + _FEATURES]
+        flat = buffer[: len(part)]
+        rows = flat[:, : p.y.size * vectors].reshape(len(part), p.y.size, vectors)
+        rows[:, :, :width] = part.reshape(len(part), p.y.size, width)
+        groups[:, begin : begin + len(part)] = flat.reshape(len(part), len(groups), -1).swapaxes(0, 1)
 
 
 def packed(weights: Array, p: Patches) -> Dictionary:
