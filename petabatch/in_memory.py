@@ -9,8 +9,8 @@ import numpy as np
 
 from petabatch.arguments import whole_number
 from petabatch.engine.engine import Engine
+from petabatch.engine.fitting import fitted_sources, with_sources
 from petabatch.engine.gpu.choose import choose
-from petabatch.engine.images import fitted_sources, with_sources
 from petabatch.errors import ArgumentError
 from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity

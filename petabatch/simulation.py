@@ -14,8 +14,8 @@ from petabatch.arguments import whole_number
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.features import AllFeatures
+from petabatch.engine.fitting import fitted_sources, to_be_fitted, with_sources
 from petabatch.engine.gpu.choose import choose
-from petabatch.engine.images import fitted_sources, to_be_fitted, with_sources
 from petabatch.engine.split import Split
 from petabatch.errors import AlreadyDone, ArgumentError, InputFileError, ParamsError, Problem, StorageError
 from petabatch.logs import log, shown, silence, to_file

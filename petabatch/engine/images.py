@@ -10,8 +10,7 @@ import numpy as np
 
 from petabatch.engine.history import History
 from petabatch.engine.prefetch import depth
-from petabatch.errors import InputError, InputFileError, Problem
-from petabatch.network.evaluation import shown_by
+from petabatch.errors import InputError, InputFileError
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.network.slices import sliced, values_of_images
@@ -19,7 +18,7 @@ from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.spec.images import ImageStream, Shown
 from petabatch.spec.network import Network
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import ImageLayer, Source, StepContext
+from petabatch.spec.parts import ImageLayer, StepContext
 from petabatch.spec.paths import file_problem
 from petabatch.variable import Array
 
@@ -41,7 +40,7 @@ class ImageReader:
         assert layer is not None
         self.layer, self.name, self._blocking_io = layer, name, blocking_io
         self.y, self.x = _margin(graph, layer, name)
-        self.shape = _shape(graph, layer, name)
+        self.shape = shape_of(graph, layer, name)
         try:
             with calling(layer.source, f"layers.{name}.source"):
                 self._streams = dict(self._open())
@@ -144,7 +143,8 @@ def _margin(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int]:
     return graph.margins(name) if layer.border == "image" else (0, 0)
 
 
-def _shape(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int, int]:
+def shape_of(graph: Graph, layer: ImageLayer, name: str) -> tuple[int, int, int]:
+    """Return the shape of the images that an input layer reads, with their margin."""
     (y, x), (ny, nx, nf) = _margin(graph, layer, name), layer.shape
     return ny + 2 * y, nx + 2 * x, nf
 
@@ -156,7 +156,7 @@ def _nbytes(shape: tuple[int, int, int]) -> int:
 def queues(plan: Plan, slices: int) -> dict[str, tuple[int, int]]:
     """Return the displays of each slice that are read ahead, and their bytes, of each input layer."""
     ahead = {
-        name: _nbytes(_shape(plan.graph, layer, name))
+        name: _nbytes(shape_of(plan.graph, layer, name))
         for name, layer in plan.inputs.items()
         if layer.source.read_ahead
     }
@@ -164,64 +164,6 @@ def queues(plan: Plan, slices: int) -> dict[str, tuple[int, int]]:
         name: (depth(slices, nbytes), depth(slices, nbytes) * slices * nbytes)
         for name, nbytes in ahead.items()
     }
-
-
-def to_be_fitted(network: Network) -> bool:
-    """Return whether something is to be fitted to images before the run."""
-    sources = [layer.images.source for layer in network.layers.values() if layer.images is not None]
-    if network.evaluate is not None:
-        sources.append(network.evaluate.source)
-    return any(source.unfitted for source in sources)
-
-
-def fitted_sources(graph: Graph) -> dict[str, Source]:
-    """Return the sources with what is fitted to their images, by key, of those where something is.
-
-    Held-out images are transformed as those of the run; what that leaves open is fitted to them. Raises
-    InputFileError if the images cannot be used.
-    """
-    network, found, problems = graph.network, dict[str, Source](), list[Problem]()
-
-    def fit(key: str, name: str, source: Source) -> None:
-        layer = network.layers[name].images
-        if layer is None or not source.unfitted:
-            return
-        try:
-            with calling(source, key):
-                found[key] = source.fitted(_shape(graph, layer, name), network.run.seed)
-        except InputError as error:
-            problems.append(file_problem(key, source, error))
-
-    for name, layer in network.layers.items():
-        if layer.images is not None:
-            fit(_key(name), name, layer.images.source)
-    if network.evaluate is not None and not problems:
-        name, source = shown_by(network), network.evaluate.source
-        if _key(name) in found and source.unfitted:
-            source = found[_HELD_OUT] = source.fitted_as(found[_key(name)])
-        fit(_HELD_OUT, name, source)
-    if problems:
-        raise InputFileError(problems)
-    return found
-
-
-def with_sources(network: Network, sources: Mapping[str, Source]) -> Network:
-    """Return the network with fitted sources, by key."""
-    layers = {
-        name: layer.model_copy(update={"source": sources[_key(name)]}) if _key(name) in sources else layer
-        for name, layer in network.layers.items()
-    }
-    evaluate = network.evaluate
-    if evaluate is not None and _HELD_OUT in sources:
-        evaluate = evaluate.model_copy(update={"source": sources[_HELD_OUT]})
-    return network.model_copy(update={"layers": layers, "evaluate": evaluate})
-
-
-_HELD_OUT = "evaluate.source"
-
-
-def _key(layer: str) -> str:
-    return f"layers.{layer}.source"
 
 
 def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:
