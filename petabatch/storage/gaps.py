@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 Gap = tuple[int, int]
 """First and last of some steps, both included."""
@@ -12,12 +11,25 @@ BEFORE: Gap = (-1, -1)
 """What ends before the first segment, which starts at step 0."""
 
 
-def gaps_between(spans: Sequence[Gap], until: int, before: Gap = BEFORE) -> list[Gap]:
+def gaps_between(spans: Iterable[Gap], until: int, before: Gap = BEFORE) -> list[Gap]:
     """Return the steps between `before` and the spans, and after the last one up to `until`."""
-    ends = [before, *spans]
-    if ends[-1][1] < until:
-        ends.append((until + 1, until + 1))
-    return [(last + 1, first - 1) for (_, last), (first, _) in pairwise(ends) if first > last + 1]
+    gaps: list[Gap] = []
+    reached = before[1]
+    for first, last in (*sorted(spans), (until + 1, until)):
+        if first > reached + 1:
+            gaps.append((reached + 1, first - 1))
+        reached = max(reached, last)
+    return gaps
+
+
+def cut(gaps: Iterable[Gap], steps: Iterable[int]) -> list[Gap]:
+    """Return gaps of which none has steps both up to and after one of `steps`."""
+    barriers = sorted(steps)
+    pieces: list[Gap] = []
+    for first, last in gaps:
+        ends = [*(step for step in barriers if first <= step < last), last]
+        pieces += zip([first, *(end + 1 for end in ends[:-1])], ends, strict=True)
+    return pieces
 
 
 def covered(gap: Gap, spans: Iterable[Gap]) -> bool:

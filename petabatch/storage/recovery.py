@@ -21,7 +21,7 @@ from petabatch.storage.checkpoint import (
 )
 from petabatch.storage.description import describe
 from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, RunDirectory
-from petabatch.storage.gaps import covered, steps_text
+from petabatch.storage.gaps import steps_text
 from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.manifest import MANIFEST, Entry
 from petabatch.storage.rows import all_segments, damaged_segments, expected_segments, missing_steps
@@ -84,10 +84,8 @@ def resume_point(directory: RunDirectory) -> Path | None:
         return head
     kept = (segment for segment in expected_segments(directory) if segment.last <= step)
     damaged = dict(damaged_segments(directory, kept))
-    spans = [(segment.first, segment.last) for segment in damaged]
-    for gap in missing_steps(directory, checkpoint_batch(head)[0], step):
-        if not covered(gap, spans):
-            damaged[Segment(*gap)] = f"{directory.parts}: no segment has {steps_text([gap])}"
+    for gap in missing_steps(directory, checkpoint_batch(head)[0], step, damaged):
+        damaged[Segment(*gap)] = f"{directory.parts}: no segment has {steps_text([gap])}"
     lost = [segment for segment in lost_segments(directory) if segment.last <= step]
     problems = {**damaged, **{one: f"{directory.path / one.path}: this segment is lost" for one in lost}}
     for segment in sorted(problems):

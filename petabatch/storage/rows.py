@@ -10,7 +10,7 @@ from petabatch.errors import DamagedError, StorageError
 from petabatch.storage import manifest
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import PARTS, RunDirectory
-from petabatch.storage.gaps import BEFORE, Gap, covered, gaps_between
+from petabatch.storage.gaps import BEFORE, Gap, covered, cut, gaps_between
 from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.segment import Segment, Summary, read_summary
 from petabatch.variable import Stream
@@ -117,15 +117,20 @@ def find_gaps(directory: RunDirectory, rows: Sequence[Row], until: int | None = 
     return gaps_between(spans, max((s.last for s in lost), default=-1), before)
 
 
-def missing_steps(directory: RunDirectory, batch: int, until: int) -> list[Gap]:
-    """Return the steps up to `until` of which segments are missing without being lost."""
+def missing_steps(
+    directory: RunDirectory, batch: int, until: int, known: Iterable[Segment] = ()
+) -> list[Gap]:
+    """Return the steps up to `until` of which segments are missing that are neither lost nor `known`.
+
+    They are cut at checkpoints, since the steps after one can be computed again from it.
+    """
     if until <= 0:  # step 0 is recorded with those after it
         return []
     spans, _ = _spans(directory, None)
-    lost = [(segment.first, segment.last) for segment in lost_segments(directory)]
+    lost = [(segment.first, segment.last) for segment in (*lost_segments(directory), *known)]
     before = _before(directory, [*(span for span, _ in spans), *lost])
-    gaps = gaps_between([span for span, row in spans if _tiles(row, batch)], until, before)
-    return [gap for gap in gaps if not covered(gap, lost)]
+    whole = [span for span, row in spans if _tiles(row, batch)]
+    return cut(gaps_between([*whole, *lost], until, before), checkpoint_steps(directory))
 
 
 def _before(directory: RunDirectory, known: Sequence[Gap]) -> Gap:

@@ -61,10 +61,10 @@ def assert_a_gap(path: Path, expected: Path, first: int, last: int) -> None:
     with pb.open(path) as run, pb.open(expected) as other:
         assert run.gaps == [(first, last)]
         assert list(run) == list(other)
+        assert any(((other[name].steps >= first) & (other[name].steps <= last)).any() for name in other)
         for name in run:
             steps = other[name].steps
             kept = (steps < first) | (steps > last)
-            assert not kept.all()
             np.testing.assert_array_equal(run[name].steps, steps[kept])
             assert run[name][...].tobytes() == other[name][...][kept].tobytes()
 
@@ -171,22 +171,62 @@ def test_a_segment_that_is_put_back_closes_the_gap(runs: Path, stopped: Path) ->
     assert not list((stopped / "parts").glob("*.lost"))
 
 
+def forget(folder: Path, *steps: int) -> None:
+    """Remove the index, the segments that start at these steps, and their lines in the manifest."""
+    for path in (folder / "run.h5", *(segment(folder, step) for step in steps)):
+        path.unlink()
+    lines = (folder / "manifest.txt").read_text().splitlines(keepends=True)
+    names = ("run.h5", *(f"steps_{step:012d}-" for step in steps))
+    (folder / "manifest.txt").write_text(
+        "".join(line for line in lines if not any(name in line for name in names))
+    )
+
+
 def test_a_segment_that_no_file_names_is_missed_because_of_the_checkpoint_after_it(
     runs: Path, stopped: Path
 ) -> None:
-    for path in (segment(stopped, 31), stopped / "run.h5"):
-        path.unlink()
-    lines = (stopped / "manifest.txt").read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "000000000031" not in line and "run.h5" not in line]
-    (stopped / "manifest.txt").write_text("".join(kept))
+    forget(stopped, 31)
     other = shutil.copytree(stopped, stopped.parent / "other")
     resume(other)
     assert contents(merge(other, stopped.parent / "merged.h5")) == contents(runs / "whole.h5")
     for path in (stopped / "checkpoints").glob("*_000000030*"):
         path.unlink()
-    (stopped / "manifest.txt").write_text("".join(line for line in kept if "000000030" not in line))
+    lines = (stopped / "manifest.txt").read_text().splitlines(keepends=True)
+    (stopped / "manifest.txt").write_text("".join(line for line in lines if "000000030" not in line))
     with pytest.raises(DamagedError, match=r"no segment has steps 31 to 40[^$]*verify --repair"):
         resume(stopped)
     repair(stopped)
     with pb.open(stopped) as run:
         assert run.gaps == [(31, 40)]
+
+
+def test_of_segments_that_no_file_names_those_after_a_checkpoint_are_computed_again(
+    runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    forget(stopped, 21, 31)
+    with pytest.raises(DamagedError, match=r"steps 21 to 30\n.*no segment has steps 31 to 40\n"):
+        resume(stopped)
+    told = repair(stopped)
+    assert "steps 21 to 30 of all slices: lost; the other steps can be read" in told
+    assert "steps 31 to 40 of all slices: `petabatch resume` computes them again from step 30" in told
+    with pb.open(stopped) as run:
+        assert (run.gaps, run.steps_reached) == ([(21, 40)], 20)
+    with caplog.at_level(logging.WARNING, "petabatch"):
+        resume(stopped)
+    assert [record.message.partition(" lost; ")[2] for record in caplog.records] == [
+        "the run is resumed at step 30, and its steps are computed again",
+        "the run is resumed at step 30 without its steps",
+    ]
+    assert_a_gap(stopped, runs / "whole", 21, 30)
+    assert [path.name[:31] for path in (stopped / "parts").glob("*.lost")] == [
+        "steps_000000000021-000000000030"
+    ]
+
+
+def test_a_segment_that_no_file_names_is_not_counted_with_lost_ones_before_it(stopped: Path) -> None:
+    flip(segment(stopped, 11))
+    repair(stopped)
+    forget(stopped, 21)
+    told = repair(stopped)
+    assert "steps 11 to 20 of slices 0 to 2: lost" in told
+    assert "steps 21 to 30 of all slices: lost" in told
