@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from petabatch.errors import StorageError
-from petabatch.storage.claim import Claim
+from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.directory import DATA, DESCRIPTION, INPUTS, RESOLVED, RUN_FILE, RunDirectory
 from petabatch.storage.manifest import MANIFEST
 from petabatch.storage.verify import FileState, file_states, repair
@@ -37,17 +37,18 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
     lost = [state for state in states if state.state == "lost"]
     whole = {state.checkpoint for state in states if state.checkpoint is not None}
     whole -= {state.checkpoint for state in damaged}
+    running = claimed(directory.path)
     for state in (*damaged, *lost):
         lines += [
             f"{state.state:18} {state.problem or directory.path / state.name}",
-            f"                   {_meaning(state, sorted(whole))}",
+            f"                   {_meaning(state, sorted(whole), running)}",
         ]
     steps = ", ".join(str(step) for step in sorted(whole))
     lines.append(f"whole checkpoints  {f'at steps {steps}' if steps else 'none'}")
     return "\n".join(lines), not damaged
 
 
-def _meaning(state: FileState, checkpoints: Sequence[int | None]) -> str:
+def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool) -> str:
     """Return what is lost with a damaged file, or how to get it back."""
     steps = [step for step in checkpoints if step is not None]
     if state.segment is not None:
@@ -58,6 +59,7 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None]) -> str:
         before = [step for step in steps if step < first or step == 0]
         if before:
             remedy = f"`petabatch resume` computes them again from step {before[-1]}"
+            remedy += "; stop the run first, before it removes that checkpoint" if running else ""
         elif state.state == "lost":
             remedy = "lost; the other steps can be read, and the run can be resumed"
         else:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 
-from petabatch.errors import RunDirectoryError
+from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.storage.checkpoint import drop_checkpoints
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import describe
 from petabatch.storage.directory import RunDirectory
+from petabatch.storage.lost import lost_segments
+from petabatch.storage.recovery import checkpoint_before
 from petabatch.storage.rows import expected_segments, verify_segments
 
 
@@ -16,7 +18,7 @@ def prune(folder: str | os.PathLike[str]) -> int:
     """Remove the checkpoints of the run directory `folder`; return the number of bytes freed.
 
     Raises RunDirectoryError when the run is not done, or another process runs in the directory, and
-    DamagedError when a segment is damaged, which checkpoints may help to compute again.
+    DamagedError when a segment is damaged, or lost steps can be computed again from a checkpoint.
     """
     directory = RunDirectory.open(folder)
     with Claim() as claim:
@@ -27,6 +29,18 @@ def prune(folder: str | os.PathLike[str]) -> int:
                 f"    found:    a run that is {status}\n    hint:     petabatch resume {directory.path}"
             )
         verify_segments(directory, expected_segments(directory))
+        _refuse_recoverable(directory)
         freed = sum(file.stat().st_size for file in directory.checkpoints.iterdir())
         drop_checkpoints(directory)
         return freed
+
+
+def _refuse_recoverable(directory: RunDirectory) -> None:
+    """Raise DamagedError if a lost segment can be computed again from a checkpoint."""
+    for segment in lost_segments(directory):
+        if head := checkpoint_before(directory, segment):
+            raise DamagedError(
+                f"{directory.path / segment.path}: this segment is lost\n"
+                f"    found:    a checkpoint from which its steps can be computed again: {head.name}\n"
+                f"    hint:     petabatch resume {directory.path}"
+            )

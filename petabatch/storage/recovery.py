@@ -89,7 +89,7 @@ def resume_point(directory: RunDirectory) -> Path | None:
     lost = [segment for segment in lost_segments(directory) if segment.last <= step]
     problems = {**damaged, **{one: f"{directory.path / one.path}: this segment is lost" for one in lost}}
     for segment in sorted(problems):
-        earlier = _checkpoint_before(directory, segment)
+        earlier = checkpoint_before(directory, segment)
         if earlier is not None:
             _warn(problems, step_of(earlier))
             return earlier
@@ -103,6 +103,14 @@ def resume_point(directory: RunDirectory) -> Path | None:
     return head
 
 
+def checkpoint_before(directory: RunDirectory, segment: Segment) -> Path | None:
+    """Return the head of the latest whole checkpoint from which a segment can be computed again, if any."""
+    try:
+        return latest_checkpoint(directory, before=segment.first)
+    except DamagedError:
+        return None
+
+
 def _warn(problems: Mapping[Segment, str], step: int) -> None:
     """Say of damaged and lost segments whether a run that is resumed at `step` computes them again."""
     again = [problem for segment, problem in problems.items() if segment.first > step or step == 0]
@@ -112,14 +120,6 @@ def _warn(problems: Mapping[Segment, str], step: int) -> None:
         log.warning("%s; the run is resumed at step %d, and its steps are computed again", told, step)
     if without:
         log.warning("%s; the run is resumed at step %d without its steps", "\n".join(without), step)
-
-
-def _checkpoint_before(directory: RunDirectory, segment: Segment) -> Path | None:
-    """Return the head of the latest whole checkpoint from which a segment can be computed again, if any."""
-    try:
-        return latest_checkpoint(directory, before=segment.first)
-    except DamagedError:
-        return None
 
 
 def name_files(directory: RunDirectory) -> None:

@@ -16,7 +16,9 @@ from petabatch import plotting, simulation
 from petabatch.errors import DamagedError, NotRecorded, StorageError
 from petabatch.report import information, integrity
 from petabatch.report.page import content
+from petabatch.storage.claim import Claim
 from petabatch.storage.merge import merge
+from petabatch.storage.prune import prune
 from support.commands import contents
 from support.damage import make_runs
 
@@ -230,3 +232,33 @@ def test_a_segment_that_no_file_names_is_not_counted_with_lost_ones_before_it(st
     told = repair(stopped)
     assert "steps 11 to 20 of slices 0 to 2: lost" in told
     assert "steps 21 to 30 of all slices: lost" in told
+
+
+def test_checkpoints_from_which_lost_steps_can_be_computed_again_are_not_pruned(
+    runs: Path, tmp_path: Path
+) -> None:
+    done = shutil.copytree(runs / "whole", tmp_path / "done")
+    first, last = segment(done, 11), segment(done, 51)
+    for path in (first, last):
+        flip(path)
+    repair(done)
+    before = sorted((done / "checkpoints").iterdir())
+    with pytest.raises(DamagedError, match=rf"{last.name}: this segment is lost[^$]*step_000000050.h5"):
+        prune(done)
+    assert sorted((done / "checkpoints").iterdir()) == before
+    resume(done)
+    assert_a_gap(done, runs / "whole", 11, 20)
+    prune(done)
+    assert not any((done / "checkpoints").iterdir())
+    assert_a_gap(done, runs / "whole", 11, 20)
+
+
+def test_a_run_in_progress_is_to_be_stopped_before_it_removes_the_checkpoint_that_is_needed(
+    stopped: Path,
+) -> None:
+    flip(segment(stopped, 31))
+    warning = "from step 30; stop the run first, before it removes that checkpoint\n"
+    with Claim() as claim:
+        claim.take(stopped)
+        assert warning in integrity.verify(stopped, repairing=False)[0]
+    assert "from step 30\n" in integrity.verify(stopped, repairing=False)[0]
