@@ -120,7 +120,7 @@ def blocks(s: Shape, tiles: int) -> int:
 
 @njit(nogil=True, error_model="numpy")
 def steepest_of(block: int, signed: bool, weights: Dictionary, s: Shape, work: Scratch) -> float:
-    """Return the steepest slope of a block, or 0 where all are below; of `work.error`."""
+    """Return the steepest slope of a block of `work.error`: 0 if all are below, infinity if one is NaN."""
     length = block_length(s)
     each = -(-(s.tile * s.nx) // length)
     start, begin, end = tile_bounds(block // each, s)
@@ -135,19 +135,25 @@ def steepest_of(block: int, signed: bool, weights: Dictionary, s: Shape, work: S
         raise_to(work.drive[m * s.wide : m * s.wide + s.features], signed, best)
     found = ZERO
     for slope in best:
+        if slope != slope:
+            return np.inf
         found = max(found, slope)
     return np.float64(found)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def raise_to(slopes: Any, signed: bool, best: Any) -> None:
-    """Raise each number to that of `slopes`, or its size; feature by feature, so that vectors are used."""
+    """Raise each number to that of `slopes`, or its size; feature by feature, so that vectors are used.
+
+    A number becomes NaN, and stays so, where a slope is NaN: a dictionary with NaN has no gap, even if the
+    features concerned are silent.
+    """
     if signed:
         for i in range(best.size):
-            best[i] = abs(slopes[i]) if abs(slopes[i]) > best[i] else best[i]
+            best[i] = best[i] if (abs(slopes[i]) <= best[i]) | (best[i] != best[i]) else abs(slopes[i])
     else:
         for i in range(best.size):
-            best[i] = slopes[i] if slopes[i] > best[i] else best[i]
+            best[i] = best[i] if (slopes[i] <= best[i]) | (best[i] != best[i]) else slopes[i]
 
 
 @njit(nogil=True, error_model="numpy")
@@ -157,7 +163,7 @@ def search(
 ) -> tuple[float, bool]:  # fmt: skip
     """Return the steepest slope of blocks first .. last and `steepest`, and whether the gap is too large.
 
-    It ends there, except for a gap that is evaluated as a `whole`.
+    It ends there, except for a gap that is evaluated as a `whole`; and where a slope is infinite or NaN.
     """
     grows = found.squares <= found.cross and not whole
     if grows and relative_gap(steepest, found, looks) > looks.target + _ROUNDING:
@@ -166,6 +172,8 @@ def search(
         slope = steepest_of(block, looks.signed, weights, s, work)
         if slope > steepest:
             steepest = slope
+            if steepest == np.inf:
+                return steepest, True
             if grows and relative_gap(steepest, found, looks) > looks.target + _ROUNDING:
                 looks.block[0] = block
                 return steepest, True

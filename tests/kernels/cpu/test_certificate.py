@@ -103,6 +103,24 @@ def test_an_unsigned_code_with_a_negative_activity_has_no_gap() -> None:
     assert found(case, state, looks(2 * gap, False), True) == (False, np.inf)
 
 
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("p", [many_tiles, many_tiles_non_shared])
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf])
+def test_a_dictionary_that_is_not_finite_has_no_gap_even_if_its_features_are_silent(
+    p: Patches, signed: bool, whole: bool, bad: float
+) -> None:
+    case, state = coded(p, signed)
+    _, gap = found(case, state, looks(0.0, signed), True)
+    weights = case.weights.reshape(-1, p.features, p.length)
+    silent = state[2].reshape(-1, p.features)[0] == 0
+    weights[0, np.flatnonzero(silent)[-1], p.length // 2] = bad
+    state[2].reshape(-1, p.features)[:, silent] = 0
+    assert found(case, state, looks(max(2 * gap, 2.0), signed), whole) == (False, np.inf)
+    with np.errstate(invalid="ignore"):
+        assert not measured(case, state, signed) <= gap
+
+
 def test_a_look_ends_at_the_first_block_that_is_too_steep_where_the_next_begins() -> None:
     case, state = coded(many_tiles, False)
     count = blocks(shape(many_tiles), len(case.scratch().strips))
