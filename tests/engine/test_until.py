@@ -14,6 +14,7 @@ from petabatch import results, simulation
 from petabatch.connections import Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
+from petabatch.kernels.cpu.lazy.threads import ThreadTeam, advance_lazily_in_rows
 from petabatch.layers import LCA, HeavyBall, Input, KneeTimeScale, Linear
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -21,7 +22,7 @@ from petabatch.parallel.comm import Serial
 from petabatch.probes import L1, Energy, Optimality
 from petabatch.spec.network import LayerOutput, Network, Output, Until
 from support.commands import Command, alone, contents, set_all
-from support.networks import GivenImages, collect, images, lca_network, simulate
+from support.networks import GivenImages, assert_same, collect, images, lca_network, simulate
 
 GAP, DISPLAY = 0.12, 60
 UNTIL = Until(gap=GAP, every=5)
@@ -320,6 +321,33 @@ def test_a_compiled_loop_looks_inside_its_steps_at_the_same_steps(code: str, ker
         assert met < DISPLAY
         assert found["probes/until/steps"][0, number] == met
         assert found["probes/until/gap"][0, number] == pytest.approx(gaps[met - 1], abs=1e-6)
+
+
+def test_threads_that_share_one_slice_rest_at_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = images(1, items=2, shape=(128, 128, 3))
+    until = Until(gap=0.3, every=5)
+    plain = lca_network(data, features=64, patch=(8, 8), display=30, displays=2, kernel="lazy", until=until)
+    net = plain.model_copy(
+        update={
+            "layers": {**plain.layers, "V1": LCA(shape=(64, 64, 64), tau=5.0, threshold=0.4)},
+            "probes": {"optimality": network().probes["optimality"]},
+        }
+    )
+    shared: list[int] = []
+
+    def spied(team: ThreadTeam, *state: Any) -> tuple[int, int]:
+        shared.append(len(list(team.tiles())))
+        return advance_lazily_in_rows(team, *state)
+
+    monkeypatch.setattr("petabatch.engine.steppers.lazy.advance_lazily_in_rows", spied)
+    one, found = simulate(net, threads=1)
+    assert not shared
+    three, again = simulate(net, threads=3)
+    assert shared
+    assert min(shared) > 3
+    np.testing.assert_array_equal(found["probes/until/steps"], [[25], [20]])
+    assert_same(again, found)
+    assert_same(three.state.saved(), one.state.saved())
 
 
 def test_a_probe_of_another_drive_or_image_is_measured_between_steps() -> None:
