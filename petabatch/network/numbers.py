@@ -21,6 +21,7 @@ KINDS = ("layers", "connections", "probes")
 RUN = ("seed", "dt")
 """Keys of `[run]` that may differ."""
 _SHARED = "its weights, and what they learn, belong to all slices"
+_OWN_START = "`init.per_slice = true` starts each slice from values of its own, in modes without `extra_`"
 
 
 def with_value(network: Network, path: str, value: float) -> Network:
@@ -87,12 +88,18 @@ def problem_of_values(
             expected=f"a number of the dynamics: {', '.join(numbers)}",
             hint=did_you_mean(keys[0], numbers),
         )
-    if kind == "connections" and keys[0] in ("learn", "decorrelate", "revive", "init", "normalize"):
-        common = (table.owner is None or in_common(table.owner)) and not over_time
-        if common or keys[0] in ("init", "normalize"):
-            why = _SHARED if common else "all slices start from the same weights, normalised alike"
-            expected = 'a connection of mode "shared"' if common else "a number of the dynamics or of `learn`"
-            return Problem(key, f"this cannot {vary}: {why}", expected=expected)
+    if kind == "connections" and keys[0] in ("init", "normalize", "learn", "decorrelate", "revive"):
+        owner = table.owner
+        learns = owner is not None and (over_time or not in_common(owner))
+        if keys[0] in ("init", "normalize"):
+            return Problem(
+                key,
+                f"this cannot {vary}: weights are initialised and normalised by one rule",
+                expected=f"a number of the dynamics{' or of `learn`' if learns else ''}",
+                hint=_OWN_START if keys[0] == "init" and not over_time else "",
+            )
+        if not learns and not over_time:
+            return Problem(key, f"this cannot {vary}: {_SHARED}", expected='a connection of mode "shared"')
     return _wrong_values(table, keys, key, values, count)
 
 

@@ -213,6 +213,18 @@ def test_weights_of_slices_start_apart_where_they_are_to() -> None:
     assert "these weights belong to all slices" in wrong(init=apart)
 
 
+@pytest.mark.parametrize("mode", ["non_shared", "extra_non_shared"])
+def test_the_rule_that_weights_start_from_cannot_differ_among_slices(mode: str) -> None:
+    net = network(joined(mode=mode, init=Gaussian(deviation=0.3)))
+    values = {"connections.sparse.init.deviation": (0.1,) * net.run.batch}
+    with pytest.raises(ParamsError) as raised:
+        build(net.model_copy(update={"slices": values}))
+    (problem,) = raised.value.problems
+    assert "weights are initialised and normalised by one rule" in problem.message
+    assert problem.expected == "a number of the dynamics"
+    assert "per_slice = true" in problem.hint
+
+
 def test_features_are_joined_where_positions_are_the_same() -> None:
     with pytest.raises(ParamsError, match="synapses between features need the same positions"):
         build(network(joined(mode="shared"), post=(6, 4, 7)))
