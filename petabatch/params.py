@@ -73,9 +73,12 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
     try:
         state = State(plan.graph, plan.graph.variables, 0, 1)
         readers = open_images(plan, BlockingIO())
+        noted: dict[str, list[str]] = {}
         for name, read in readers.items():
-            if read.stream.note:
-                log.warning("layers.%s: %s", name, read.stream.note)
+            noted.setdefault(read.stream.note, []).append(f"layers.{name}")
+        for note, names in noted.items():
+            if note:
+                log.warning("%s: %s", ", ".join(names), note)
         state.start({name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted})
         if loaded.network.evaluate is not None:
             with naming_evaluate(loaded.network):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,11 +103,13 @@ class ImageReader:
 
     def _open(self) -> Iterator[tuple[tuple[float, ...], ImageStream]]:
         """Yield the images of each seed and each combination of the source's values that slices differ in."""
-        for key, number in _alike(self._network, self.name).items():
-            own = sliced(self._network, number)
+        for key, numbers in _alike(self._network, self.name).items():
+            own = sliced(self._network, numbers[0])
             layer = own.layers[self.name].images
             assert layer is not None
-            yield key, layer.source.stream(self.shape, own.run.batch, own.run.seed)
+            stream = layer.source.stream(self.shape, own.run.batch, own.run.seed)
+            stream.expect(len(numbers))
+            yield key, stream
 
     def _stream(self, number: int) -> tuple[ImageStream, int]:
         """Return the images of a slice, and its number among the slices that they are for."""
@@ -124,12 +126,14 @@ class ImageReader:
         )
 
 
-def _alike(network: Network, layer: str) -> dict[tuple[float, ...], int]:
-    """Return the combinations of values that the images of slices depend on, each with its first slice."""
-    found: dict[tuple[float, ...], int] = {}
-    for number in range(network.batch) if values_of_images(network, layer, 0) else (0,):
-        found.setdefault(values_of_images(network, layer, number), number)
-    return found
+def _alike(network: Network, layer: str) -> dict[tuple[float, ...], Sequence[int]]:
+    """Return the combinations of values that the images of slices depend on, each with its slices."""
+    if not values_of_images(network, layer, 0):
+        return {(): range(network.batch)}
+    found: dict[tuple[float, ...], list[int]] = {}
+    for number in range(network.batch):
+        found.setdefault(values_of_images(network, layer, number), []).append(number)
+    return dict(found)
 
 
 def nbytes_of_source(network: Network, name: str) -> int:

@@ -74,28 +74,33 @@ class Decoders:
         self._least, self._most_bytes = least, most_bytes
         self._lock, self._turns = threading.Lock(), count()
         self._idle: WeakKeyDictionary[Film, list[_Decoder]] = WeakKeyDictionary()
-        self._places: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self._places: WeakKeyDictionary[object, tuple[int, int]] = WeakKeyDictionary()
+        """Of each reader, the places at which it goes on, and the bytes of its largest decoder."""
 
     @property
     def waiting(self) -> int:
         """How many wait."""
         return sum(map(len, self._idle.values()))
 
-    def expect(self, reader: object, places: int, films: Sequence[Film]) -> str:
-        """Let as many more decoders wait as there are places in films at which a reader goes on.
-
-        Returns what it costs if there is no room for them, else "".
-        """
-        with self._lock:
-            self._places[reader] = places
+    def expect(self, reader: object, places: int, films: Sequence[Film]) -> None:
+        """Let as many more decoders wait as there are places in films at which a reader goes on."""
         biggest = max((film.decoder_bytes for film in films), default=1)
+        with self._lock:
+            self._places[reader] = places, biggest
+
+    @property
+    def note(self) -> str:
+        """What it costs if there is no room for the places of all readers, else ""."""
+        with self._lock:
+            expected = list(self._places.values())
+        places, biggest = sum(places for places, _ in expected), max((b for _, b in expected), default=1)
         room = max(self._least, min(_open_files(), self._most_bytes // biggest))
         if places <= room:
             return ""
         return (
-            f"{places:,} slices follow films, and a process keeps {room:,} decoders: the others are opened "
-            f"again for each frame, which is decoded from the key frame before; use more ranks, smaller "
-            f"films, or a higher limit of open files (ulimit -n)"
+            f"slices follow films at {places:,} places, and a process keeps {room:,} decoders: the others "
+            f"are opened again for each frame, which is decoded from the key frame before; use more ranks, "
+            f"smaller films, or a higher limit of open files (ulimit -n)"
         )
 
     def frame(self, film: Film, number: int) -> np.ndarray:
@@ -144,7 +149,8 @@ class Decoders:
         if waiting <= self._least:
             return False
         nbytes = sum(film.decoder_bytes * len(own) for film, own in self._idle.items())
-        return waiting > min(sum(self._places.values()), _open_files()) or nbytes > self._most_bytes
+        places = sum(places for places, _ in self._places.values())
+        return waiting > min(places, _open_files()) or nbytes > self._most_bytes
 
 
 def _open_files() -> int:

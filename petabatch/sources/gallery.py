@@ -38,9 +38,10 @@ class Gallery:
     """Files with many items, in order, each with its number of items; empty if each item has its own."""
     file: object = None
     """An open file that `read` needs, which is closed with the gallery."""
-    expect: Callable[[object, int], str] = lambda reader, places: ""
-    """`expect(reader, places)` prepares for a reader that follows films at `places` places in turns;
-    returns what it costs if there are too many, else ""."""
+    expect: Callable[[object, int], None] = lambda reader, places: None
+    """`expect(reader, places)` prepares for a reader that follows films at `places` places in turns."""
+    note: Callable[[], str] = lambda: ""
+    """Returns what it costs if all readers together follow films at too many places, else ""."""
 
     @property
     def frames(self) -> Sequence[int]:

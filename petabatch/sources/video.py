@@ -66,6 +66,7 @@ def films(paths: Sequence[str]) -> Gallery:
         bad=bad,
         holders=[(path, 1) for path in paths],
         expect=lambda reader, places: DECODERS.expect(reader, places, good),
+        note=lambda: DECODERS.note,
     )
 
 

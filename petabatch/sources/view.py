@@ -83,10 +83,9 @@ class View(TransformedSource):
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
         """Return the reader; raises InputError if an image does not fit the layer."""
         gallery, chain, bad = self._usable(shape)
-        slices = 1 if self.slices == "same" else batch
-        playlist = self.order.open(gallery.frames, slices, seed)
+        playlist = self.order.open(gallery.frames, 1 if self.slices == "same" else batch, seed)
         views = self._reader(gallery, playlist, chain, seed, bad)
-        views.note = gallery.expect(views, slices if self.order.apart else 1)
+        views.expect(batch)
         return views
 
     def _usable(self, shape: tuple[int, int, int]) -> tuple[Gallery, Chain, set[int]]:
@@ -140,7 +139,8 @@ class View(TransformedSource):
         return self.with_steps(self._reader(gallery, playlist, chain, seed, bad).fitted())
 
     def _reader(self, gallery: Gallery, playlist: Playlist, chain: Chain, seed: int, bad: set[int]) -> Views:
-        return Views(self, gallery, playlist, chain, seed, bad, self.on_bad_item == "skip")
+        apart = self.order.apart and self.slices == "own"
+        return Views(self, gallery, playlist, chain, seed, bad, self.on_bad_item == "skip", apart)
 
     def _bad(self, gallery: Gallery, chain: Chain) -> tuple[set[int], list[InputError]]:
         """Return the numbers of the images that cannot be shown, and their errors."""

@@ -36,10 +36,14 @@ class Views(ImageStream):
         seed: int,
         bad: set[int],
         skip: bool,
+        apart: bool,
     ) -> None:
-        """`bad` are the images that are known to be damaged; with `skip`, these and others are skipped."""
+        """`bad` are the images that are known to be damaged; with `skip`, these and others are skipped.
+
+        `apart` says that slices are at different places of films.
+        """
         self._source, self._gallery, self._playlist = source, gallery, playlist
-        self._seed, self._steps, self._skip = seed, list(source.steps), skip
+        self._seed, self._steps, self._skip, self._apart = seed, list(source.steps), skip, apart
         numbers = range(len(gallery.shapes))
         self._usable: Sequence[int] = [n for n in numbers if n not in bad] if bad else numbers
         """Images that were not bad when they were opened."""
@@ -69,6 +73,15 @@ class Views(ImageStream):
         if self._through is not None:
             return self._through(slice_, display)
         return self._picture(slice_, display)[1].pixels.astype(np.float32)
+
+    @property
+    def note(self) -> str:
+        """What following films will cost all that do."""
+        return self._gallery.note()
+
+    def expect(self, slices: int) -> None:
+        """Prepare for so many slices, which follow films."""
+        self._gallery.expect(self, slices if self._apart else 1)
 
     def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
         """Return the item, its frame and the crop, without a margin of rows and columns at each edge."""

@@ -29,8 +29,6 @@ class ImageStream:
     """Number of displays after which the source has nothing to show; None if it goes on for ever."""
     forward: bool = False
     """Whether the displays of a slice are best read one after the other, as films are decoded."""
-    note: str = ""
-    """What will make reading slow, for `petabatch check`; "" if nothing does."""
     files: Sequence[tuple[str, int]] = ()
     """The files of the items, in order, each with its number of items; for the run file."""
 
@@ -40,6 +38,14 @@ class ImageStream:
     def __call__(self, slice_: int, display: int) -> np.ndarray:
         """Return what a slice shows, float32 `[ny, nx, nf]`."""
         return self._read(slice_, display)
+
+    @property
+    def note(self) -> str:
+        """What will make reading slow, for `petabatch check`, as far as is open now; "" if nothing does."""
+        return ""
+
+    def expect(self, slices: int) -> None:
+        """Prepare for so many slices, those for which it is read."""
 
     def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
         """Return what a slice shows within a margin; the number of the display stands for the item."""

@@ -11,7 +11,7 @@ import av
 import numpy as np
 import pytest
 
-import petabatch
+from petabatch import params
 from petabatch.errors import InputError, ResourceError, TableError
 from petabatch.params import first_state, plan
 from petabatch.sources import ImageArray, Video, decoders, video
@@ -159,7 +159,7 @@ def test_each_slice_keeps_its_decoder_while_there_is_room_for_all(
     assert opened_by("by_movie", decoders.Decoders(2)) == (4, "")
     count, note = opened_by("movie", decoders.Decoders(2, most_bytes=1))
     assert count == 20
-    assert "4 slices follow films, and a process keeps 2 decoders" in note
+    assert "slices follow films at 4 places, and a process keeps 2 decoders" in note
     monkeypatch.setattr(decoders, "_open_files", lambda: 3)
     assert "keeps 3 decoders" in opened_by("movie", decoders.Decoders(2))[1]
 
@@ -183,19 +183,24 @@ def test_room_for_decoders_is_given_back_with_the_reader(tmp_path: Path) -> None
     assert pool.waiting == 1
 
 
-def test_check_tells_that_there_is_no_room_for_a_decoder_of_each_slice(
+def test_check_tells_once_that_there_is_no_room_for_the_decoders_of_all_layers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(2):
         film(tmp_path / f"{number}.mkv", "ffv1", number)
+    layer = f'type = "input"\nshape = {list(ROOM)}\nsource = {{ type = "video", files = "{tmp_path}" }}\n'
     (tmp_path / "a.toml").write_text(
-        'run = { displays = 1, display = 1, batch = 2 }\n[layers.image]\ntype = "input"\n'
-        f'shape = {list(ROOM)}\nsource = {{ type = "video", files = "{tmp_path}" }}\n'
+        f"run = {{ displays = 1, display = 1, batch = 2 }}\n[layers.left]\n{layer}[layers.right]\n{layer}"
     )
-    monkeypatch.setattr(video, "DECODERS", decoders.Decoders(1, most_bytes=1))
-    loaded = petabatch.load(tmp_path / "a.toml")
-    first_state(loaded, plan(loaded))
-    assert "layers.image: 2 slices follow films, and a process keeps 1 decoders" in caplog.text
+    apart = ["run.seed={slices=[1, 2]}"]  # then each slice has a reader of its own
+    for room, more, told in ((2, [], 1), (3, apart, 1), (4, [], 0), (4, apart, 0)):
+        monkeypatch.setattr(video, "DECODERS", decoders.Decoders(room, most_bytes=1))
+        loaded = params.read(tmp_path / "a.toml", more)
+        caplog.clear()
+        first_state(loaded, plan(loaded))
+        assert [record.message.partition(" decoders")[0] for record in caplog.records] == [
+            f"layers.left, layers.right: slices follow films at 4 places, and a process keeps {room}"
+        ] * told
 
 
 def test_a_damaged_film_is_replaced_by_the_next_good_one_from_its_first_frame(tmp_path: Path) -> None:
