@@ -126,6 +126,9 @@ def bench(
     console(quiet=False)
     loaded = simulation.read(file or EXAMPLE, overrides or ())
     title = file.name if file else "built-in network"
+    for option, path in (("--json", output), ("--calibration", calibration)):
+        if path is not None:  # said before anything is measured
+            _check_file(option, path)
     found: dict[str, Any]
     try:
         if ranks is None and network is None:
@@ -134,7 +137,9 @@ def bench(
 
             for option, value in (("--calibration", calibration), ("--plot", picture)):
                 if value is not None:
-                    raise ArgumentError(option, "this is for predictions", value, "--ranks and --network")
+                    raise ArgumentError(
+                        option, "this is for predictions", str(value), "--ranks and --network"
+                    )
             counts = range(1, 1 + (threads or len(os.sched_getaffinity(0))))
             report = measure(loaded.network, title, counts, steps)
             show(report, Console())
@@ -163,6 +168,14 @@ def schema(
     from petabatch.spec.schema import json_schema
 
     echo(markdown() if as_markdown else f"{json.dumps(json_schema(), indent=2)}\n", end="")
+
+
+def _check_file(option: str, path: Path) -> None:
+    """Raise ArgumentError if a file of this name can be neither read nor written."""
+    if path.is_dir():
+        raise ArgumentError(option, "this is a folder", str(path), "a file")
+    if not path.parent.is_dir():
+        raise ArgumentError(option, "there is no such folder", str(path.parent))
 
 
 def _described(file: Path, overrides: list[str] | None, allow_code: bool) -> Loaded:

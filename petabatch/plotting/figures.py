@@ -78,14 +78,8 @@ def finish(figure: Any, output: str | Path | None = None) -> None:
         return
     film = figure if isinstance(figure, Film) else None
     figure = figure if film is None else film.figure
-    known = figure.canvas.get_supported_filetypes() if film is None else ("gif", "mp4")
-    suffix = Path(output).suffix.lstrip(".").lower()
     try:
-        if suffix not in known:
-            raise InputError(
-                f"{output}: unsupported figure format\n    found:    {suffix or 'no suffix'}\n"
-                f"    expected: {', '.join(sorted(known))}"
-            )
+        check_format(output, film is not None)
         Path(output).parent.mkdir(parents=True, exist_ok=True)
         if film is not None:
             film.save(Path(output))
@@ -95,6 +89,17 @@ def finish(figure: Any, output: str | Path | None = None) -> None:
         raise InputError(f"{output}: the figure cannot be written: {error.strerror or error}") from error
     finally:
         plt.close(figure)
+
+
+def check_format(output: str | Path, film: bool = False) -> None:
+    """Raise InputError if figures, or films, cannot be written with the suffix of this name."""
+    known = ("gif", "mp4") if film else pyplot().FigureCanvasBase.get_supported_filetypes()
+    suffix = Path(output).suffix.lstrip(".").lower()
+    if suffix not in known:
+        raise InputError(
+            f"{output}: unsupported figure format\n    found:    {suffix or 'no suffix'}\n"
+            f"    expected: {', '.join(sorted(known))}"
+        )
 
 
 @styled

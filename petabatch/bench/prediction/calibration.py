@@ -65,8 +65,7 @@ def load(path: Path, network: Network, threads: int | None) -> Calibration:
     try:
         found = TypeAdapter(Calibration).validate_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
-        problem = Problem("", "this is not a calibration", reason, "a file written by --calibration")
+        problem = Problem("", "this is not a calibration", _reason(error), "a file written by --calibration")
         raise InputError(problem.render(str(path))) from error
     expected = identify(network)
     if found.network != expected:
@@ -86,6 +85,13 @@ def load(path: Path, network: Network, threads: int | None) -> Calibration:
             "give the name of a new file, or leave --threads away",
         )
     return found
+
+
+def _reason(error: OSError | UnicodeDecodeError | ValidationError) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return ".".join(map(str, first["loc"])) + ": " * bool(first["loc"]) + first["msg"]
+    return getattr(error, "strerror", None) or str(error)
 
 
 def identify(network: Network) -> str:

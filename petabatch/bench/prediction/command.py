@@ -33,6 +33,10 @@ def run(
             raise ArgumentError(option, "a prediction needs it", None, "e.g. --ranks 1,8,64 --network 10GbE")
     assert ranks is not None
     assert over is not None
+    if picture is not None:
+        from petabatch.plotting.figures import check_format
+
+        check_format(picture)
     found = predict(network, title, ranks, over, kept, threads, steps)
     show(found, console)
     if picture is not None:

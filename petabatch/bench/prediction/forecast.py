@@ -134,7 +134,8 @@ def _gpu(plan: Plan, batch: int, ranks: Sequence[int]) -> str | None:
     few = [number for number in ranks if -(-batch // number) < fill]
     if not few:
         return None
+    fewer = "the batch has fewer" if batch < fill else f"from {few[0]:,} ranks on, each has fewer"
     return (
-        f"on GPUs: {fill:,} slices fill one of {H100.multiprocessors} multiprocessors ({method.kernel} "
-        f"kernel); from {few[0]:,} rank{'s' * (few[0] > 1)} on there are fewer"
+        f"on GPUs: it takes {fill:,} slices to fill an H100 ({H100.multiprocessors} multiprocessors, "
+        f"{method.kernel} kernel); {fewer}"
     )

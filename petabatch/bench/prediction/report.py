@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from petabatch.bench.prediction.forecast import Forecast, Row, Way
+from petabatch.bench.prediction.forecast import Forecast, Way
 from petabatch.bench.prediction.units import duration, size
 from petabatch.errors import printable
 
@@ -20,17 +20,27 @@ def show(forecast: Forecast, console: Console) -> None:
     found = forecast.traffic
     console.print(
         f"[bold]{escape(printable(forecast.title))}[/]: prediction for {found.batch:,} slices, displays of "
-        f"{found.display:,} steps, {found.update_events:g} update{'s' * (found.update_events != 1)} in each"
+        f"{found.display:,} steps, {found.update_events:g} update{'s' * (found.update_events != 1)} in each",
+        soft_wrap=True,
     )
     console.print(f"link of each rank: {forecast.link.latency * 1e6:g} us, {size(forecast.link.bandwidth)}/s")
     console.print(
         f"calibration: {len(calibration.slices[0])} slices, {len(calibration.slices)} displays, "
         f"{calibration.threads} thread{'s' * (calibration.threads > 1)} per rank, on {about['processor']}, "
-        f"load {about['load'][0]}"
+        f"load {about['load'][0]}",
+        soft_wrap=True,
     )
-    console.print("\nsplit batch; sent from update to update, each way; ring, tree: the sum of an update")
-    columns = "ranks slices display efficiency communication sent ring tree memory"
-    console.print(_table(columns, [_batch(row) for row in forecast.rows]))
+    console.print("\nsplit batch (sent: over the link of a rank, each way, from update to update)")
+    columns = "ranks slices display efficiency communication sent memory"
+    rows = [
+        [f"{row.ranks:,}", f"{row.batch.prediction.slices:,}", *_split(row.batch)] for row in forecast.rows
+    ]
+    console.print(_table(columns, rows))
+    sums = [row for row in forecast.rows if row.ranks > 1 and row.batch.prediction.sent]
+    if sums:
+        console.print("all-reduce of an update, split batch (ring, and the tree that MPICH selects)")
+        rows = [[f"{row.ranks:,}", duration(row.ring), duration(row.tree)] for row in sums]
+        console.print(_table("ranks ring tree", rows))
     if any(row.features for row in forecast.rows):
         console.print("split features")
         columns = "ranks display efficiency communication sent memory"
@@ -40,7 +50,7 @@ def show(forecast: Forecast, console: Console) -> None:
         console.print(f"{row.ranks:,} rank{'s' * (row.ranks > 1)}: {escape(row.choice)}", soft_wrap=True)
     for remark in forecast.remarks:
         console.print(f"note: {escape(remark)}", soft_wrap=True)
-    console.print("memory: arrays of the rank with most slices; times are without files")
+    console.print("memory: arrays of the rank with the most slices; times are without writing files")
 
 
 def as_json(forecast: Forecast) -> dict[str, Any]:
@@ -69,25 +79,6 @@ def _way(way: Way) -> dict[str, Any]:
     one = way.prediction
     more = {"seconds": one.seconds, "share": one.share, "efficiency": way.efficiency, "memory": way.memory}
     return asdict(one) | more
-
-
-def _batch(row: Row) -> list[str]:
-    seconds, efficiency, share, sent, memory = _split(row.batch)
-    sums = (
-        [duration(row.ring), duration(row.tree)]
-        if row.ranks > 1 and row.batch.prediction.sent
-        else ["-", "-"]
-    )
-    return [
-        f"{row.ranks:,}",
-        f"{row.batch.prediction.slices:,}",
-        seconds,
-        efficiency,
-        share,
-        sent,
-        *sums,
-        memory,
-    ]
 
 
 def _split(way: Way) -> list[str]:

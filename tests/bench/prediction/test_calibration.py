@@ -109,11 +109,16 @@ def test_it_is_refused_for_another_number_of_threads(
 
 
 def test_other_files_are_refused(network: Network, tmp_path: Path) -> None:
-    (tmp_path / "other.json").write_text("{}")
-    with pytest.raises(
-        InputError, match=r"(?s)this is not a calibration.*found: .*expected: .*--calibration"
+    for text, found in (
+        ("{}", "network: Field required"),
+        ("text", "Invalid JSON: "),
+        ("\0", "Invalid JSON"),
     ):
-        load(tmp_path / "other.json", network, None)
+        (tmp_path / "other.json").write_text(text)
+        with pytest.raises(
+            InputError, match=rf"(?s)this is not a calibration.*found: +{found}.*expected: .*--calibration"
+        ):
+            load(tmp_path / "other.json", network, None)
 
 
 def test_it_says_why_it_cannot_be_kept(kept: tuple[Calibration, Path], tmp_path: Path) -> None:

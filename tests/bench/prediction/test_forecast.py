@@ -16,7 +16,7 @@ from petabatch.bench.prediction.forecast import Forecast, choose_split, forecast
 from petabatch.bench.prediction.link import NAMED
 from petabatch.bench.prediction.model import Prediction
 from petabatch.cli.networks import bench
-from petabatch.errors import ArgumentError
+from petabatch.errors import ArgumentError, InputError
 from petabatch.spec.network import Network
 from support.commands import Command
 
@@ -80,7 +80,9 @@ def test_too_small_a_batch_is_remarked() -> None:
     assert "7 ranks: those with 2 slices wait for those with 3" in remarks
     assert "7 ranks: predicted as if each slice had one of 4 threads" in remarks
     assert "on GPUs: " in remarks
-    assert "slices fill one of 132 multiprocessors (display kernel)" in remarks
+    assert "fill an H100 (132 multiprocessors, display kernel); the batch has fewer" in remarks
+    on_gpus = of("run.batch=1024", ranks=(1, 2, 64)).remarks
+    assert [remark.rpartition("; ")[2] for remark in on_gpus] == ["from 64 ranks on, each has fewer"]
     assert of("run.batch=10000", ranks=(1, 8)).remarks == []
 
 
@@ -102,6 +104,9 @@ def test_a_prediction_is_printed_kept_and_drawn(small: Path, petabatch: Command)
     assert done.returncode == 0, done.stderr
     assert "small.toml: prediction for 3 slices" in done.stdout
     assert "note: 4 ranks: 3 slices leave 1 of them idle" in done.stdout
+    for column in ("display", "efficiency", "communication", "sent", "memory", "ring", "tree"):
+        assert f" {column} ┃" in done.stdout  # in 80 columns
+    assert "…" not in done.stdout
     assert "Prediction, not measured" in (small.parent / "drawn.svg").read_text()
     found = json.loads((small.parent / "found.json").read_text())
     assert [row["ranks"] for row in found["rows"]] == [1, 2, 3, 4]
@@ -127,6 +132,21 @@ def test_what_is_missing_or_wrong_is_said(
 ) -> None:
     with pytest.raises(ArgumentError, match=rf"(?s){expected}.*expected: "):
         bench(small, [override], ranks=ranks, network=link)
+
+
+def test_where_results_cannot_be_written_is_said_before_anything_is_measured(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("petabatch.bench.prediction.command.predict", lambda *_: pytest.fail("predicted"))
+    nowhere, wrong = small.parent / "nowhere" / "file.json", small.with_suffix(".what")
+    for options, expected in (
+        ({"output": nowhere}, "--json: there is no such folder"),
+        ({"calibration": nowhere}, "--calibration: there is no such folder"),
+        ({"calibration": small.parent}, "--calibration: this is a folder"),
+        ({"picture": wrong}, "unsupported figure format"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            bench(small, [], ranks="2", network="NDR", **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("option", ["calibration", "picture"])
