@@ -45,19 +45,20 @@ def over_the_run(run: Results, axes: Any) -> None:
         note(axes, "; ".join(notes))
 
 
-def mark_gaps(axes: Any, gaps: Sequence[Gap]) -> None:
-    """Shade the steps that are lost."""
+def mark_gaps(axes: Any, gaps: Sequence[Gap], unit: int = 1) -> None:
+    """Shade the steps that are lost, on an axis that counts `unit` steps as one."""
     for first, last in gaps:
-        axes.axvspan(first - 1, last, color="#ececec", linewidth=0, zorder=0)
+        axes.axvspan((first - 1) / unit, last / unit, color="#ececec", linewidth=0, zorder=0)
 
 
 def thinned(series: Series, most: int = 4000) -> tuple[np.ndarray, np.ndarray]:
     """Return the steps `[n]` and values `[n, slice]` of a probe, at most `most` of its records.
 
-    Where steps are lost there is one more, with NaN.
+    The last record is one of them. Where steps are lost there is one more, with NaN.
     """
-    every = -(-len(series) // most)
-    return interrupted(series, series.steps[::every], series[::every])
+    every = max(1, -(-len(series) // most))
+    first = (len(series) - 1) % every
+    return interrupted(series, series.steps[first::every], series[first::every])
 
 
 def interrupted(series: Series, steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

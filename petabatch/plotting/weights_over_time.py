@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.curves import interrupted
+from petabatch.plotting.curves import interrupted, mark_gaps
 from petabatch.plotting.dictionary import find as find_dictionary
 from petabatch.plotting.figures import COLOURS, axes_title, grid, logarithmic, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
@@ -78,6 +78,7 @@ def weights_over_time(
     axes_title(top, title or f"{read[0].name}: features forming")
     at, change = interrupted(weights, *_changes(weights, slice, period or 1))
     below.plot(at / (period or 1), change, marker="o", ms=3, color=COLOURS[0], lw=1.8)
+    mark_gaps(below, weights.gaps, period or 1)
     below.set(
         xlabel="display" if period else "step",
         ylabel=f"change per {'display' if period else 'step'}",

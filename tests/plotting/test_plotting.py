@@ -21,6 +21,7 @@ from petabatch import plotting
 from petabatch.errors import ArgumentError, InputError, ResourceError
 from petabatch.pixels import pictures
 from petabatch.plotting.command import drawable, plot
+from petabatch.plotting.curves import thinned
 from petabatch.plotting.figures import panels
 from petabatch.plotting.kinds import KINDS, draw_function
 from petabatch.results import Results
@@ -124,6 +125,15 @@ def test_dead_features_are_counted_and_framed(run: Results, monkeypatch: pytest.
     assert texts(top)[:2] == ["1", "5"]
     assert len(top.patches) == 2
     assert texts(below) == ["2 of 6 features are dead (red)"]
+
+
+def test_long_curves_keep_their_last_record(run: Results) -> None:
+    total = run.probe("energy")["total"]
+    assert len(total) == 8
+    for most, expected in ((8, range(8)), (7, (1, 3, 5, 7)), (3, (1, 4, 7)), (1, (7,))):
+        steps, values = thinned(total, most)
+        np.testing.assert_array_equal(steps, total.steps[list(expected)])
+        np.testing.assert_array_equal(values, total[...][list(expected)])
 
 
 def test_channels_are_grey_or_colour_or_tiles_side_by_side() -> None:

@@ -6,6 +6,7 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -56,6 +57,13 @@ def repair(folder: Path) -> str:
 
 def resume(folder: Path) -> None:
     simulation.resume(folder, mpi=False, quiet=True, threads=1)
+
+
+def shaded(axes: Any) -> list[tuple[float, float]]:
+    """Return where a plot is shaded, along its x axis."""
+    ends = axes.transData.inverted()
+    boxes = [patch.get_extents().transformed(ends) for patch in axes.patches]
+    return [(round(box.x0, 6), round(box.x1, 6)) for box in boxes]
 
 
 def assert_a_gap(path: Path, expected: Path, first: int, last: int) -> None:
@@ -119,7 +127,7 @@ def test_readers_name_the_gap(runs: Path, stopped: Path) -> None:
             assert run.shown("image", step=step) == other.shown("image", step=step)
 
 
-def test_no_line_crosses_a_gap(stopped: Path) -> None:
+def test_gaps_are_shaded_and_no_line_crosses_them(runs: Path, stopped: Path) -> None:
     flip(segment(stopped, 11))
     repair(stopped)
     with pb.open(stopped) as run:
@@ -129,10 +137,20 @@ def test_no_line_crosses_a_gap(stopped: Path) -> None:
                 steps, values = line.get_xydata().T
                 assert not ((steps[:-1] <= 10) & (steps[1:] >= 21)).any()
                 assert np.isnan(values[(steps > 10) & (steps <= 20)]).all()
+                assert shaded(axes) == [(10, 20)]
+        with pb.open(runs / "whole") as other:
+            both = plotting.compare(run, other)
+        assert shaded(both.axes[0]) == [(10, 20)]
+        assert [text.get_text() for text in both.legends[0].texts] == [
+            "stopped; steps 11 to 20 are lost",
+            "whole",
+        ]
+        assert shaded(plotting.weights_over_time(run).axes[1]) == [(1, 2)]  # in displays
         plotting.raster(run)
         assert "steps 11 to 20 are lost" in [text.get_text() for text in plotting.energy(run).axes[0].texts][
             -1
         ].replace("\n", " ")
+        assert all(chart["gaps"] == [(11, 20)] for chart in content.curves(run))
         line = content.curves(run)[0]["lines"][0]
         assert line["mean"][line["steps"].index(20)] is None
 

@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 def curves(run: Results) -> list[Json]:
     """Return charts of the probes: the terms of an energy in one, other quantities each in its own."""
-    charts = []
+    charts: list[Json] = []
     for probe in recorded(run, "probes"):
         measured = {quantity: series for quantity, series in run.probe(probe).items() if len(series)}
         lines = {quantity: _line(quantity, series) for quantity, series in measured.items()}
@@ -41,7 +41,7 @@ def curves(run: Results) -> list[Json]:
             charts.append({"title": probe, "lines": ordered})
         else:
             charts += [{"title": f"{probe}: {name}", "lines": [line]} for name, line in lines.items()]
-    return charts
+    return [chart | {"gaps": run.gaps} for chart in charts]
 
 
 def _line(name: str, series: Series) -> Json:

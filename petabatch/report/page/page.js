@@ -30,7 +30,7 @@ function ticks(low, high, count) {
   return found;
 }
 
-function chart(parent, { title, lines }) {
+function chart(parent, { title, lines, gaps }) {
   const W = 440, H = 240, left = 58, right = 24, top = 10, bottom = 34;
   const box = add(parent, "div", { class: "chart" });
   add(box, "h3", {}, title);
@@ -58,6 +58,10 @@ function chart(parent, { title, lines }) {
     const scale = log.checked ? Math.log10 : (value) => value;
     const x = (step) => left + ((step - range[0]) / (range[1] - range[0] || 1)) * (W - left - right);
     const y = (value) => H - bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low) || 1)) * (H - top - bottom);
+    for (const [first, last] of gaps) {  // steps that are lost
+      const [from, to] = [first - 1, last].map((step) => x(Math.min(range[1], Math.max(range[0], step))));
+      add(svg, "rect", { class: "lost", x: from, width: to - from, y: top, height: H - top - bottom, fill: "#ececec" });
+    }
     const decades = [];
     if (log.checked) for (let p = Math.ceil(Math.log10(low)); p <= Math.log10(high); p++) decades.push(10 ** p);
     for (const value of log.checked ? (decades.length > 1 ? decades : [low, high]) : ticks(low, high, 5)) {
