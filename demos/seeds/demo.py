@@ -49,7 +49,7 @@ for axes, seed, features in zip(above.subplots(2, 4).flat, seeds, weights, stric
     axes.set_axis_off()
 left, right = below.subplots(1, 2, width_ratios=[1.6, 1])
 left.plot(energy.displays, energy[...], lw=1.2)
-left.set(xlabel="display", ylabel="energy of held-out images", yscale="log")
+left.set(xlabel="display", ylabel="energy of held-out images")
 last = energy[-1]
 right.plot(seeds, last, "o")
 right.set(xlabel="seed", ylabel="energy at the end", ylim=(0, 1.1 * last.max()))

@@ -19,7 +19,7 @@ params = petabatch.load("demos/sparsity/sparsity.toml")
 # %% [markdown]
 # ## Run
 #
-# Twenty seconds on two cores.
+# A few seconds on two cores.
 
 # %%
 run = petabatch.run(params, "runs/demos/sparsity", force=True)

@@ -86,7 +86,7 @@ def sweep(
         if _is_wide(along):
             logarithmic(axes, "x")
         grid(axes)
-        axes.set(xlabel=found.along, ylabel=name.replace("/", " "))
+        axes.set(xlabel=found.along, ylabel=name.replace("/", ": "))
         if values.min() >= 0:
             axes.set_ylim(bottom=0)
     if columns:
