@@ -32,8 +32,8 @@ from petabatch.storage.inputs import summary
 from petabatch.storage.provenance import collect
 from petabatch.storage.segment import announce, write_segment
 
-_INDEX_PAUSE = 200
-"""Between two indexes this many times what the last one took: half a percent of the run goes into them.
+_INDEX_PAUSE = 400
+"""Between two indexes this many times what the last one took: a quarter of a percent of the run.
 
 The removal of old segments does not count: the later the next index, the more there are to remove.
 """

@@ -257,12 +257,12 @@ def _checkpoint(every: Every | None, display: int) -> int:
 def _flush(recordings: tuple[Recording, ...], display: int, seconds: int) -> int:
     """Return a period of ten displays, or what fits in memory; derived from the description alone.
 
-    Of very short displays it is up to fifty, since each flush writes a file: as many as are made in
-    `seconds`, a number of steps.
+    Of very short displays it is more, since each flush writes a file: as many as are made in `seconds`, a
+    number of steps, up to the default period of checkpoints.
     """
     per_step = 0.0
     for recording in recordings:
         per_step += recording.stream.nbytes / recording.period if recording.period else 0
     fits = int(FLUSH_BYTES / per_step) if per_step else 10 * display
-    steps = min(fits, max(10 * display, min(seconds, 50 * display)))
+    steps = min(fits, max(10 * display, min(seconds, _checkpoint(None, display))))
     return max(1, steps - steps % display if steps >= display else steps)

@@ -18,8 +18,8 @@ from petabatch.variable import Stream
 
 LIMIT = 128
 """Largest number of segments of a run."""
-_FAN = 16
-"""Segments of similar size merged at a time; each value is copied about log16(flushes) times in total."""
+_FAN = 32
+"""Segments of similar size merged at a time; each value is copied about log32(flushes) times in total."""
 
 
 def compact(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -117,7 +118,7 @@ def _copy_blocks(stream: Stream, sources: Sources, length: int, target: _Appende
     """Copy small values, several times of all slices at once, so that writes are contiguous."""
     rest, dtype = stream.shape, np.dtype(stream.dtype)
     opened = [(segment, _dataset(file, stream, "values")) for segment, file in sources]
-    many = max(1, _BLOCK // max(1, int(np.prod(rest)) * dtype.itemsize))
+    many = max(1, _BLOCK // max(1, math.prod(rest) * dtype.itemsize))
     for start in range(0, length, many):
         count = min(many, length - start)
         block = np.empty((count, *rest), dtype)
@@ -138,10 +139,13 @@ def _dataset(file: Any, stream: Stream, name: str) -> Any:
 
 
 def _read(source: Any, into: np.ndarray, origin: Sequence[int], shape: Sequence[int]) -> np.ndarray:
+    """Read a block of a dataset; a selection takes time, and a whole dataset needs none."""
     if into.size:
-        space = source.get_space()
-        space.select_hyperslab(tuple(origin), tuple(shape))
-        source.read(h5py.h5s.create_simple(tuple(shape)), space, into)
+        space, all_of_it = h5py.h5s.ALL, source.shape == into.shape
+        if not all_of_it:
+            space = source.get_space()
+            space.select_hyperslab(tuple(origin), into.shape)
+        source.read(h5py.h5s.ALL if all_of_it else h5py.h5s.create_simple(into.shape), space, into)
     return into
 
 

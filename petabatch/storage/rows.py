@@ -15,6 +15,9 @@ from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.segment import Segment, Summary, read_summary
 from petabatch.variable import Stream
 
+_NONE = (0, 0)
+"""Times of a stream that was not recorded."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -33,23 +36,18 @@ class Row:
     def holding(self, stream: Stream) -> list[Segment]:
         """Return the segments in which the stream has values."""
         pairs = zip(self.segments, self.summaries, strict=True)
-        held = [segment for segment, summary in pairs if summary.times.get(stream.path, (0, 0))[0]]
-        return [
-            segment for segment in held if segment.merged or segment.lo < segment.hi or not stream.batched
-        ]
+        return [s for s, summary in pairs if s.may_hold(stream) and summary.times.get(stream.path, _NONE)[0]]
 
     def times(self, stream: Stream) -> tuple[int, int]:
         """Return (number of times, checksum of the steps) of a stream, the same on all ranks."""
-        held = self.holding(stream)
-        found = {
-            summary.times.get(stream.path, (0, 0))
-            for segment, summary in zip(self.segments, self.summaries, strict=True)
-            if segment in held or (stream.batched and (segment.merged or segment.lo < segment.hi))
-        }
+        pairs = zip(self.segments, self.summaries, strict=True)
+        found = {summary.times.get(stream.path, _NONE) for s, summary in pairs if s.may_hold(stream)}
+        if not stream.batched:
+            found = {times for times in found if times[0]}  # only rank 0 has it
         if len(found) > 1:
             names = ", ".join(segment.name for segment in self.segments)
             raise StorageError(f"{stream.path}: the ranks recorded it at different steps in {names}")
-        return found.pop() if found else (0, 0)
+        return found.pop() if found else _NONE
 
 
 def all_segments(directory: RunDirectory) -> list[Segment]:

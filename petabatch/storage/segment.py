@@ -48,6 +48,10 @@ class Segment:
         """True when the file holds the recordings of all ranks."""
         return self.hi < 0
 
+    def may_hold(self, stream: Stream) -> bool:
+        """Return whether it has slices of the stream, where that has a batch axis."""
+        return not stream.batched or self.merged or self.lo < self.hi
+
     @property
     def name(self) -> str:
         """File name."""
