@@ -45,9 +45,9 @@ def run(folder: Path, rate: str | None, *settings: str) -> tuple[dict[str, Any],
         command = [BIN / "petabatch", "run", JOB, "--out", "run", "--force", "-q", "--threads", "1"]
         command += set_all("output.flush=1 display", *settings)
         process = hosts.mpirun([0, 1], command, folder, environment={"PYTHONPATH": str(ROOT)})
-        told, _ = process.communicate(timeout=600)
+        output, _ = process.communicate(timeout=600)
         if process.returncode:
-            sys.exit(told)
+            sys.exit(output)
         sent = [hosts.sent(host) for host in (0, 1)]
     with results.open(folder / "run") as file:
         return file.attributes["rank_times"], sent
@@ -72,8 +72,8 @@ def time(folder: Path, rounds: int) -> None:
     print("|---" * 9 + "|")
     for (updates, reduce, link), rows in found.items():
         seconds, *parts, sent = (statistics.median(column) for column in zip(*rows, strict=True))
-        told = " | ".join(f"{part:.1%}" for part in parts)
-        print(f"| {updates} | `{reduce}` | {link} | {seconds:.3f} | {told} | {sent:.2f} |")
+        cells = " | ".join(f"{part:.1%}" for part in parts)
+        print(f"| {updates} | `{reduce}` | {link} | {seconds:.3f} | {cells} | {sent:.2f} |")
 
 
 def shares(times: dict[str, Any], displays: int) -> list[float]:

@@ -108,12 +108,12 @@ def start(folder: Path, rate: str | None, ranks: int, overrides: Sequence[str]) 
         else:
             process = hosts.mpirun(range(ranks), command, folder, environment=environment)
         try:
-            told, _ = process.communicate(timeout=LIMIT)
+            output, _ = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
             sys.exit(f"a run with {overrides} over {rate} did not end in {LIMIT} seconds")
     if process.returncode:
-        sys.exit(told)
-    found: dict[str, float] = json.loads(next(line for line in told.splitlines() if line.startswith("{")))
+        sys.exit(output)
+    found: dict[str, float] = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
     return found
 
 

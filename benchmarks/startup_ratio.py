@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("other", help="the command `petabatch` of the other version")
     parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--displays", type=int, help="run so many displays instead of one step")
+    parser.add_argument("--displays", type=int, help="run this number of displays instead of one step")
     given = parser.parse_args()
     here = [sys.executable, "-m", "petabatch"]
     with tempfile.TemporaryDirectory() as folder:

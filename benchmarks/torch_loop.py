@@ -124,7 +124,7 @@ class LcaPytorch:
 
     @torch.no_grad()
     def display(self, steps: int) -> None:
-        """Encode the images in so many steps, and update the dictionary where it learns."""
+        """Encode the images in `steps` steps, and update the dictionary where it learns."""
         self.peer.lca_iters = steps
         acts, errors = self.peer(self.x)
         if self.learn:

@@ -17,7 +17,7 @@ _CONTROL = re.compile(
 def printable(text: str) -> str:
     r"""Return a text as it may be written to a terminal: control characters as escapes such as `\x1b`.
 
-    Titles, keys and file names are chosen by whoever wrote the params or the run.
+    Titles, keys and file names are chosen by the author of the params or the run.
     """
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 

@@ -14,7 +14,7 @@ from petabatch.errors import AlreadyDone, PartError, PetabatchError, printable
 log = logging.getLogger("petabatch")
 
 PATIENCE = 1.5
-"""Seconds after which a user is told what is taking so long."""
+"""Seconds after which the log says what takes so long."""
 
 
 class PrintableFormatter(logging.Formatter):

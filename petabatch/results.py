@@ -161,13 +161,14 @@ class Results:
         """
         slice = slice_number(str(self.path), slice, self.batch)
         values = {name: column for name, column in self.coordinates.items() if name not in ("point", "slice")}
-        told = [f"{name} {column[slice]:.6g}" for name, column in values.items()]
+        found = [f"{name} {column[slice]:.6g}" for name, column in values.items()]
         alike = sum(
             all(column[other] == column[slice] for column in values.values()) for other in range(self.batch)
         )
-        if alike > 1 or not told:
-            told.append(f"slice {self.coordinates['slice'][slice] if 'slice' in self.coordinates else slice}")
-        return ", ".join(told)
+        if alike > 1 or not found:
+            number = self.coordinates["slice"][slice] if "slice" in self.coordinates else slice
+            found.append(f"slice {number}")
+        return ", ".join(found)
 
     def names(self) -> list[str]:
         """Return the paths of all recorded arrays, such as `layers/V1/A`."""

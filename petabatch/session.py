@@ -194,10 +194,10 @@ class RunSession:
         now = self._times()
         names = [*now, *(name for name in self._spent_before if name not in now)]
         spent = {n: round(self._spent_before.get(n, 0.0) + now.get(n, 0.0), 3) for n in names}
-        told: dict[str, object] = {"seconds": spent.pop("all"), "times": spent}
+        record: dict[str, object] = {"seconds": spent.pop("all"), "times": spent}
         if len(self._rank_times) > 1:
-            told["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
-        return told
+            record["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
+        return record
 
     def _at_sync_event(self, step: int, flag: StopFlag) -> None:
         """Flush, write a checkpoint or stop, as is due after `step`; collective."""

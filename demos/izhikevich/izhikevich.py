@@ -34,7 +34,7 @@ class Izhikevich(Layer):
     d: Pair = (8.0, 8.0)
     """Increase of u at a spike."""
     noise: NonNegative = 0.0
-    """Standard deviation of the input that each neuron receives besides, new in each step."""
+    """Standard deviation of the input that each neuron receives in addition, new in each step."""
     kinds: int = 1
     """Seed of r; the neurons are the same in all slices."""
 

@@ -92,7 +92,7 @@ class Engine:
         for lanes in self.backend.lanes:
             plan = self.plan.of_slice(self.state.lo + lanes.start)
             for step in knots(plan.graph.network):
-                plan.at_step(step)  # values that need another kernel are told before the run
+                plan.at_step(step)  # values that need another kernel are refused before the run
             own = plan, self.backend, lanes, self.recorder, self.readers, self.features, make
             yield Lane(*own, self._clock())
 

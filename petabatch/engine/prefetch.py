@@ -83,7 +83,7 @@ class Prefetch:
         return found
 
     def close(self) -> None:
-        """Stop reading; it begins again with the next image. Whoever waits for an image gets an error."""
+        """Stop reading; it begins again with the next image. Threads that wait for one get an error."""
         self._pool.shutdown(cancel_futures=True)
         self._pool = ThreadPoolExecutor(_THREADS, "feed")
         self._ahead.clear()

@@ -17,7 +17,7 @@ from petabatch.spec.parts import Source, WeightOwner
 from petabatch.spec.problems import problems as problems_of
 
 KINDS = ("layers", "connections", "probes")
-"""Tables whose numbers may differ, besides `RUN`."""
+"""Tables whose numbers may differ, apart from those of `RUN`."""
 RUN = ("seed", "dt")
 """Keys of `[run]` that may differ."""
 _SHARED = "its weights, and what they learn, belong to all slices"

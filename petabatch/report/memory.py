@@ -23,13 +23,13 @@ _LATER = 85 << 20
 _COMPILER = 75 << 20, 190 << 20
 """Bytes that numba and all else that only a run imports take, resident and of address space."""
 _RESERVED = 400 << 20
-"""Bytes of address space that it reserves besides."""
+"""Bytes of address space that it reserves in addition."""
 _STACK = 72 << 20
 """Bytes of address space that a thread reserves: its stack, and an arena of the allocator."""
 
 
 def needed(plan: Plan, slices: int, threads: int) -> int:
-    """Return the bytes that a rank with `slices` slices allocates at its peak, besides its process."""
+    """Return the bytes that a rank with `slices` slices allocates at its peak, in addition to its process."""
     network = plan.graph.network
     precision = network.run.precision
     state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())

@@ -31,7 +31,7 @@ _MOST_BYTES = 2 << 30
 _FRAMES = 16
 """Frames that a decoder may keep to decode others from, of 1.5 bytes a pixel, as H.264 allows."""
 _CONTEXT = 1 << 20
-"""Bytes of a decoder besides."""
+"""Bytes of a decoder in addition."""
 
 
 class Film:

@@ -40,8 +40,8 @@ def _shared(
         paths: Sequence[str] = (files,) if isinstance(files, str) else files
 
         def key() -> Hashable:
-            told = "\n".join(named(path, _identity(path)) for path in paths)
-            return opening, more, tuple(keys.items()), hashlib.sha256(os.fsencode(told)).digest()
+            text = "\n".join(named(path, _identity(path)) for path in paths)
+            return opening, more, tuple(keys.items()), hashlib.sha256(os.fsencode(text)).digest()
 
         before = key()
         with _lock:

@@ -1,6 +1,6 @@
 """What the files of a run may refer to: nothing outside of the run directory.
 
-Whoever opens somebody else's run must not read or write files of their own through it, nor load a library
+Opening somebody else's run must not read or write other files of the user through it, nor load a library
 that a filter of HDF5 names.
 """
 

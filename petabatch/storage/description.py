@@ -44,7 +44,7 @@ class Description:
         lasting = {name: value for name, value in self.provenance.items() if name not in _SPENT}
         if directory.saved.get(DESCRIPTION) == replace(self, provenance=lasting):
             return
-        told = {
+        stored = {
             "petabatch_format": FORMAT,
             "streams": [asdict(stream) for stream in self.streams],
             "provenance": self.provenance,
@@ -56,7 +56,7 @@ class Description:
         path, temporary = directory.path / DESCRIPTION, directory.path / f".{DESCRIPTION}.tmp"
         try:
             with temporary.open("w", encoding="utf-8") as file:
-                json.dump(told, file, indent=1)
+                json.dump(stored, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             manifest.replace(directory.path, temporary, DESCRIPTION)
@@ -128,19 +128,21 @@ def _read(directory: RunDirectory) -> Description | None:
     if not manifest.verify(directory.path, DESCRIPTION) and not path.exists():
         return None
     try:
-        told = json.loads(path.read_bytes())
+        stored = json.loads(path.read_bytes())
         streams = tuple(
             Stream(**{**stream, "shape": tuple(stream["shape"]), "dims": tuple(stream["dims"])})
-            for stream in told["streams"]
+            for stream in stored["streams"]
         )
         files = {
             name: [(str(file), int(items)) for file, items in files]
-            for name, files in told.get("files", {}).items()
+            for name, files in stored.get("files", {}).items()
         }
         coordinates = tuple(
-            Coordinate(**{**one, "values": tuple(one["values"])}) for one in told.get("coordinates", ())
+            Coordinate(**{**one, "values": tuple(one["values"])}) for one in stored.get("coordinates", ())
         )
-        return Description(streams, told["provenance"], told["batch"], told["status"], files, coordinates)
+        return Description(
+            streams, stored["provenance"], stored["batch"], stored["status"], files, coordinates
+        )
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DamagedError(f"{path}: this file is damaged: {error}") from error
 

@@ -116,8 +116,8 @@ def _warn(problems: Mapping[Segment, str], step: int) -> None:
     again = [problem for segment, problem in problems.items() if segment.first > step or step == 0]
     without = [problem for segment, problem in problems.items() if 0 < step >= segment.first]
     if again:
-        told = "\n".join(again)
-        log.warning("%s; the run is resumed at step %d, and its steps are computed again", told, step)
+        text = "\n".join(again)
+        log.warning("%s; the run is resumed at step %d, and its steps are computed again", text, step)
     if without:
         log.warning("%s; the run is resumed at step %d without its steps", "\n".join(without), step)
 

@@ -238,8 +238,8 @@ def _reduction() -> float | None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     except subprocess.SubprocessError as error:
-        told = str(getattr(error, "stderr", None) or error).strip().splitlines()[-1]
-        log.warning("the start of an MPI reduction was not measured, and counts as nothing: %s", told)
+        output = str(getattr(error, "stderr", None) or error).strip().splitlines()[-1]
+        log.warning("the start of an MPI reduction was not measured, and counts as nothing: %s", output)
         return None
     return float(done.stdout)
 

@@ -26,7 +26,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What ranks exchange, and how often slices do what takes time besides steps."""
+    """What ranks exchange, and how often slices do anything that takes time but steps."""
 
     batch: int
     display: int

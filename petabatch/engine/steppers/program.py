@@ -257,7 +257,7 @@ class ProgramStepper(Stepper):
                     tickets,
                 )  # fmt: skip
             except BaseException:
-                tickets[:] = _NONE_LEFT  # nobody waits for this thread
+                tickets[:] = _NONE_LEFT  # so that no thread waits for this one
                 raise
 
         with self._naming():

@@ -39,7 +39,7 @@ from petabatch.kernels.rules import ACCELERATED, Units
 
 @njit(nogil=True, error_model="numpy")
 def rows_of(count: int, s: Shape) -> tuple[int, int, int]:
-    """Return how the units of `count` positions lie in a drive: so many rows, of so many units, so far apart.
+    """Return the rows of units in the drive of `count` positions, the units of a row, and the row pitch.
 
     One long row where features fill their panels, else a row for each position.
     """

@@ -58,7 +58,7 @@ class LazyUpdate(Update):
 
     drives: tuple[Drive, ...]
     history: str
-    """The array of H, what V has besides the drives of filtered layers."""
+    """The array of H, V without the drives of filtered layers."""
     current: str
     """The array that says whether V follows from H and the filtered layers."""
     awake: str

@@ -124,5 +124,5 @@ class Transform(Part):
         return self
 
     def nbytes(self, layer: Shape) -> int:
-        """Return the bytes of memory that it takes, besides those of images."""
+        """Return the bytes of memory that it takes, without that of images."""
         return 0

@@ -216,7 +216,7 @@ class Layer(Part):
             state[variable.name][...] = variable.initial
 
     def variables(self) -> Sequence[Variable]:
-        """Declare the state variables besides the activity `A`; shapes omit the leading batch axis."""
+        """Declare the state variables other than the activity `A`; shapes omit the leading batch axis."""
         return ()
 
     def update(

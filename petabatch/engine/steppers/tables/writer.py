@@ -27,7 +27,7 @@ from petabatch.spec.rows import RowFunction
 NOTHING = "scratch/"
 """The empty array, number 0."""
 GEOMETRY = ("window", "drive", "active", "values", "ends", "places", "vectors")
-"""Scratch of a geometry, besides its strips."""
+"""Scratch of a geometry, without its strips."""
 WORDS = ("scratch/random words", "scratch/more random words")
 BUFFERS = "scratch/buffers"
 INPUT = "scratch/input of "

@@ -1,7 +1,7 @@
 """Threads that work on the steps of one slice together: tickets, which they take in order.
 
 A ticket is an item of a step: an operation, or a row tile of one. Items come stage by stage; one waits until
-all of earlier stages are done. Whoever has a ticket works, so that threads may come late or not at all.
+all of earlier stages are done. A thread that has a ticket works, so that threads may come late or not at all.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def take(tickets: Any) -> int:
 
 @njit(nogil=True, error_model="numpy")
 def wait(tickets: Any, count: int) -> None:
-    """Wait until so many tickets are done."""
+    """Wait until `count` tickets are done."""
     looks = 0
     while _look(tickets, DONE) < count:
         looks += 1

@@ -18,7 +18,7 @@ from petabatch.kernels.cpu.program.transport import reconstruct, shape_of
 from petabatch.kernels.cpu.program.views import address, floats
 
 DENSE = 4
-"""A layer of which one unit in so many is active is multiplied as a whole; the sum is the same."""
+"""A layer of which one unit in `DENSE` is active is multiplied as a whole; the sum is the same."""
 
 
 @njit(nogil=True, error_model="numpy")
