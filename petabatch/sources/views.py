@@ -52,6 +52,8 @@ class Views(ImageStream):
         self.displays = playlist.displays
         self.files, self.forward = gallery.files, bool(gallery.films)
         self._through: Callable[[int, int], np.ndarray] | None = None
+        self._latest: dict[int, tuple[int, int, Picture]] = {}
+        """By slice, the display that was read last, the number of its image and its outline."""
         self._fitting, self._fitted = threading.Lock(), not source.unfitted
         self._set(chain)
 
@@ -72,7 +74,9 @@ class Views(ImageStream):
         """Return what a slice shows, float32 `[ny, nx, nf]`."""
         if self._through is not None:
             return self._through(slice_, display)
-        return self._picture(slice_, display)[1].pixels.astype(np.float32)
+        number, picture = self._picture(slice_, display)
+        self._latest[slice_] = display, number, picture.outline
+        return picture.pixels.astype(np.float32)
 
     @property
     def note(self) -> str:
@@ -85,7 +89,9 @@ class Views(ImageStream):
 
     def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
         """Return the item, its frame and the crop, without a margin of rows and columns at each edge."""
-        number, picture = self._picture(slice_, display)
+        latest, number, picture = self._latest.get(slice_, (None, 0, None))
+        if picture is None or latest != display:
+            number, picture = self._picture(slice_, display)
         (y, x), (ny, nx, _) = margin, picture.shape
         return Shown(*self._gallery.item(number), picture.part(y, x, ny - 2 * y, nx - 2 * x).corner)
 

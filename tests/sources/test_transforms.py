@@ -137,6 +137,17 @@ def test_a_random_crop_as_large_as_the_image_makes_no_generator(monkeypatch: pyt
     assert stream.shown(1, 0).crop == (0, 0)
 
 
+def test_what_was_shown_is_the_same_whether_it_was_read_before_or_not() -> None:
+    steps = {"type": "crop", "jitter": (2, 1)}, {"type": "flip"}
+    read, fresh = (source(PHOTO, *steps, order="random").stream((9, 8, 3), 3, 1) for _ in range(2))
+    for display in (0, 1, 5, 4):
+        for slice_ in (2, 0, 1):
+            read(slice_, display)
+            assert read.shown(slice_, display) == fresh.shown(slice_, display)
+            assert read.shown(slice_, display, (2, 1)) == fresh.shown(slice_, display, (2, 1))
+        assert read.shown(1, display + 1) == fresh.shown(1, display + 1)
+
+
 def test_small_images_are_reflected_at_their_edges() -> None:
     found = shown(RAMP, (16, 10, 1), {"type": "pad", "mode": "mirror"})
     assert np.array_equal(found, np.pad(RAMP[0], ((2, 2), (0, 0), (0, 0)), mode="symmetric"))

@@ -58,6 +58,11 @@ class Picture:
         y, x = (axis.first(size) for axis, size in zip(self.axes, self.shape[:2], strict=True))
         return y, x
 
+    @property
+    def outline(self) -> Picture:
+        """Where it lies in the stored image, without pixels."""
+        return Picture(self.shape, _without_pixels, self.axes)
+
     def part(self, y: int, x: int, ny: int, nx: int) -> Picture:
         """Return a part of it, of which alone pixels are read."""
 
@@ -87,3 +92,7 @@ class Picture:
             return after[rows, columns]
 
         return Picture(shape or self.shape, read, axes or self.axes)
+
+
+def _without_pixels(rows: slice, columns: slice) -> np.ndarray:
+    raise ValueError("this is the outline of an image, without pixels")
