@@ -36,8 +36,8 @@ from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.weights import Gaussian
 
 SLICES, TAU = 64, 10.0
-STEPS = {256: 1000, 1024: 100}
-"""Steps by the number of units."""
+STEPS = {256: 4000, 1024: 400}
+"""Steps of the one display by the number of units; beginning it takes some 10 ms."""
 BRANCH_STEPS = 1000
 
 
