@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from petabatch.sources import ImageArray
-from support.fuzz_inputs import KINDS, trial
+from support.fuzz_inputs import KINDS, damaged_list, place, trial
+
+
+def test_a_damaged_list_leads_only_to_what_its_fuzzer_made(tmp_path: Path) -> None:
+    """It is shown too, and errors about files that it leads to are refusals."""
+    paths = [damaged_list(KINDS["list"][3](), np.random.default_rng(number)) for number in range(3000)]
+    lines = [line.strip() for path in paths for line in path.decode("latin-1").splitlines()]
+    assert not any(line.startswith(("/", "~")) for line in lines)
+    inner = place(tmp_path)
+    assert max(line.count("..") for line in lines) < len(inner.relative_to(tmp_path).parts)
+    (inner / "b.png").unlink()
+    (inner / "b.png").mkdir()
+    (inner.parent / "c.jpg").write_text("no picture")
+    assert {trial("list", number, tmp_path) for number in range(60)} == {"refused", "shown"}
+    shutil.rmtree(tmp_path / "below")
+    assert {trial("list", number, tmp_path) for number in range(60)} == {"refused", "shown"}
 
 
 @pytest.mark.filterwarnings("ignore")  # of pillow, about damaged metadata

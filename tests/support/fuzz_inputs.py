@@ -16,6 +16,7 @@ import gzip
 import io
 import json
 import pickle
+import re
 import resource
 import signal
 import subprocess
@@ -26,6 +27,7 @@ import traceback
 import wave
 from collections import Counter
 from collections.abc import Callable
+from contextlib import chdir
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,8 @@ from petabatch.errors import InputError
 from petabatch.sources import Cifar10, Idx, ImageArray, Images, Sound, Video
 
 _SECONDS, _BYTES = 10, 4 << 30
+_BELOW = 12
+"""Depth of the folder of a list: damage does not add up to more `../`."""
 _RNG = np.random.default_rng(0)
 _COLOUR = _RNG.integers(0, 255, (6, 32, 32, 3)).astype(np.uint8)
 _SMOOTH = np.add.outer(np.arange(40), np.arange(50)).astype(np.uint8)[..., None].repeat(3, -1)
@@ -159,21 +163,38 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
     return bytes(found)
 
 
+def damaged_list(content: bytes, rng: np.random.Generator) -> bytes:
+    """Return a damaged list of relative paths: others may lead to a whole disk."""
+    return re.sub(rb"(?<![!-.0-}])[/~]+", b"", damaged(content, rng))  # those that nothing precedes in a line
+
+
+def place(folder: Path) -> Path:
+    """Return a place for a list, so far below `folder` that it leads to nothing above; with its images."""
+    inner = folder.joinpath(*["below"] * _BELOW)
+    if not inner.exists():
+        inner.mkdir(parents=True)
+        for name in ("a.png", "b.png", "../c.jpg"):
+            (inner / name).write_bytes(_picture("png"))
+    return inner
+
+
 def trial(kind: str, number: int, folder: Path) -> str:
     """Return what happens to damaged file `number` of a kind: "shown" or "refused", else what is wrong."""
     ending, source, shape, _ = KINDS[kind]
-    path = folder / f"{kind}{ending}"
-    path.write_bytes(damaged(_good(kind), np.random.default_rng(number)))
+    damage = damaged_list if kind == "list" else damaged
+    path = (place(folder) if kind == "list" else folder) / f"{kind}{ending}"
+    path.write_bytes(damage(_good(kind), np.random.default_rng(number)))
     key = "file" if source in (Idx, ImageArray) else "files"
     more = {"dataset": "x"} if kind == "hdf5" else {}
     try:
-        read = source(**{key: str(path)}, **more).open(shape, 1, 1)
+        with chdir(path.parent):  # where files of a list are looked for as well
+            read = source(**{key: str(path)}, **more).open(shape, 1, 1)
         for display in range(8):
             found = read(0, display)
             assert found.shape == shape
             assert np.isfinite(found).all()
     except InputError as error:
-        named = str(path.parent) in str(error) or "shows films" in str(error)
+        named = str(folder) in str(error) or "shows films" in str(error)  # also of a file that a list led to
         return "refused" if named else f"unnamed: {error}"
     except Exception as error:
         return f"{type(error).__name__}: {error}\n{''.join(traceback.format_tb(error.__traceback__)[-3:])}"
@@ -214,7 +235,8 @@ def campaign(kind: str, seconds: float, first: int, keep: Path) -> tuple[Counter
                 elif outcome != "begun" and outcome.splitlines()[0] not in wrong:
                     wrong[outcome.splitlines()[0]] = outcome
                     keep.mkdir(exist_ok=True)
-                    content = damaged(_good(kind), np.random.default_rng(number))
+                    damage = damaged_list if kind == "list" else damaged
+                    content = damage(_good(kind), np.random.default_rng(number))
                     (keep / f"{kind}_{number}{KINDS[kind][0]}").write_bytes(content)
                     print(f"{kind} {number}: {outcome}", flush=True)
             number += 1
