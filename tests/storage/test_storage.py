@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import h5py
 import numpy as np
@@ -51,6 +51,7 @@ ENERGY = Stream("probes/energy/total", (B,), ("batch",), "float64", True, "energ
 STREAMS = (CODE, POTENTIAL, WEIGHTS, ENERGY)
 UNEVEN = ((0, 2), (2, 3), (3, 5))
 Values = dict[str, tuple[np.ndarray, np.ndarray]]
+T = TypeVar("T")
 
 
 def make(tmp_path: Path, name: str = "run") -> RunDirectory:
@@ -113,6 +114,30 @@ def assert_holds(path: Path, expected: Mapping[str, tuple[np.ndarray, np.ndarray
 
 def index(directory: RunDirectory, streams: Sequence[Stream] = STREAMS, **options: object) -> None:
     write_index(directory, streams, {"params": {"a": 1}, "seed": 3}, B, **options)  # type: ignore[arg-type]
+
+
+def four_displays(directory: RunDirectory) -> list[list[Record]]:
+    """Record four displays, and return what is recorded of each."""
+    records = [display(directory, k) for k in range(4)]
+    index(directory)
+    return records
+
+
+def killed_everywhere(
+    tmp_path: Path, prepare: Callable[[RunDirectory], T], work: Callable[[RunDirectory], object], least: int
+) -> Iterator[tuple[RunDirectory, T]]:
+    """Yield run directories in which `work` was killed at each of its changes of the disk, `least` or more.
+
+    In the last one it was not killed. Each comes with what `prepare` returned of it.
+    """
+    number, killed = 0, True
+    while killed:
+        directory = make(tmp_path, f"run{number}")
+        prepared = prepare(directory)
+        killed = killed_at(number, lambda directory=directory: work(directory))  # type: ignore[misc]
+        yield directory, prepared
+        number += 1
+    assert number > least
 
 
 # -- the run directory
@@ -407,21 +432,18 @@ def test_a_lost_segment_of_a_rank_leaves_a_gap_that_merging_never_closes(tmp_pat
 
 
 def test_a_kill_at_any_point_of_a_repair_loses_nothing_more(tmp_path: Path) -> None:
-    number, killed = 0, True
-    while killed:
-        directory = make(tmp_path, f"run{number}")
-        records = [display(directory, k) for k in range(4)]
-        index(directory)
+    def damaged(directory: RunDirectory) -> list[list[Record]]:
+        records = four_displays(directory)
         name_files(directory)
         for lo, hi in UNEVEN:
             (directory.parts / Segment(11, 20, lo, hi).name).unlink()
-        killed = killed_at(number, lambda directory=directory: repair(directory))  # type: ignore[misc]
+        return records
+
+    for directory, records in killed_everywhere(tmp_path, damaged, repair, 4):
         directory.clean()
         repair(directory)
         assert_holds(directory.path, joined(records[0] + records[2] + records[3]))
         assert {state.state for state in file_states(directory)} == {"whole", "lost"}
-        number += 1
-    assert number > 4
 
 
 def test_ranks_that_recorded_different_steps_are_an_error(tmp_path: Path) -> None:
@@ -436,8 +458,7 @@ def test_ranks_that_recorded_different_steps_are_an_error(tmp_path: Path) -> Non
 
 def test_resuming_drops_what_was_recorded_after_the_checkpoint(tmp_path: Path) -> None:
     directory = make(tmp_path)
-    records = [display(directory, k) for k in range(4)]
-    index(directory)
+    records = four_displays(directory)
     with pytest.raises(StorageError, match="extends beyond step 15"):
         drop_after(directory, 15)
     index(directory, until=20)
@@ -462,25 +483,17 @@ def test_large_items_are_split_into_chunks_and_still_merge(
 
 
 def test_a_kill_at_any_point_of_dropping_leaves_a_readable_run(tmp_path: Path) -> None:
-    number, killed = 0, True
-    while killed:
-        directory = make(tmp_path, f"run{number}")
-        records = [display(directory, k) for k in range(4)]
-        index(directory)
+    def rewind(directory: RunDirectory) -> None:
+        index(directory, until=20)
+        drop_after(directory, 20)
 
-        def rewind(directory: RunDirectory = directory) -> None:
-            index(directory, until=20)
-            drop_after(directory, 20)
-
-        killed = killed_at(number, rewind)
+    for directory, records in killed_everywhere(tmp_path, four_displays, rewind, 6):
         with results.open(directory.path) as run:
             kept = run.steps_reached // 10
         assert_holds(directory.path, joined([r for flushed in records[:kept] for r in flushed]))
         directory.clean()
-        rewind()
+        rewind(directory)
         assert_holds(directory.path, joined(records[0] + records[1]))
-        number += 1
-    assert number > 6
 
 
 @pytest.mark.parametrize("initial", [False, True])
@@ -568,25 +581,25 @@ def test_the_removal_of_old_segments_does_not_put_the_next_index_off(
 
 
 def test_a_kill_at_any_point_of_merging_leaves_a_readable_run(tmp_path: Path) -> None:
-    number, killed = 0, True
-    while killed:
-        directory = make(tmp_path, f"run{number}")
+    def flushed(directory: RunDirectory) -> tuple[list[Record], list[Record]]:
         old = display(directory, 0) + display(directory, 1)
         index(directory)
-        new = old + display(directory, 2)
+        return old, old + display(directory, 2)
 
-        killed = killed_at(number, lambda directory=directory: index(directory, limit=4))  # type: ignore[misc]
+    def merging(directory: RunDirectory) -> None:
+        index(directory, limit=4)
+
+    # two files renamed and nine removed at least
+    for directory, (old, new) in killed_everywhere(tmp_path, flushed, merging, 10):
         with results.open(directory.path) as run:
             reached = run.steps_reached
         assert_holds(directory.path, joined(new if reached == 30 else old))
         directory.clean()
         assert not list(directory.path.rglob(".*.tmp"))
         last = new + display(directory, 3)
-        index(directory, limit=4)
+        merging(directory)
         assert_holds(directory.path, joined(last))
         assert len(list(directory.parts.iterdir())) <= 4
-        number += 1
-    assert number > 10  # two files renamed and nine removed at least
 
 
 def test_a_full_disk_at_any_write_is_an_error_that_leaves_nothing_half_written(

@@ -57,6 +57,24 @@ def make_runs(folder: Path) -> None:
     merge(folder / "stopped", folder / "stopped.h5")
 
 
+def flip(path: Path, *places: int) -> None:
+    """Flip a bit of some bytes, or of the one in the middle."""
+    data = bytearray(path.read_bytes())
+    for place in places or (len(data) // 2,):
+        data[place] ^= 1
+    path.write_bytes(data)
+
+
+def segment(folder: Path, first: int) -> Path:
+    """Return the segment that starts at a step."""
+    return next((folder / "parts").glob(f"steps_{first:012d}-*.h5"))
+
+
+def resume(folder: Path) -> None:
+    """Resume a run in this process, on one thread."""
+    simulation.resume(folder, mpi=False, quiet=True, threads=1)
+
+
 def files(folder: Path, kind: str) -> list[Path]:
     found = sorted(folder.glob(KINDS[kind]))
     return [path for path in found if kind != "head" or "_rank_" not in path.name]
@@ -100,7 +118,7 @@ def use_compaction(folder: Path, runs: Path) -> bool:
 
 
 def use_resume(folder: Path, runs: Path) -> bool:
-    simulation.resume(folder, mpi=False, quiet=True, threads=1)
+    resume(folder)
     return contents(merge(folder, folder / "merged.tmp.h5")) == contents(runs / "whole.h5")
 
 
@@ -169,7 +187,7 @@ def use_repair(folder: Path, runs: Path) -> bool:
     integrity.verify(folder, repairing=True)
     if not alike_but_gaps(folder, runs / "stopped"):
         return False
-    simulation.resume(folder, mpi=False, quiet=True, threads=1)
+    resume(folder)
     return alike_but_gaps(merge(folder, folder / "merged.tmp.h5"), runs / "whole")
 
 

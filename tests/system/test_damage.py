@@ -12,7 +12,6 @@ import h5py
 import pytest
 
 import petabatch as pb
-from petabatch import simulation
 from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.report import information, integrity
 from petabatch.storage.directory import RunDirectory
@@ -21,35 +20,11 @@ from petabatch.storage.prune import prune
 from petabatch.storage.recovery import refuse_unnamed
 from petabatch.storage.verify import file_states
 from support.commands import Command, contents
-from support.damage import KINDS, PAIR, campaign, make_runs
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run, `whole` and `stopped` at display 4 of 6, with checkpoints at displays 3 and 4."""
-    folder = tmp_path_factory.mktemp("damage")
-    make_runs(folder)
-    return folder
-
-
-@pytest.fixture
-def stopped(runs: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(runs / "stopped", tmp_path / "stopped")
-
-
-def flip(path: Path, *places: int) -> None:
-    data = bytearray(path.read_bytes())
-    for place in places or (len(data) // 2,):
-        data[place] ^= 1
-    path.write_bytes(data)
+from support.damage import KINDS, PAIR, campaign, flip, resume, segment
 
 
 def part(folder: Path, step: int) -> Path:
     return next((folder / "checkpoints").glob(f"step_{step:09d}_rank_*"))
-
-
-def resume(folder: Path) -> None:
-    simulation.resume(folder, mpi=False, quiet=True, threads=1)
 
 
 def assert_same_results(folder: Path, runs: Path) -> None:
@@ -138,20 +113,20 @@ def test_zeros_in_a_head_do_not_hang(runs: Path, stopped: Path) -> None:
 def test_steps_of_a_damaged_segment_are_computed_again_from_an_earlier_checkpoint(
     runs: Path, stopped: Path, caplog: pytest.LogCaptureFixture, change: Callable[[Path], object]
 ) -> None:
-    segment = next((stopped / "parts").glob("steps_000000000031*"))
-    change(segment)
+    damaged = segment(stopped, 31)
+    change(damaged)
     with caplog.at_level(logging.WARNING, "petabatch"):
         resume(stopped)
-    assert any(segment.name in record.message and "step 30" in record.message for record in caplog.records)
+    assert any(damaged.name in record.message and "step 30" in record.message for record in caplog.records)
     assert_same_results(stopped, runs)
 
 
 def test_a_damaged_segment_from_before_all_checkpoints_is_refused(stopped: Path) -> None:
-    segment = next((stopped / "parts").glob("steps_000000000011*"))
-    flip(segment)
+    damaged = segment(stopped, 11)
+    flip(damaged)
     before = snapshot(stopped)
     for use in (lambda: resume(stopped), lambda: merge(stopped, stopped.parent / "merged.h5")):
-        with pytest.raises(DamagedError, match=segment.name):
+        with pytest.raises(DamagedError, match=damaged.name):
             use()
     assert snapshot(stopped) == before
     assert not (stopped.parent / "merged.h5").exists()
@@ -208,7 +183,7 @@ def test_a_damaged_manifest_is_rebuilt(stopped: Path) -> None:
 
 
 def test_verify_says_what_is_lost_and_how_to_get_it_back(stopped: Path) -> None:
-    early, late = (next((stopped / "parts").glob(f"steps_0000000000{n}1*")) for n in (1, 3))
+    early, late = segment(stopped, 11), segment(stopped, 31)
     for path in (early, late, part(stopped, 30), stopped / "params.json", stopped / "params.toml"):
         flip(path)
     text, whole = integrity.verify(stopped, repairing=False)
@@ -314,17 +289,17 @@ def test_readers_see_checksums_of_damaged_values_and_steps(stopped: Path) -> Non
         ("probes/energy/total", "values"),
         ("probes/energy", "step"),
     ):
-        segment = next((stopped / "parts").glob("steps_000000000011*"))
-        whole = segment.read_bytes()
-        with h5py.File(segment) as file:
+        damaged = segment(stopped, 11)
+        whole = damaged.read_bytes()
+        with h5py.File(damaged) as file:
             array = file[name][place] if place in file[name] else file[f"{name}/total/{place}"]
             at = array.id.get_chunk_info(0).byte_offset
-        flip(segment, at + 2)
+        flip(damaged, at + 2)
         with pb.open(stopped) as run:
             series = run["layers/V1/A" if "layers" in name else "probes/energy/total"]
             with pytest.raises(DamagedError, match=r"is damaged[^$]*petabatch verify"):
                 series.steps if place == "step" else series[...]
-        segment.write_bytes(whole)
+        damaged.write_bytes(whole)
 
 
 def test_flipped_bits_in_the_values_of_a_merged_file_are_an_error(stopped: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import petabatch as pb
-from petabatch import plotting, simulation
+from petabatch import plotting
 from petabatch.errors import DamagedError, NotRecorded, StorageError
 from petabatch.report import information, integrity
 from petabatch.report.page import content
@@ -21,42 +21,15 @@ from petabatch.storage.claim import Claim
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
 from support.commands import contents
-from support.damage import make_runs
+from support.damage import flip, resume, segment
 
 mpl.use("agg")
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same run, `whole` and `stopped` at display 4 of 6, with checkpoints at displays 3 and 4."""
-    folder = tmp_path_factory.mktemp("lost")
-    make_runs(folder)
-    return folder
-
-
-@pytest.fixture
-def stopped(runs: Path, tmp_path: Path) -> Path:
-    return shutil.copytree(runs / "stopped", tmp_path / "stopped")
-
-
-def flip(path: Path) -> None:
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-
-
-def segment(folder: Path, first: int) -> Path:
-    return next((folder / "parts").glob(f"steps_{first:012d}-*.h5"))
 
 
 def repair(folder: Path) -> str:
     text, whole = integrity.verify(folder, repairing=True)
     assert whole, text
     return text
-
-
-def resume(folder: Path) -> None:
-    simulation.resume(folder, mpi=False, quiet=True, threads=1)
 
 
 def shaded(axes: Any) -> list[tuple[float, float]]:
