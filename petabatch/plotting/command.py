@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -57,7 +58,9 @@ def draw_kind(kind: str, arguments: Sequence[str], program: str) -> None:
     """Parse the options of a kind, draw, and write or show the figure."""
     draw = draw_function(kind)
     parser = argparse.ArgumentParser(
-        program, description=draw.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        program,
+        description=inspect.cleandoc(draw.__doc__ or "").replace("Return ", "Draw ", 1),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     several = takes_several_runs(draw)
     parser.add_argument(

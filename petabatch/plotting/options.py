@@ -28,7 +28,7 @@ class Option:
 Connection = Annotated[str | None, Option("connection that has the dictionary (default: the first recorded)")]
 Code = Annotated[str | None, Option("code layer (default: the first recorded)")]
 Time = Annotated[int, Option("index of the recorded time, from the end if negative")]
-Slice = Annotated[int, Option("slice")]
+Slice = Annotated[int, Option("slice to draw")]
 Step = Annotated[int | None, Option("step to draw (default: the last one recorded)")]
 DisplayForStep = Annotated[
     int | None, Option("display whose end to draw, instead of a step", instead_of="step")
@@ -114,7 +114,8 @@ def _add(group: argparse._ActionsContainer, flag: str, kind: Any, option: Option
 
 
 def _help(option: Option, default: Any) -> str:
-    return option.help if default in (None, False, "", ()) else f"{option.help} (default: {default})"
+    automatic = default is None or default is False or default in ("", ())
+    return option.help if automatic else f"{option.help} (default: {default})"
 
 
 def _at_least(least: int) -> Callable[[str], int]:

@@ -451,8 +451,12 @@ def test_help_names_every_kind_and_the_options_of_one(capsys: pytest.CaptureFixt
     listed = capsys.readouterr().out
     assert all(f"\n  {kind} " in listed for kind in KINDS)
     with pytest.raises(SystemExit, match="0"):
-        plot(["features", "--help"])
-    assert "--number" in capsys.readouterr().out
+        plot(["dictionary", "--help"])
+    text = capsys.readouterr().out
+    assert "\n\nDraw the dictionary with numbered features" in text
+    assert "\nEach feature is scaled by" in text  # without the margin of the docstring
+    assert "slice to draw (default: 0)" in " ".join(text.split())
+    assert "--order {use,index}" in text
 
 
 def test_the_docs_describe_every_kind() -> None:
