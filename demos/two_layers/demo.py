@@ -7,9 +7,9 @@ a feature of the second layer look like in the image?
 # %% [markdown]
 # ## Network
 #
-# Two sparse-coding loops, one on the other. The image of the second one is V1, and what V2 says of V1 feeds
-# back to it. A feature of V2 is a patch of 4 x 4 units of V1 with 32 features each, so that it sees 14 x 14
-# pixels.
+# Two sparse-coding loops, one on the other. The image of the second one is V1, and V2's reconstruction of V1
+# feeds back to it. A feature of V2 is a patch of 4 x 4 units of V1 with 32 features each, so that it sees 14
+# x 14 pixels.
 
 # %%
 import matplotlib.pyplot as plt
@@ -32,7 +32,7 @@ run = petabatch.run(params, "runs/demos/two_layers", force=True)
 # ## Look
 #
 # The features of V2 are drawn through those of V1: what they add to the image when V1 follows them. Below,
-# crops of photographs, what V1 says of them, and what V2 says of V1.
+# crops of photographs, their reconstructions by V1, and by V2 through V1.
 
 # %%
 figure = plt.figure(figsize=(7, 9.2), layout="constrained")

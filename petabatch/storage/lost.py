@@ -53,4 +53,4 @@ def _marked(directory: RunDirectory) -> list[Segment]:
 
 def hint(directory: RunDirectory) -> str:
     """Return what can be done about damaged segments of which there is no copy."""
-    return f"`petabatch verify --repair {directory.path}` leaves their steps out of the run, and names them"
+    return f"`petabatch verify --repair {directory.path}` takes their steps out of the run, and lists them"
