@@ -61,7 +61,7 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool)
             remedy = f"`petabatch resume` computes them again from step {before[-1]}"
             remedy += "; stop the run first, before it removes that checkpoint" if running else ""
         elif state.state == "lost":
-            remedy = "lost; the other steps can be read, and the run can be resumed"
+            remedy = "lost; the other steps can be read, and an unfinished run can be resumed"
         else:
             remedy = "lost without a copy of the file; `petabatch verify --repair` leaves them out of the run"
         return f"steps {first} to {last} of {slices}: {remedy}"
