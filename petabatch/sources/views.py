@@ -84,7 +84,7 @@ class Views(ImageStream):
         return self._gallery.note()
 
     def expect(self, slices: int) -> None:
-        """Prepare for so many slices, which follow films."""
+        """Prepare for the number of slices, which follow films."""
         self._gallery.expect(self, slices if self._apart else 1)
 
     def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:

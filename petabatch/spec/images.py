@@ -45,7 +45,7 @@ class ImageStream:
         return ""
 
     def expect(self, slices: int) -> None:
-        """Prepare for so many slices, those for which it is read."""
+        """Prepare for the number of slices for which it is read."""
 
     def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
         """Return what a slice shows within a margin; the number of the display stands for the item."""
