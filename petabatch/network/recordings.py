@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from petabatch.network import evaluation, until
 from petabatch.network.graph import Graph
@@ -32,14 +33,14 @@ class Recording:
     offset: int = 0
     """Steps by which it is recorded later."""
 
-    @property
+    @cached_property
     def weights(self) -> bool:
         """Weights are recorded also before the first step and after the last."""
         return self.key.startswith("connections/")
 
     def due(self, step: int) -> bool:
         """Return whether the stream is recorded at the end of `step`."""
-        if self.weights and self.period and step in (0, self.last):
+        if step in (0, self.last) and self.weights and self.period:
             return True
         return step > 0 and fires(self.period, step, self.offset)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from petabatch.network.operations.base import Operation
 from petabatch.network.operations.updates import Call, LazyUpdate, Update
@@ -29,12 +30,12 @@ class Program:
         """The layers that are updated in the interpreter, step by step, and why."""
         return {one.layer: one.reason for one in self.operations if isinstance(one, Call)}
 
-    @property
+    @cached_property
     def readers(self) -> set[str]:
         """The layers that are made at the end of a run of steps alone."""
         return {one.layer for one in self.operations if isinstance(one, Update) and one.when.window}
 
-    @property
+    @cached_property
     def lazy(self) -> tuple[LazyUpdate, ...]:
         """The codes that are lazily evaluated."""
         return tuple(one for one in self.operations if isinstance(one, LazyUpdate))
