@@ -95,7 +95,7 @@ class Group:
             (mine if lane.stepper is leader or lane.stepper.joins(leader) else others).append(lane)
         sums = leader.run_together([lane.stepper for lane in mine], first, last, fresh)
         for lane, found in zip(mine, sums, strict=True):
-            lane.stepper.probes.write(lane.recorder, lane.lanes, first, last, found)
+            lane.stepper.record(lane.recorder, first, last, found)
         if others:
             self._steps(others, first, last)
 

@@ -97,7 +97,9 @@ class Lane:
 
     def next_event(self, step: int, last: int) -> int:
         """Return the next event after `step`, up to `last`."""
-        return self.plan.next_event(step, last, self.stepper.passed, self.stepper.looks_inside)
+        stepper = self.stepper
+        last = min(last, step + stepper.most_steps)
+        return self.plan.next_event(step, last, stepper.passed, stepper.looks_inside)
 
     def rests(self, first: int, last: int) -> bool:
         """Let steps first+1 .. last be like `first` if the slice is stopped; return whether it is."""
@@ -146,8 +148,7 @@ class Lane:
         for history in self.signals.histories.values():
             for step in range(first + 1, min(last, first + history.length) + 1):
                 history.stand(step)
-        sums = np.tile(self.stepper.sums(first), (last - first, 1, 1))
-        self.stepper.probes.write(self.recorder, self.lanes, first, last, sums)
+        self.stepper.rest(self.recorder, first, last)
 
     def check(self, step: int) -> None:
         """Raise NonFiniteError when a layer holds a NaN or an infinity; at the end of a run, materialise."""

@@ -44,7 +44,7 @@ class Observer:
     @property
     def watched(self) -> Collection[int]:
         """The recordings that the stepper makes."""
-        return self.stepper.probes.recordings
+        return self.stepper.recorded
 
     def record(self, step: int) -> None:
         """Write what is due at the end of `step` to the recorder."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from petabatch.engine.images import nbytes_of_source, queues
+from petabatch.engine.steppers.step_records import StepRecords
 from petabatch.errors import ResourceError
 from petabatch.network.build import build
 from petabatch.network.capacity import LANE
@@ -34,7 +35,7 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     precision = network.run.precision
     state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
-    kept = state + _records(plan, slices) + slices * (_bound(plan) + LANE) + ahead
+    kept = state + _records(plan, slices) + slices * (_bound(plan) + _kept(plan) + LANE) + ahead
     kept += sum(nbytes_of_source(network, name) for name in plan.inputs)
     if network.evaluate is not None:  # an engine of its own
         evaluation = schedule(build(held_out(network)))
@@ -60,6 +61,11 @@ def _bound(plan: Plan) -> int:
         return 0
     loop = plan.method.loop
     return 4 * (3 * loop.patches.positions * loop.patches.features + 2 * _fine(plan))
+
+
+def _kept(plan: Plan) -> int:
+    """Return the bytes in which a slice keeps what its steps record."""
+    return StepRecords.of(plan).nbytes if plan.method.stepper == "program" else 0
 
 
 def _of_lazy_code(plan: Plan, one: LazyUpdate) -> int:

@@ -17,6 +17,7 @@ from petabatch.parallel.comm import Serial
 from petabatch.probes import Optimality
 from petabatch.spec.network import Network, Until
 from petabatch.spec.parts import DISPLAY
+from petabatch.spec.schedule import Every
 from support.networks import GivenWeights, collect, images, lca_network
 from support.random_runs import Arrays, on_ranks, states
 from support.recurrent import everything, in_groups, recurrent_network
@@ -92,16 +93,33 @@ def test_slices_of_a_group_differ_in_their_values() -> None:
     assert_equal(found, in_groups(network, 1)[1])
 
 
-def test_slices_of_a_group_rest_each_for_itself() -> None:
-    base = vectors(display=100, until=Until(gap=0.2, every=5))
+def resting(**keys: object) -> Network:
+    """Return vectors whose slices rest at different steps."""
+    base = vectors(display=100, until=Until(gap=0.2, every=5), **keys)
     certificate = Optimality(
         image="image", reconstruction="recon", code="V1", drive="drive", coefficient=0.4, every=DISPLAY
     )
-    network = base.model_copy(update={"probes": {**base.probes, "optimality": certificate}})
+    return base.model_copy(update={"probes": {**base.probes, "optimality": certificate}})
+
+
+def test_slices_of_a_group_rest_each_for_itself() -> None:
+    network = resting()
     engine, found = in_groups(network, 12)
     assert sizes(engine) == [7]
     assert len(np.unique(found["recorded/probes/until/steps"])) > 1
     assert_equal(found, in_groups(network, 1)[1])
+
+
+def test_what_rests_is_recorded_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, room = resting(record=Every(3)), "petabatch.engine.steppers.step_records._BYTES"
+    monkeypatch.setattr(room, 2000)
+    engine, found = in_groups(network, 12)
+    assert engine.lanes[0].stepper.most_steps < 20
+    assert len(np.unique(found["recorded/probes/until/steps"])) > 1
+    monkeypatch.setattr(room, 0)
+    engine, expected = in_groups(network, 12)
+    assert engine.lanes[0].stepper.most_steps > 100
+    assert_equal(found, expected)
 
 
 def test_slices_with_weights_of_their_own_are_advanced_one_by_one() -> None:

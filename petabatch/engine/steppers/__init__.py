@@ -49,7 +49,7 @@ class StepperMaker:
     def _maker(self, plan: Plan) -> Callable[[Binding], Stepper]:
         if plan.method.stepper != "program":
             return _STEPPERS[plan.method.stepper]
-        tables, probes = make_tables(plan)
+        tables, probes, records = make_tables(plan)
         if not any(tables.share_workspace(kind) for kind in self._kinds):
             self._kinds.append(tables)
-        return partial(ProgramStepper, tables=tables, probes=probes)
+        return partial(ProgramStepper, tables=tables, probes=probes, records=records)

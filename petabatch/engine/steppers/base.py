@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from petabatch.engine.backend import Backend
+from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
 from petabatch.engine.steppers.probe_sums import StepProbes
+from petabatch.engine.steppers.step_records import UNLIMITED
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
 from petabatch.spec.weights import Learning
@@ -67,9 +69,19 @@ class Stepper(ABC):
         """The last step that was made: what tells a slow lane from one that hangs."""
 
     @property
-    def passed(self) -> Collection[int]:
-        """The recordings that `run` makes in the middle of its steps; at others the lane ends it."""
+    def recorded(self) -> Collection[int]:
+        """The recordings that are made by `record` and `rest`."""
         return self.probes.recordings
+
+    @property
+    def passed(self) -> Collection[int]:
+        """Those of them that `run` makes in the middle of its steps; at others the lane ends it."""
+        return self.recorded
+
+    @property
+    def most_steps(self) -> int:
+        """Most steps of a call of `run`."""
+        return UNLIMITED
 
     @property
     def looks_inside(self) -> bool:
@@ -141,6 +153,15 @@ class Stepper(ABC):
         It begins with the present state, which is void after.
         """
         return StepTimes({}, "steps")
+
+    def record(self, recorder: Recorder, first: int, last: int, sums: Array) -> None:
+        """Record what is due in steps first+1 .. last, which one call of `run` has made, with its result."""
+        self.probes.write(recorder, self.bound.lanes, first, last, sums)
+
+    def rest(self, recorder: Recorder, first: int, last: int) -> None:
+        """Record what is due in steps first+1 .. last, in which all is as after step `first`."""
+        sums = np.tile(self.sums(first), (last - first, 1, 1))
+        self.probes.write(recorder, self.bound.lanes, first, last, sums)
 
     def sums(self, step: int) -> Array:
         """Return the norms after `step`, which was the last to be made, `[columns]`, as `run` would have."""

@@ -14,11 +14,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from petabatch.engine.recorder import Recorder
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.interpreted import InterpretedLayer
 from petabatch.engine.steppers.lazy_codes import LazyCodes
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program_workspace import Workspace
+from petabatch.engine.steppers.step_records import StepRecords
 from petabatch.engine.steppers.tables import Tables
 from petabatch.engine.steppers.tables.rules import NORMS
 from petabatch.kernels.cpu import layout
@@ -59,18 +61,19 @@ class Joined(NamedTuple):
     layers: Sequence[InterpretedLayer]
 
 
-def make_tables(plan: Plan) -> tuple[Tables, StepProbes]:
-    """Return the program of a plan in tables, and the probes that it measures inside; for all slices."""
-    probes = StepProbes.of(plan)
-    return Tables(plan.graph, plan.method.program, probes.columns, plan.method.together), probes
+def make_tables(plan: Plan) -> tuple[Tables, StepProbes, StepRecords]:
+    """Return the program of a plan in tables, with what it measures and records inside; for all slices."""
+    probes, records, method = StepProbes.of(plan), StepRecords.of(plan), plan.method
+    tables = Tables(plan.graph, method.program, probes.columns, method.together, records.copies)
+    return tables, probes, records
 
 
 class ProgramStepper(Stepper):
     """The steps of one slice by a program; arrays are updated in place."""
 
-    def __init__(self, bound: Binding, tables: Tables, probes: StepProbes) -> None:
+    def __init__(self, bound: Binding, tables: Tables, probes: StepProbes, records: StepRecords) -> None:
         super().__init__(bound, probes, tables.controlled)
-        self.tables, self.arrays = tables, bound.arrays
+        self.tables, self.arrays, self._records = tables, bound.arrays, records
         self._team: Rows | None = None
         """Threads that work on this slice together, when there are more threads than slices."""
         self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
@@ -87,6 +90,7 @@ class ProgramStepper(Stepper):
         self.own: dict[str, np.ndarray] = {
             **{key: np.zeros(size, kind) for key, (size, kind) in tables.own.items()},
             **{f"margins/{name}": array for name, array in self._margins.items()},
+            **records.arrays(),
             **{
                 key: stream_pool(bound.ctx.seed, key.removeprefix("random/"), bound.ctx.slices[0])
                 for key in tables.numbers_of
@@ -103,7 +107,8 @@ class ProgramStepper(Stepper):
             array: Any = self.arrays.get(key, self.own.get(key))
             if array is not None:
                 assert array.flags.c_contiguous
-                depth = array.shape[1] if key.endswith("/A") or key.startswith("margins/") else 1
+                deep = key.endswith("/A") or key.startswith(("margins/", "records/"))
+                depth = array.shape[1] if deep else 1
                 self._bound[number] = array.ctypes.data, array.size // depth, depth
         self.codes = LazyCodes(tables, self.arrays, self.own, self._bound, self._rows, self._drives)
 
@@ -116,7 +121,17 @@ class ProgramStepper(Stepper):
             index
             for index, weights in self.probes.recordings.items()
             if not any(reads and weight for reads, weight in zip(columns, weights, strict=True))
-        }
+        } | self._records.recordings.keys()
+
+    @property
+    def recorded(self) -> Collection[int]:
+        """The recordings that are made by the stepper; see `Stepper`."""
+        return self.probes.recordings.keys() | self._records.recordings.keys()
+
+    @property
+    def most_steps(self) -> int:
+        """Most steps of a call, as many as there is room for to record; see `Stepper`."""
+        return self._records.steps
 
     def warm_up(self) -> None:
         """Compile by making no steps."""
@@ -290,6 +305,16 @@ class ProgramStepper(Stepper):
             begin = first + 1 if self._shown == first else first + 2 - depth
             for step in range(begin, first + 2):
                 places[step % depth] = margin.at(step)[0] if step >= 0 else 0
+
+    def record(self, recorder: Recorder, first: int, last: int, sums: Array) -> None:
+        """Record what steps first+1 .. last have measured and kept; see `Stepper`."""
+        super().record(recorder, first, last, sums)
+        self._records.write(recorder, self.bound.lanes, first, last, self.own)
+
+    def rest(self, recorder: Recorder, first: int, last: int) -> None:
+        """Record steps first+1 .. last, in which the slice rests; see `Stepper`."""
+        super().rest(recorder, first, last)
+        self._records.repeat(recorder, self.bound.lanes, first, last, self.arrays)
 
     def sums(self, step: int) -> Array:
         """Return the norms after `step`; see `Stepper`."""

@@ -57,8 +57,15 @@ _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
 class Tables(Writer):
     """A program in tables, for any slice of any network with this graph; arrays by number."""
 
-    def __init__(self, graph: Graph, program: Program, measured: Sequence[Term], slices: int = 1) -> None:
-        """Make the tables; `slices` are advanced in one call at most."""
+    def __init__(
+        self,
+        graph: Graph,
+        program: Program,
+        measured: Sequence[Term],
+        slices: int = 1,
+        recorded: Sequence[Copy] = (),
+    ) -> None:
+        """Make the tables; `slices` are advanced in one call at most, `recorded` ends each step."""
         super().__init__(graph, program, slices)
         self._like: Tables | None = None
         spans, parts = [], []
@@ -71,6 +78,8 @@ class Tables(Writer):
         for column, term in enumerate(measured):
             row = {t.OUT: self.array(f"layers/{term.layer}/A"), t.A: column, t.B: NORMS[term.norm]}
             self.row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
+        for one in recorded:
+            transport.copy(self, one)
         self.items = items_of(spans, parts, find_stages(graph, program), (begin, len(self.rows)))
         """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
         self.worth_sharing = bool(side_by_side(graph, program))
