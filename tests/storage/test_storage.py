@@ -33,8 +33,8 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after, write_index
 from petabatch.storage.merge import merge
 from petabatch.storage.recovery import name_files
-from petabatch.storage.rows import all_segments
-from petabatch.storage.segment import Segment, write_segment
+from petabatch.storage.rows import Row, all_segments
+from petabatch.storage.segment import Segment, Summary, write_segment
 from petabatch.storage.verify import file_states, repair
 from petabatch.variable import Stream
 from support.processes import killed_at
@@ -543,13 +543,42 @@ def test_a_flush_merges_a_few_segments_and_never_the_whole_run(
         real(directory, rows, *rest)
 
     monkeypatch.setattr(compact, "_merge_rows", counted)
+    monkeypatch.setattr(compact, "_FAN", 16)
     for k in range(90):
         merged.append(0)
         display(directory, k, [(0, B)])
         index(directory, limit=40)
         assert len(list(directory.parts.iterdir())) <= 40
-    assert max(merged) == 32
+    assert max(merged) == 16
     assert sum(merged) == 64  # each value once so far
+
+
+@pytest.mark.parametrize("every", [5, 50, 75])
+def test_compaction_copies_little_however_many_flushes_are_between_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    """What is left over between two checkpoints, too little to be merged by itself, must not add up."""
+    directory, rows, copied, flushes = make(tmp_path), list[Row](), list[int](), 6000
+
+    def merge_rows(directory: RunDirectory, few: list[Row], *rest: Any) -> None:
+        copied.append(sum(row.flushes for row in few))
+        merged = Segment(few[0].first, few[-1].last)
+        at = rows.index(few[0])
+        rows[at : at + len(few)] = [Row(merged.first, merged.last, (merged,), (Summary(copied[-1], {}),))]
+
+    monkeypatch.setattr(compact, "_merge_rows", merge_rows)
+    monkeypatch.setattr(compact, "find_rows", lambda *_: (list(rows), []))
+    monkeypatch.setattr(compact, "checkpoint_steps", lambda _: saved[-2:])
+    saved: list[int] = []
+    for k in range(flushes):
+        rows.append(Row(k, k, (Segment(k, k, 0, B),), (Summary(1, {}),)))
+        if k % every == every - 1:
+            saved.append(k)
+        if len(rows) > compact.LIMIT:
+            compact.compact(directory, STREAMS, B)
+            assert len(rows) <= compact.LIMIT
+    assert sum(copied) <= 3 * flushes
+    assert len(copied) <= flushes / 31
 
 
 # -- kills, full disks, missing files
