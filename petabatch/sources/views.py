@@ -53,7 +53,10 @@ class Views(ImageStream):
         self.files, self.forward = gallery.files, bool(gallery.films)
         self._through: Callable[[int, int], np.ndarray] | None = None
         self._latest: dict[int, tuple[int, int, Picture]] = {}
-        """By slice, the display that was read last, the number of its image and its outline."""
+        """By slice, the display that was read last, the number of its image and its outline.
+
+        Where images are read ahead, it is not the one that is shown.
+        """
         self._fitting, self._fitted = threading.Lock(), not source.unfitted
         self._set(chain)
 

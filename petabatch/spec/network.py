@@ -194,8 +194,8 @@ class Output(Model):
     """Tables `[output.connections.NAME]`, by connection name."""
     flush: Schedule | None = None
     """Schedule at which buffered records are written to disk as an immutable segment; by default every 10
-    displays, of very short displays up to every 50 displays and 1000 steps, or more often if the buffers
-    would become too large."""
+    displays, of very short displays as rarely as checkpoints are saved by default, or more often if the
+    buffers would become too large."""
 
 
 class Checkpoint(Model):

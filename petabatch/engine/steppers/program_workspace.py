@@ -93,8 +93,7 @@ class Workspace:
 
     def _rows(self, weights: Weights) -> None:
         """Make room for weights as lazy evaluation reads them, with norms for whole words of features."""
-        groups = self.held.get(weights.names[1], self.held[NOTHING])
-        features = lazy_layout.features(weights.patches, groups)
+        features = lazy_layout.features(weights.patches, self.held[NOTHING])
         norms = np.zeros(weights.patches.features + WORD, np.float32)
         self.held[weights.rows[0]], self.held[weights.rows[1]] = features.rows, norms
         self.features[weights.names] = features._replace(norms=norms[: weights.patches.features])

@@ -24,7 +24,7 @@ def register_lanes() -> int:
 
 
 class Vector(types.Type):  # type: ignore[misc]
-    """The type of a vector of that many float32."""
+    """The type of a vector of `lanes` float32."""
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes

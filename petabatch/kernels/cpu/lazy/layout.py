@@ -128,7 +128,7 @@ def features(p: Patches, groups: Array) -> Features:
 
 
 def fill(weights: Array, p: Patches, into: Features) -> None:
-    """Put weights `[nf, K]` in order; to be called whenever they change, after `pack`."""
+    """Put weights `[nf, K]` in order; to be called whenever they change."""
     rows = into.rows.reshape(p.features, p.y.size, -1)
     rows[:, :, : p.x.size * p.channels] = weights.reshape(p.features, p.y.size, -1)
     into.norms[...] = norms(weights)
