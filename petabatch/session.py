@@ -63,6 +63,7 @@ class RunSession:
         }
         self.flushed = engine.step - 1 if engine.step == 0 else engine.step
         self.started = self._index_due = time.monotonic()
+        self._first = engine.step
         before = recorded_provenance(directory) or {}
         self.gaps: list[tuple[int, int]] = []
         """Displays of this rank in each segment, and how many of them came to the gap of `run.until`."""
@@ -78,6 +79,8 @@ class RunSession:
         )
         self.provenance["inputs"] = summary(directory)
         self._spent_before = {"all": before.get("seconds", 0.0), **before.get("times", {})}
+        # runs of earlier versions do not tell; they had made all steps in these seconds
+        self._timed_before = before.get("timed_steps", engine.step if "seconds" in before else 0)
         self._waited_before = dict(comm.waited)
         self._rank_times: list[dict[str, float]] = []
         """The times of all ranks up to the last flush, on rank 0."""
@@ -187,14 +190,16 @@ class RunSession:
         return {"all": time.monotonic() - self.started, **self.engine.times(), **waited}
 
     def _spent(self) -> dict[str, object]:
-        """Return the seconds that the run has taken, and what for, with those before it was resumed.
+        """Return the seconds that the run has taken, for how many steps, and what for.
 
+        With those before it was resumed, so that steps which are computed again count twice.
         With several ranks also those of each, since it was started or resumed.
         """
         now = self._times()
         names = [*now, *(name for name in self._spent_before if name not in now)]
         spent = {n: round(self._spent_before.get(n, 0.0) + now.get(n, 0.0), 3) for n in names}
-        record: dict[str, object] = {"seconds": spent.pop("all"), "times": spent}
+        steps = int(self._timed_before) + self.engine.step - self._first
+        record: dict[str, object] = {"seconds": spent.pop("all"), "timed_steps": steps, "times": spent}
         if len(self._rank_times) > 1:
             record["rank_times"] = {n: [round(one.get(n, 0.0), 3) for one in self._rank_times] for n in now}
         return record

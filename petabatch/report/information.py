@@ -161,13 +161,17 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
         return
     seconds, times = float(about["seconds"]), dict(about["times"])
     working = seconds - times.get("kernels", 0.0)
-    speed = reached * run.batch / working if working > 0 else 0.0
+    timed = about.get("timed_steps", 0 if run.status == "running" else reached)
+    speed = timed * run.batch / working if working > 0 else 0.0
     duration = _duration(seconds)
-    if run.status == "running" and speed:
+    if timed < reached:
+        duration += f" for {timed} of {reached} steps; the time of the others is not known"
+    elif run.status == "running" and speed:
         length = settings["steps"] or settings["displays"] * settings["display"]
         duration += f" so far, about {_duration((length - reached) * run.batch / speed)} left"
     yield from field("duration", duration)
-    yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")
+    if speed:
+        yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")
     whole = max(seconds, sum(times.values()))
     shares = {
         _ACTIVITIES.get(name, name): times[name] / whole for name in (*_ACTIVITIES, *times) if name in times

@@ -22,7 +22,7 @@ from petabatch.variable import Coordinate, Stream
 Status = Literal["running", "stopped", "done"]
 Files = Mapping[str, Sequence[tuple[str, int]]]
 """Files of the items that each input layer shows, in order, with their numbers of items."""
-_SPENT = ("seconds", "times", "rank_times")
+_SPENT = ("seconds", "timed_steps", "times", "rank_times")
 """What changes with every flush; it is updated in `run.json` only together with something else."""
 _DERIVED = ("petabatch_format", "kind", "status", "steps_reached", "updated", "gaps")
 """Root attributes of `run.h5` that are not provenance."""

@@ -21,6 +21,7 @@ from petabatch import results, simulation
 from petabatch.errors import RunDirectoryError, StoppedEarly, StorageError
 from petabatch.report.command import info
 from petabatch.report.information import describe
+from petabatch.report.integrity import verify
 from petabatch.report.watch import _fitted, watch
 from petabatch.session import RunSession
 from petabatch.storage.claim import Claim
@@ -108,6 +109,49 @@ def test_a_resumed_run_counts_the_time_before(small: Path, monkeypatch: pytest.M
         after = found.attributes
     assert after["seconds"] > before["seconds"]
     assert after["times"]["kernels"] > before["times"]["kernels"]
+
+
+def test_the_speed_of_a_rebuilt_run_belongs_to_the_steps_that_were_timed(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run.json` has the time of an early flush; later ones are in `run.h5`, damaged here."""
+    folder = small.parent / "killed"
+    steps = iter(range(3))
+
+    def kill(session: RunSession) -> bool:
+        if next(steps) == 2:
+            raise SystemExit
+        return False
+
+    with monkeypatch.context() as patched:
+        patched.setattr(RunSession, "_out_of_time", kill)
+        patched.setattr("petabatch.session._INDEX_PAUSE", 0)
+        with pytest.raises(SystemExit):
+            alone(small, "killed")
+    with results.open(folder) as found:
+        assert found.attributes["timed_steps"] == found.steps_reached == 20
+    (folder / "run.h5").write_bytes(b"damaged")
+    assert verify(folder, repairing=True)[1]
+    with results.open(folder) as found:
+        about = found.attributes
+        assert (about["timed_steps"], found.steps_reached) == (10, 20)
+    page = lines(describe(folder))
+    assert page["duration"].endswith(" for 10 of 20 steps; the time of the others is not known")
+    speed = 10 * 3 / (about["seconds"] - about["times"]["kernels"])
+    assert page["mean speed"] == f"{speed:,.0f} slice·steps/s without loading kernels"
+    simulation.resume(folder, mpi=False, quiet=True, threads=1)
+    with results.open(folder) as found:
+        assert found.attributes["timed_steps"] == 10 + (60 - 20)  # of the checkpoint at step 20
+
+
+def test_an_unfinished_run_without_timed_steps_has_no_speed(run: Path) -> None:
+    """As of earlier versions; a finished one made all its steps in its time."""
+    for status, told in (("done", True), ("running", False)):
+        (run / "manifest.txt").unlink(missing_ok=True)
+        with h5py.File(run / "run.h5", "r+") as file:
+            file.attrs["status"] = status
+            file.attrs.pop("timed_steps", None)
+        assert ("mean speed" in lines(describe(run))) == told
 
 
 def test_the_index_and_a_merged_file_have_the_same_page(finished: Path, tmp_path: Path) -> None:
