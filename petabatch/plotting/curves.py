@@ -1,10 +1,10 @@
-"""Curves of per-slice quantities: the mean as a line, the spread over slices as a band."""
+"""Curves of per-slice quantities: the mean as a line, the spread as a band."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,17 +13,62 @@ from petabatch.results import Results
 from petabatch.series import Series
 from petabatch.storage.gaps import Gap, steps_text
 
+_MANY = 8
+"""Displays from which on their ends are drawn, rather than what happens within them."""
 
-def draw_curves(axes: Any, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], *, log: bool = False) -> None:
-    """Draw curves (name to steps `[n]` and values `[n, slice]`): means, and percentiles 10 to 90 as bands."""
+
+class Curve(NamedTuple):
+    """A line over steps with its band; NaN where steps are lost."""
+
+    steps: np.ndarray
+    """`[n]`."""
+    mean: np.ndarray
+    """`[n]`, over slices."""
+    band: np.ndarray
+    """Percentiles 10 and 90, `[n, 2]`."""
+
+
+def spread_curve(steps: np.ndarray, values: np.ndarray) -> Curve:
+    """Return the mean and spread over slices of values `[n, slice]`."""
+    return Curve(steps, values.mean(axis=1), np.percentile(values, (10, 90), axis=1).T)
+
+
+def curve(series: Series, period: int | None) -> Curve:
+    """Return the curve of a probe over the run: that of its ends of displays, where `ends` says so.
+
+    Then the band is the spread over all records and slices of a display.
+    """
+    if not ends(series, period):
+        return spread_curve(*thinned(series))
+    steps = series.steps
+    display = (steps - 1) // (period or 1)
+    last = np.flatnonzero(np.diff(display, append=display[-1] + 1))
+    first = np.concatenate([[0], last[:-1] + 1])
+    every = -(-len(last) // 400)  # more than a line can show
+    chosen = slice((len(last) - 1) % every, None, every)
+    values = [series[int(a) : int(b) + 1] for a, b in zip(first[chosen], last[chosen], strict=True)]
+    band = np.array([np.percentile(each, (10, 90)) for each in values])
+    numbers = np.column_stack([[each[-1].mean() for each in values], band])
+    at, numbers = interrupted(series, steps[last[chosen]], numbers)
+    return Curve(at, numbers[:, 0], numbers[:, 1:])
+
+
+def ends(series: Series, period: int | None) -> bool:
+    """Return whether a probe has several records in each of many displays, which are no line to look at."""
+    if not period:
+        return False
+    display = (series.steps - 1) // period
+    return _MANY < len(np.unique(display)) < len(display) / 1.5
+
+
+def draw_curves(axes: Any, curves: Mapping[str, Curve], *, log: bool = False) -> None:
+    """Draw curves by their names, with a legend if there are several."""
     lowest = np.inf
-    for (label, (steps, values)), colour in zip(curves.items(), cycle(COLOURS), strict=False):
+    for (label, (steps, mean, band)), colour in zip(curves.items(), cycle(COLOURS), strict=False):
         marker = "o" if len(steps) == 1 else None
-        axes.plot(steps, values.mean(axis=1), marker=marker, color=colour, lw=1.8, label=label, zorder=3)
-        lowest = min(lowest, np.nanmin(values, initial=np.inf))
-        if values.shape[1] > 1:
-            low, high = np.percentile(values, (10, 90), axis=1)
-            axes.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
+        axes.plot(steps, mean, marker=marker, color=colour, lw=1.8, label=label, zorder=3)
+        lowest = min(lowest, np.nanmin(mean, initial=np.inf), np.nanmin(band, initial=np.inf))
+        axes.fill_between(steps, *band.T, color=colour, alpha=0.18, linewidth=0)
     grid(axes)
     axes.margins(x=0.01)
     if log:
@@ -34,11 +79,16 @@ def draw_curves(axes: Any, curves: Mapping[str, tuple[np.ndarray, np.ndarray]], 
         axes.legend(ncols=min(4, len(curves)), loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
 
 
-def over_the_run(run: Results, axes: Any) -> None:
-    """Label the axes of curves over a run."""
+def over_the_run(run: Results, axes: Any, at_ends: bool = False) -> None:
+    """Label the axes of curves over a run; `at_ends` as `ends` says of what is drawn."""
     display = run.display
     axes.set_xlabel(f"step ({display} per display)" if display else "step")
-    notes = [f"mean and 10–90 % of {run.batch} slices"] if run.batch > 1 else []
+    several = f"{run.batch} slices" if run.batch > 1 else ""
+    if at_ends:
+        mean = f"mean of {several}" if several else "value"
+        notes = [f"lines: {mean} at the end of each display; bands: 10–90 % within it"]
+    else:
+        notes = [f"mean and 10–90 % of {several}"] if several else []
     notes += [f"{steps_text(run.gaps)} are lost"] if run.gaps else []
     mark_gaps(axes, run.gaps)
     if notes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from petabatch.plotting.curves import draw_curves, over_the_run, thinned
+from petabatch.plotting.curves import curve, draw_curves, ends, over_the_run
 from petabatch.plotting.figures import heading, panels, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import choose, with_records
@@ -36,12 +36,16 @@ def energy(
     title: Title = "",
     figure: Any = None,
 ) -> Any:
-    """Return the energy over the run, or the quantities of another probe: mean and spread of the slices."""
+    """Return the energy over the run, or the quantities of another probe: mean and spread of the slices.
+
+    If there are several records in each of many displays, the line is the mean at the end of each display,
+    and the band the spread over its records.
+    """
     found = find(run, probe, quantities)
     name = next(iter(found.values())).name.split("/")[1]
     figure, ((axes,),) = panels(figure, (6.4, 3.6))
-    draw_curves(axes, {quantity: thinned(s) for quantity, s in found.items()}, log=log)
-    over_the_run(run, axes)
+    draw_curves(axes, {quantity: curve(s, run.display) for quantity, s in found.items()}, log=log)
+    over_the_run(run, axes, any(ends(s, run.display) for s in found.values()))
     axes.set_ylabel("energy" if "total" in found else name if len(found) > 1 else next(iter(found)))
     heading(figure, title or name.capitalize())
     return figure

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.plotting.curves import draw_curves, interrupted, over_the_run, thinned
+from petabatch.plotting.curves import Curve, curve, draw_curves, ends, interrupted, over_the_run, spread_curve
 from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
 from petabatch.plotting.options import Code, Title
 from petabatch.plotting.select import code_layer, percent, recorded, with_records
@@ -44,9 +44,10 @@ def sparsity(run: Results, *, code: Code = None, title: Title = "", figure: Any 
     found = find(run, code)
     layer = found.code.name.split("/")[1]
     figure, ((left, right),) = panels(figure, (9.6, 3.5), 1, 2)
-    steps, fraction = thinned(found.fraction) if found.fraction is not None else _measured(found.code)
-    draw_curves(left, {"active": (steps, 100 * fraction)})
-    over_the_run(run, left)
+    probe = found.fraction
+    active = spread_curve(*_measured(found.code)) if probe is None else curve(probe, run.display)
+    draw_curves(left, {"active": Curve(active.steps, 100 * active.mean, 100 * active.band)})
+    over_the_run(run, left, probe is not None and ends(probe, run.display))
     left.set_ylabel(f"active units of {layer} (%)")
     use = use_of(found.code, None)
     heights = 100 * np.sort(use)[::-1]

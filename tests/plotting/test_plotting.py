@@ -179,6 +179,24 @@ def test_energy_draws_the_mean_and_the_spread_of_the_slices(run: Results) -> Non
     assert band.max() == pytest.approx(np.percentile(measured["total"][...], 90, axis=1).max())
 
 
+def test_energy_of_many_displays_is_that_at_their_ends_with_the_spread_within(
+    folder: Path, tmp_path: Path
+) -> None:
+    from petabatch import simulation
+
+    longer = simulation.read(folder.parent / "net.toml", ["run.displays=10"])
+    simulation.run(longer, tmp_path / "run", threads=1, mpi=False, quiet=True)
+    with petabatch.open(tmp_path / "run") as run:
+        (axes,) = plotting.energy(run).axes
+        total = run.probe("energy")["total"][...].reshape(10, 4, 3)  # [display, step, slice]
+    assert np.array_equal(axes.lines[0].get_xdata(), np.arange(4, 41, 4))
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), total[:, -1].mean(axis=1))
+    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    within = np.percentile(total, (10, 90), axis=(1, 2))
+    assert (band.min(), band.max()) == pytest.approx((within[0].min(), within[1].max()))
+    assert "at the end of each display; bands: 10–90 % within it" in texts(axes)[0].replace("\n", " ")
+
+
 def test_features_are_shown_with_the_image_patches_under_their_strongest_units(run: Results) -> None:
     left, right = plotting.features(run, number=[3], count=2).axes
     weights = run.weights("dictionary")[-1, 3].astype(float)
