@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from petabatch.errors import printable
+from petabatch.streams import say
 from petabatch.version import __version__
 
 _UsageError: Any = typer.BadParameter.__base__
@@ -31,12 +32,12 @@ class _Verbs(TyperGroup):
 
     def make_context(self, *arguments: Any, **keys: Any) -> Any:
         """Parse what comes before the verb."""
-        with _printable():
+        with _told():
             return super().make_context(*arguments, **keys)
 
     def invoke(self, ctx: Any) -> Any:
         """Parse the rest, and run the verb."""
-        with _printable():
+        with _told():
             return super().invoke(ctx)
 
 
@@ -49,9 +50,13 @@ def _plain_flags(options: Sequence[Any]) -> Sequence[Any]:
 
 
 @contextmanager
-def _printable() -> Iterator[None]:
+def _told() -> Iterator[None]:
+    """Print usage errors as plain text, and say of Ctrl-C what typer's exit code alone does not."""
     try:
         yield
+    except KeyboardInterrupt:
+        say("interrupted\n")
+        raise
     except _UsageError as error:
         error.message = printable(error.message)
         raise

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from petabatch import cli
 from petabatch.stop_signals import watch
 from support.commands import BIN
 from support.processes import wait_for
@@ -110,3 +111,17 @@ def test_handlers_are_those_of_before_when_a_run_has_ended() -> None:
     assert flag.received == signal.SIGUSR1
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)] == before
     assert signal.set_wakeup_fd(wakeup) == wakeup
+
+
+def test_every_command_says_that_it_was_interrupted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("petabatch.simulation.read", interrupt)
+    monkeypatch.setattr(sys, "argv", ["petabatch", "bench"])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "interrupted\n"
