@@ -19,6 +19,11 @@ from petabatch.results import Results
 from petabatch.series import Series
 from petabatch.use import use_of
 
+_LABELS = 0.7, 1.2
+"""Inches that labels take beside and above the panels, so that the mosaic is as wide as the curve."""
+_CURVE = 1.9
+"""Inches of the height of the curve."""
+
 
 def find(run: Results, connection: str | None = None) -> Series:
     """Return weights that were recorded more than once."""
@@ -57,9 +62,9 @@ def weights_over_time(
     numbers = spread(use, count) if len(use) == len(patches[0]) else np.arange(count)
     tiles = np.concatenate([about_zero(each[numbers]) for each in patches])
     inches = float(np.clip(0.5 * len(numbers), 6.4, 12.0))
-    laid = mosaic(pictures(tiles, grey), len(numbers), inches - 0.9, 0)
+    laid = mosaic(pictures(tiles, grey), len(numbers), inches - _LABELS[0], 0)
     figure, ((top,), (below,)) = panels(
-        figure, (inches, laid.tall + 2.4), 2, 1, height_ratios=[laid.tall, 1.9]
+        figure, (inches, laid.tall + _CURVE + _LABELS[1]), 2, 1, height_ratios=[laid.tall, _CURVE]
     )
     show(top, laid.image)
     top.set_axis_on()
