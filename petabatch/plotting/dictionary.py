@@ -56,7 +56,9 @@ def dictionary(
     slice: Slice = 0,
     position: Annotated[
         tuple[int, int] | None,
-        Option("row and column of the unit whose weights to draw (default: the centre)"),
+        Option(
+            "row and column of the unit whose weights to draw (default: the centre)", parts=("ROW", "COLUMN")
+        ),
     ] = None,
     code: Code = None,
     last: Annotated[int, Option("number of displays over which to average the use", least=1)] = 10,

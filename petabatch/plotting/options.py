@@ -23,6 +23,8 @@ class Option:
     """Smallest number, of an int."""
     instead_of: str | None = None
     """Another option, which cannot be given together with this one."""
+    parts: tuple[str, ...] | None = None
+    """What help calls the numbers of a tuple."""
 
 
 Connection = Annotated[str | None, Option("connection that has the dictionary (default: the first recorded)")]
@@ -105,7 +107,7 @@ def _add(group: argparse._ActionsContainer, flag: str, kind: Any, option: Option
     if get_origin(kind) is Literal:
         keys |= {"choices": get_args(kind), "metavar": None}
     elif get_origin(kind) is tuple:
-        keys |= {"nargs": len(get_args(kind)), "type": get_args(kind)[0], "metavar": None}
+        keys |= {"nargs": len(get_args(kind)), "type": get_args(kind)[0], "metavar": option.parts}
     elif get_origin(kind) is not None:  # Sequence[...]
         keys |= {"nargs": "+", "type": get_args(kind)[0]}
     else:

@@ -218,6 +218,13 @@ def test_features_are_shown_with_the_image_patches_under_their_strongest_units(r
     np.testing.assert_allclose(drawn[inside], slope * patch[inside] + offset, atol=1e-5)
 
 
+def test_features_over_time_are_as_wide_as_the_curve_below(run: Results) -> None:
+    figure = plotting.weights_over_time(run, count=6)
+    figure.draw_without_rendering()
+    mosaic, curve = (axes.get_window_extent() for axes in figure.axes)
+    assert mosaic.x1 == pytest.approx(curve.x1, abs=0.02 * curve.width)
+
+
 def test_convergence_needs_a_probe_within_displays(run: Results) -> None:
     axes = plotting.convergence(run).axes
     assert len(axes) == 1
@@ -475,6 +482,12 @@ def test_help_names_every_kind_and_the_options_of_one(capsys: pytest.CaptureFixt
     assert "\nEach feature is scaled by" in text  # without the margin of the docstring
     assert "slice to draw (default: 0)" in " ".join(text.split())
     assert "--order {use,index}" in text
+
+
+def test_help_names_the_numbers_of_a_position(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        plot(["dictionary", "--help"])
+    assert "--position ROW COLUMN\n" in capsys.readouterr().out
 
 
 def test_the_docs_describe_every_kind() -> None:
