@@ -38,15 +38,17 @@ runs = {
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
 for name, run in runs.items():
-    for axes, quantity in ((left, "energy/total"), (right, "active/fraction")):
+    for axes, quantity, unit in ((left, "energy/total", 1), (right, "active/fraction", 100)):
         series = run[f"probes/{quantity}"]
-        axes.plot(series.steps, series[...].mean(axis=1), label=name)
-        axes.set(xlabel="step", ylabel=quantity.replace("/", " "))
+        axes.plot(series.steps, unit * series[...].mean(axis=1), label=name)
     energy, active = (
         run[f"probes/{quantity}"][-1].mean() for quantity in ("energy/total", "active/fraction")
     )
     print(f"{name}: energy {energy:.2f}, active {active:.2%}")
-left.set_yscale("log")
-left.legend()
+left.set(xlabel="step of the display", ylabel=f"energy, mean of {run.batch} images", yscale="log")
+left.set_yticks([200, 400, 800, 1600], ["200", "400", "800", "1600"])
+left.minorticks_off()
+left.legend(title="threshold")
+right.set(xlabel="step of the display", ylabel="active units of V1 (%)", ylim=(0, None))
 figure.savefig("runs/demos/annealing.png")
 print("figure: runs/demos/annealing.png")

@@ -51,7 +51,7 @@ for row, layer in zip(above.subplots(2, 8), ("image", "recon"), strict=True):
     for number, axes in enumerate(row):
         axes.imshow(run.layer(layer)[-1 - number // 2, number % 2, ..., 0], cmap="gray", vmin=-2, vmax=2)
         axes.set(xticks=[], yticks=[])
-    row[0].set_ylabel({"image": "image", "recon": "code"}[layer])
+    row[0].set_ylabel({"image": "image", "recon": "reconstruction"}[layer])
 left, middle, right = below.subplots(1, 3, width_ratios=[1, 1, 1.1])
 for slice_, (axes, name) in enumerate(((left, "faces"), (middle, "other images"))):
     best = use[slice_].argmax(axis=-1)[..., None, None, None]

@@ -69,7 +69,7 @@ for layer, row in zip(("image", "recon"), above.subplots(2, FRAMES // 2), strict
         pixels = runs["from the frame before"].layer(layer)[frame, one * len(PLACES)]
         axes.imshow(np.clip(0.5 + pixels / 5, 0, 1))
         axes.set(xticks=[], yticks=[], title=f"frame {frame + 1}" if layer == "image" else "")
-    row[0].set_ylabel({"image": "film", "recon": "code"}[layer])
+    row[0].set_ylabel({"image": "film", "recon": "reconstruction"}[layer])
 left, right = below.subplots(1, 2)
 for name, total in energies.items():
     left.plot(within, (total / least)[1:, :, one].mean(axis=(0, 2)), label=name)
