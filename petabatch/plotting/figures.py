@@ -21,11 +21,13 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MUTED = "#606060"
 _LETTER = 0.57
 """Mean width of a letter, as a fraction of the font size."""
+_SIZE = 10
+"""Size of text in points, where nothing else is said."""
 _INK = "#262626"
 _LABELS = 0.6
 """Inches that the labels of an axis take."""
 _STYLE = {
-    "font.size": 10,
+    "font.size": _SIZE,
     "axes.titlesize": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -139,6 +141,21 @@ def logarithmic(axes: Any, along: Literal["x", "y"] = "y") -> None:
     axis = axes.xaxis if along == "x" else axes.yaxis
     axis.set_major_formatter(Plain())
     axis.set_minor_formatter(Plain())
+
+
+def ticks_at(axes: Any, values: np.ndarray) -> None:
+    """Put the ticks of a logarithmic x axis at these ascending values, and label those that have room."""
+    texts = [f"{value:.3g}" for value in values]
+    places = np.log(values / values[0]) / np.log(values[-1] / values[0]) * _width(axes)  # in inches
+    letter, end = _LETTER * _SIZE / 72, -np.inf
+    labels = []
+    for place, text in zip(places, texts, strict=True):
+        half = letter * len(text) / 2
+        room = place - half >= end
+        labels.append(text if room else "")
+        end = place + half + letter if room else end
+    axes.set_xticks(values, labels)
+    axes.minorticks_off()
 
 
 def axes_title(axes: Any, text: str, size: float = 11) -> None:

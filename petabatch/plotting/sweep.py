@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import COLOURS, grid, heading, logarithmic, panels, styled
+from petabatch.plotting.figures import COLOURS, grid, heading, logarithmic, panels, styled, ticks_at
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
 from petabatch.results import Results
@@ -17,6 +17,8 @@ from petabatch.series import Series
 
 _WIDE = 8.0
 """Ratio of the largest to the smallest value, from which an axis of uneven values is logarithmic."""
+_FEW = 12
+"""Values up to which a logarithmic axis has its ticks at them."""
 
 
 class Found(NamedTuple):
@@ -73,6 +75,7 @@ def sweep(
     """
     found = find(run, quantities, against)
     along = found.columns[found.along]
+    places = np.unique(along)
     columns = {name: column for name, column in found.columns.items() if not _follows(column, along)}
     curves: dict[tuple[float, ...], list[int]] = {}
     for number in range(run.batch):
@@ -85,6 +88,8 @@ def sweep(
             _curve(axes, along[numbers], values[numbers], colour, label)
         if _is_wide(along):
             logarithmic(axes, "x")
+            if len(places) <= _FEW:
+                ticks_at(axes, places)
         grid(axes)
         axes.set(xlabel=found.along, ylabel=name.replace("/", ": "))
         if values.min() >= 0:

@@ -22,7 +22,7 @@ from petabatch.errors import ArgumentError, InputError, ResourceError
 from petabatch.pixels import pictures
 from petabatch.plotting.command import drawable, plot
 from petabatch.plotting.curves import thinned
-from petabatch.plotting.figures import panels
+from petabatch.plotting.figures import logarithmic, panels, ticks_at
 from petabatch.plotting.kinds import KINDS, draw_function
 from petabatch.results import Results
 from petabatch.use import use_of
@@ -428,6 +428,21 @@ def test_text_with_dollars_is_no_formula_and_numbers_on_a_logarithmic_axis_are_p
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels(which="both")]
     assert any(labels)
     assert not any("$" in label for label in labels)
+
+
+def test_ticks_are_at_the_values_that_were_swept_and_labelled_where_there_is_room() -> None:
+    _, ((axes,),) = panels(None, (3.6, 3.4))
+    for values, labels in (
+        ((0.1, 0.2, 0.3, 0.5, 0.8, 1.0), ["0.1", "0.2", "0.3", "0.5", "0.8", "1"]),
+        ((0.1, 0.11, 0.3, 1.0), ["0.1", "", "0.3", "1"]),
+    ):
+        axes.clear()
+        axes.plot(values, values)
+        logarithmic(axes, "x")
+        ticks_at(axes, np.array(values))
+        assert axes.get_xticks().tolist() == list(values)
+        assert [text.get_text() for text in axes.get_xticklabels()] == labels
+        assert not axes.get_xticks(minor=True).size
 
 
 def test_several_runs_are_compared_by_the_names_that_tell_them_apart(folder: Path, tmp_path: Path) -> None:

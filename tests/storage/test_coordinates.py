@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +88,15 @@ def test_probes_are_drawn_against_the_values(run: Path) -> None:
         np.testing.assert_allclose(means[0], [energy[3:6].mean(), energy[9:].mean()])
         with pytest.raises(InputError, match="threshold"):
             plotting.sweep(opened, against="tau")
+
+
+def test_a_logarithmic_axis_has_its_ticks_at_the_values(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(sys.modules["petabatch.plotting.sweep"], "_is_wide", lambda along: True)
+    with results.open(run) as opened:
+        for axes in plotting.sweep(opened, against="threshold").axes:
+            assert axes.get_xscale() == "log"
+            assert [text.get_text() for text in axes.get_xticklabels()] == ["0.2", "0.5"]
 
 
 def test_slices_of_a_sweep_are_compared_by_their_values(run: Path) -> None:
