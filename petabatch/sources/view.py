@@ -82,11 +82,14 @@ class View(TransformedSource):
 
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
         """Return the reader; raises InputError if an image does not fit the layer."""
-        gallery, chain, bad = self._usable(shape)
-        playlist = self.order.open(gallery.frames, 1 if self.slices == "same" else batch, seed)
-        views = self._reader(gallery, playlist, chain, seed, bad)
+        views = self._views(shape, batch, seed)
         views.expect(batch)
         return views
+
+    def _views(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
+        gallery, chain, bad = self._usable(shape)
+        playlist = self.order.open(gallery.frames, 1 if self.slices == "same" else batch, seed)
+        return self._reader(gallery, playlist, chain, seed, bad)
 
     def _usable(self, shape: tuple[int, int, int]) -> tuple[Gallery, Chain, set[int]]:
         """Return images, transforms, and the numbers of the images that cannot be shown.
@@ -122,7 +125,7 @@ class View(TransformedSource):
         A subclass with an `open` of its own changes what is read, not which images are shown.
         """
         opened = self.open(shape, batch, seed)
-        return opened if isinstance(opened, Views) else View.open(self, shape, batch, seed).through(opened)
+        return opened if isinstance(opened, Views) else self._views(shape, batch, seed).through(opened)
 
     @property
     def fitted_by_chance(self) -> bool:

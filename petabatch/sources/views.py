@@ -87,8 +87,9 @@ class Views(ImageStream):
         return self._gallery.note()
 
     def expect(self, slices: int) -> None:
-        """Prepare for the number of slices, which follow films."""
-        self._gallery.expect(self, slices if self._apart else 1)
+        """Prepare for the number of slices, which follow films, unless another reader reads them."""
+        if self._through is None:
+            self._gallery.expect(self, slices if self._apart else 1)
 
     def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
         """Return the item, its frame and the crop, without a margin of rows and columns at each edge."""

@@ -6,15 +6,21 @@ import resource
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, Literal
 
 import av
 import numpy as np
 import pytest
 
 from petabatch import params
+from petabatch.engine.images import ImageReader
 from petabatch.errors import InputError, ResourceError, TableError
+from petabatch.layers import Input
+from petabatch.network.build import build
+from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.params import first_state, plan
 from petabatch.sources import ImageArray, Video, decoders, video
+from petabatch.spec.network import Network, Run
 
 ROOM = (16, 24, 3)
 FRAMES = 50
@@ -183,6 +189,30 @@ def test_room_for_decoders_is_given_back_with_the_reader(tmp_path: Path) -> None
     assert pool.waiting == 1
 
 
+class Dimmed(Video):
+    """A plug-in that changes what a built-in source reads."""
+
+    type: Literal["test_dimmed_video"] = "test_dimmed_video"  # type: ignore[assignment]
+
+    def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Any:
+        read = super().open(shape, batch, seed)
+        return lambda number, item: 0.5 * read(number, item)
+
+
+@pytest.mark.parametrize("kind", [Video, Dimmed])
+def test_places_in_films_are_counted_once_also_behind_a_plug_in(
+    kind: type[Video], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        film(tmp_path / f"{number}.mkv", "ffv1", number)
+    layers = {"image": Input(shape=ROOM, source=kind(files=str(tmp_path), crop="top_left", order="movie"))}
+    graph = build(Network(run=Run(displays=1, display=1, batch=3), layers=layers))
+    for room, note in ((2, "slices follow films at 3 places, and a process keeps 2 decoders"), (3, "")):
+        monkeypatch.setattr(video, "DECODERS", decoders.Decoders(room, most_bytes=1))
+        reader = ImageReader(graph, "image", BlockingIO())
+        assert reader.stream.note.partition(":")[0] == note
+
+
 def test_check_tells_once_that_there_is_no_room_for_the_decoders_of_all_layers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -193,14 +223,14 @@ def test_check_tells_once_that_there_is_no_room_for_the_decoders_of_all_layers(
         f"run = {{ displays = 1, display = 1, batch = 2 }}\n[layers.left]\n{layer}[layers.right]\n{layer}"
     )
     apart = ["run.seed={slices=[1, 2]}"]  # then each slice has a reader of its own
-    for room, more, told in ((2, [], 1), (3, apart, 1), (4, [], 0), (4, apart, 0)):
+    for room, more, count in ((2, [], 1), (3, apart, 1), (4, [], 0), (4, apart, 0)):
         monkeypatch.setattr(video, "DECODERS", decoders.Decoders(room, most_bytes=1))
         loaded = params.read(tmp_path / "a.toml", more)
         caplog.clear()
         first_state(loaded, plan(loaded))
         assert [record.message.partition(" decoders")[0] for record in caplog.records] == [
             f"layers.left, layers.right: slices follow films at 4 places, and a process keeps {room}"
-        ] * told
+        ] * count
 
 
 def test_a_damaged_film_is_replaced_by_the_next_good_one_from_its_first_frame(tmp_path: Path) -> None:
@@ -211,8 +241,8 @@ def test_a_damaged_film_is_replaced_by_the_next_good_one_from_its_first_frame(tm
     source = Video(files=str(tmp_path), crop="top_left")
     with pytest.raises(InputError) as raised:
         source.open(ROOM, 5, 1)
-    told = [line for line in str(raised.value).splitlines() if not line.startswith(" ")]
-    bad = [name for name in "ace" if any(f"{name}.mkv" in line for line in told)]
+    problems = [line for line in str(raised.value).splitlines() if not line.startswith(" ")]
+    bad = [name for name in "ace" if any(f"{name}.mkv" in line for line in problems)]
     assert bad[-2:] == ["c", "e"]  # all of them at once; FFmpeg may read a part of the truncated one
     read = source.model_copy(update={"on_bad_item": "skip"}).open(ROOM, 5, 1)
     for b, name in ((1, "b"), (2, "d"), (3, "d"), (4, "a" if "a" not in bad else "b")):
