@@ -128,7 +128,8 @@ def missing_steps(
     lost = [(segment.first, segment.last) for segment in (*lost_segments(directory), *known)]
     before = _before(directory, [*(span for span, _ in spans), *lost])
     whole = [span for span, row in spans if _tiles(row, batch)]
-    return cut(gaps_between([*whole, *lost], until, before), checkpoint_steps(directory))
+    resumable = [step for step in checkpoint_steps(directory) if step > 0]  # from step 0, it too is recorded
+    return cut(gaps_between([*whole, *lost], until, before), resumable)
 
 
 def _before(directory: RunDirectory, known: Sequence[Gap]) -> Gap:

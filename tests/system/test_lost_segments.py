@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import petabatch as pb
-from petabatch import plotting
+from petabatch import plotting, simulation
 from petabatch.errors import DamagedError, NotRecorded, StorageError
 from petabatch.report import information, integrity
 from petabatch.report.page import content
@@ -138,8 +138,8 @@ def test_a_run_is_resumed_without_lost_steps_that_no_checkpoint_precedes(
     repair(stopped)
     with caplog.at_level(logging.WARNING, "petabatch"):
         resume(stopped)
-    told = [record.message for record in caplog.records if lost.name in record.message]
-    assert told == [f"{lost}: this segment is lost; the run is resumed at step 40 without its steps"]
+    warnings = [record.message for record in caplog.records if lost.name in record.message]
+    assert warnings == [f"{lost}: this segment is lost; the run is resumed at step 40 without its steps"]
     assert_a_gap(stopped, runs / "whole", 11, 20)
     assert integrity.verify(stopped, repairing=False)[1]
 
@@ -199,9 +199,9 @@ def test_of_segments_that_no_file_names_those_after_a_checkpoint_are_computed_ag
     forget(stopped, 21, 31)
     with pytest.raises(DamagedError, match=r"steps 21 to 30\n.*no segment has steps 31 to 40\n"):
         resume(stopped)
-    told = repair(stopped)
-    assert "steps 21 to 30 of all slices: lost; the other steps can be read" in told
-    assert "steps 31 to 40 of all slices: `petabatch resume` computes them again from step 30" in told
+    text = repair(stopped)
+    assert "steps 21 to 30 of all slices: lost; the other steps can be read" in text
+    assert "steps 31 to 40 of all slices: `petabatch resume` computes them again from step 30" in text
     with pb.open(stopped) as run:
         assert (run.gaps, run.steps_reached) == ([(21, 40)], 20)
     with caplog.at_level(logging.WARNING, "petabatch"):
@@ -216,13 +216,22 @@ def test_of_segments_that_no_file_names_those_after_a_checkpoint_are_computed_ag
     ]
 
 
+def test_a_first_segment_that_no_file_names_is_one_gap_from_step_0_on(runs: Path, tmp_path: Path) -> None:
+    loaded = simulation.read(runs / "small.toml", ["output.flush=1 display", "checkpoint.keep=9"])
+    simulation.run(loaded, tmp_path / "done", mpi=False, quiet=True, threads=1)
+    forget(tmp_path / "done", 0)
+    assert "steps 0 to 10 of all slices: `petabatch resume` computes them again" in repair(tmp_path / "done")
+    resume(tmp_path / "done")
+    assert contents(merge(tmp_path / "done", tmp_path / "done.h5")) == contents(runs / "whole.h5")
+
+
 def test_a_segment_that_no_file_names_is_not_counted_with_lost_ones_before_it(stopped: Path) -> None:
     flip(segment(stopped, 11))
     repair(stopped)
     forget(stopped, 21)
-    told = repair(stopped)
-    assert "steps 11 to 20 of slices 0 to 2: lost" in told
-    assert "steps 21 to 30 of all slices: lost" in told
+    text = repair(stopped)
+    assert "steps 11 to 20 of slices 0 to 2: lost" in text
+    assert "steps 21 to 30 of all slices: lost" in text
 
 
 def test_checkpoints_from_which_lost_steps_can_be_computed_again_are_not_pruned(
