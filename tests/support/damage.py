@@ -87,20 +87,20 @@ def damage(path: Path, how: str, rng: np.random.Generator, others: list[Path]) -
     if how == "flip":
         bit = int(rng.integers(8))
         data[at] ^= 1 << bit
-        told = f"bit {bit} of byte {at} flipped"
+        what = f"bit {bit} of byte {at} flipped"
     elif how == "truncate":
         del data[at:]
-        told = f"truncated to {at} bytes"
+        what = f"truncated to {at} bytes"
     elif how == "zero":
         length = min(int(2 ** rng.uniform(0, 11)), len(data) - at)
         data[at : at + length] = bytes(length)
-        told = f"{length} bytes at {at} zeroed"
+        what = f"{length} bytes at {at} zeroed"
     else:
         other = others[int(rng.integers(len(others)))]
         data = bytearray(other.read_bytes())
-        told = f"replaced by {other.name}"
+        what = f"replaced by {other.name}"
     path.write_bytes(data)
-    return f"{path.name}: {told}"
+    return f"{path.name}: {what}"
 
 
 def use_merge(folder: Path, runs: Path) -> bool:
@@ -109,10 +109,10 @@ def use_merge(folder: Path, runs: Path) -> bool:
 
 def use_compaction(folder: Path, runs: Path) -> bool:
     directory = RunDirectory.open(folder)
-    told = describe(directory)
+    d = describe(directory)
     write_index(
-        directory, told.streams, told.provenance, told.batch, told.status,
-        limit=1, files=told.files, coordinates=told.coordinates,
+        directory, d.streams, d.provenance, d.batch, d.status,
+        limit=1, files=d.files, coordinates=d.coordinates,
     )  # fmt: skip
     return use_merge(folder, runs)
 
