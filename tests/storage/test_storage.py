@@ -513,7 +513,11 @@ def test_resuming_from_step_0_records_it_again(tmp_path: Path, initial: bool) ->
     assert_holds(directory.path, joined(again))
 
 
-def test_segments_stay_few_and_never_cross_a_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fan", [3, 32])  # fewer and more than the segments between checkpoints, 20
+def test_segments_stay_few_and_never_cross_a_checkpoint(
+    fan: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compact, "_FAN", fan)
     directory = make(tmp_path)
     everything: list[Record] = []
     for k in range(60):
