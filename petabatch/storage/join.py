@@ -96,7 +96,7 @@ def _copy_steps(
     block = np.empty(0, _STEP)
     for start in range(0, length, many):
         count = min(many, length - start)
-        block = _read(source, np.empty(count, _STEP), (start,), (count,))
+        block = _read(source, np.empty(count, _STEP), (start,))
         target.append(block)
     return {times: block} if length <= many else {}
 
@@ -123,13 +123,12 @@ def _copy_blocks(stream: Stream, sources: Sources, length: int, target: _Appende
         count = min(many, length - start)
         block = np.empty((count, *rest), dtype)
         for segment, source in opened:
-            origin, shape = [start, *(0 for _ in rest)], [count, *rest]
+            origin = [start, *(0 for _ in rest)]
             if stream.batched and not segment.merged:
-                shape[1] = segment.hi - segment.lo
-                part = _read(source, np.empty(shape, dtype), origin, shape)
-                block[:, segment.lo : segment.hi] = part
+                part = np.empty((count, segment.hi - segment.lo, *rest[1:]), dtype)
+                block[:, segment.lo : segment.hi] = _read(source, part, origin)
             else:
-                _read(source, block, origin, shape)
+                _read(source, block, origin)
         target.append(block)
 
 
@@ -138,7 +137,7 @@ def _dataset(file: Any, stream: Stream, name: str) -> Any:
     return h5py.h5d.open(file, f"{stream.path}/{name}".encode())
 
 
-def _read(source: Any, into: np.ndarray, origin: Sequence[int], shape: Sequence[int]) -> np.ndarray:
+def _read(source: Any, into: np.ndarray, origin: Sequence[int]) -> np.ndarray:
     """Read a block of a dataset; a selection takes time, and a whole dataset needs none."""
     if into.size:
         space, all_of_it = h5py.h5s.ALL, source.shape == into.shape
