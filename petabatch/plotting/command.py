@@ -59,7 +59,7 @@ def draw_kind(kind: str, arguments: Sequence[str], program: str) -> None:
     draw = draw_function(kind)
     parser = argparse.ArgumentParser(
         program,
-        description=inspect.cleandoc(draw.__doc__ or "").replace("Return ", "Draw ", 1),
+        description=f"Draw {_description(kind)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     several = takes_several_runs(draw)
@@ -93,4 +93,9 @@ def drawable(run: results.Results) -> str:
 
 
 def _summary(kind: str) -> str:
-    return (draw_function(kind).__doc__ or "").strip().splitlines()[0].removeprefix("Return ").rstrip(".")
+    return _description(kind).splitlines()[0].rstrip(".")
+
+
+def _description(kind: str) -> str:
+    """Return what a kind shows."""
+    return inspect.cleandoc(draw_function(kind).__doc__ or "").removeprefix("Return ")

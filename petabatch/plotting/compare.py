@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError, PetabatchError
-from petabatch.plotting.curves import mark_gaps, thinned
+from petabatch.plotting.curves import lost_steps, mark_gaps, thinned
 from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
 from petabatch.plotting.options import Title
 from petabatch.plotting.patches import read_dictionary
 from petabatch.results import Results
-from petabatch.storage.gaps import steps_text
 
 _MOST = 4
 """Probes that are drawn."""
@@ -63,12 +62,10 @@ def compare(run: Results, *others: Results, title: Title = "", figure: Any = Non
     for axis in places[count:]:
         axis.set_axis_off()
     if others:
-        labels = [f"{name}{_lost(one)}" for name, one in zip(_labels(runs), runs, strict=True)]
-        lines, columns = (
-            places[0].lines[: len(runs)],
-            1 if any(one.gaps for one in runs) else min(3, len(runs)),
-        )
-        figure.legend(lines, labels, loc="outside lower center", ncols=columns, fontsize=9)
+        labels = ["; ".join([name, *lost_steps(one)]) for name, one in zip(_labels(runs), runs, strict=True)]
+        lines = places[0].lines[: len(runs)]
+        across = 1 if any(one.gaps for one in runs) else min(3, len(runs))  # then labels are long
+        figure.legend(lines, labels, loc="outside lower center", ncols=across, fontsize=9)
     heading(figure, title or (f"{len(runs)} runs" if others else f"{run.batch} slices of a run"))
     return figure
 
@@ -91,11 +88,7 @@ def _slices(axis: Any, run: Results, name: str) -> None:
     for number, colour in ((best, COLOURS[0]), (worst, COLOURS[1])):
         axis.plot(steps, values[:, number], color=colour, lw=1.4, label=run.label(number))
     axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1, fontsize=8)
-    note(axis, f"coloured: smallest and largest mean of the last quarter{_lost(run)}")
-
-
-def _lost(run: Results) -> str:
-    return f"; {steps_text(run.gaps)} are lost" if run.gaps else ""
+    note(axis, "; ".join(["coloured: smallest and largest mean of the last quarter", *lost_steps(run)]))
 
 
 def _similarities(runs: list[Results]) -> list[np.ndarray]:

@@ -89,10 +89,14 @@ def over_the_run(run: Results, axes: Any, at_ends: bool = False) -> None:
         notes = [f"lines: {mean} at the end of each display; bands: 10–90 % within it"]
     else:
         notes = [f"mean and 10–90 % of {several}"] if several else []
-    notes += [f"{steps_text(run.gaps)} are lost"] if run.gaps else []
     mark_gaps(axes, run.gaps)
-    if notes:
+    if notes := [*notes, *lost_steps(run)]:
         note(axes, "; ".join(notes))
+
+
+def lost_steps(run: Results) -> list[str]:
+    """Return a note of the steps that are lost, if there are any."""
+    return [f"{steps_text(run.gaps)} are lost"] if run.gaps else []
 
 
 def mark_gaps(axes: Any, gaps: Sequence[Gap], unit: int = 1) -> None:
