@@ -1,4 +1,4 @@
-"""The index `run.h5`: virtual datasets over the segments of all ranks, rewritten at every flush."""
+"""The index `run.h5`: virtual datasets over the segments of all ranks, rewritten at flushes."""
 
 from __future__ import annotations
 
