@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -116,8 +117,6 @@ def bench(
     ] = None,
 ) -> None:
     """Benchmark a network against dense matrix products, or predict it on many ranks."""
-    import os
-
     from rich.console import Console
 
     from petabatch import simulation
@@ -126,9 +125,9 @@ def bench(
     console(quiet=False)
     loaded = simulation.read(file or EXAMPLE, overrides or ())
     title = file.name if file else "built-in network"
-    for option, path in (("--json", output), ("--calibration", calibration)):
+    for option, path, mode in (("--json", output, os.W_OK), ("--calibration", calibration, os.R_OK)):
         if path is not None:  # said before anything is measured
-            _check_file(option, path)
+            _check_file(option, path, mode)
     found: dict[str, Any]
     try:
         if ranks is None and network is None:
@@ -170,12 +169,14 @@ def schema(
     echo(markdown() if as_markdown else f"{json.dumps(json_schema(), indent=2)}\n", end="")
 
 
-def _check_file(option: str, path: Path) -> None:
-    """Raise ArgumentError if a file of this name can be neither read nor written."""
+def _check_file(option: str, path: Path, mode: int) -> None:
+    """Raise ArgumentError if a file cannot be used in this mode, or made where there is none."""
     if path.is_dir():
         raise ArgumentError(option, "this is a folder", str(path), "a file")
     if not path.parent.is_dir():
         raise ArgumentError(option, "there is no such folder", str(path.parent))
+    if not (os.access(path, mode) if path.exists() else os.access(path.parent, os.W_OK)):
+        raise ArgumentError(option, "there is no permission to use this file", str(path))
 
 
 def _described(file: Path, overrides: list[str] | None, allow_code: bool) -> Loaded:

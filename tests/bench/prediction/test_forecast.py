@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -146,6 +147,14 @@ def test_where_results_cannot_be_written_is_said_before_anything_is_measured(
         ({"picture": wrong}, "unsupported figure format"),
     ):
         with pytest.raises(InputError, match=expected):
+            bench(small, [], ranks="2", network="NDR", **options)  # type: ignore[arg-type]
+    monkeypatch.setattr("os.access", lambda path, mode: path == small and mode == os.R_OK)
+    for options, expected in (
+        ({"output": small}, "--json: there is no permission"),
+        ({"calibration": small, "output": small.with_suffix(".json")}, "--json: there is no permission"),
+        ({"calibration": small.with_suffix(".json")}, "--calibration: there is no permission"),
+    ):
+        with pytest.raises(ArgumentError, match=expected):
             bench(small, [], ranks="2", network="NDR", **options)  # type: ignore[arg-type]
 
 
