@@ -232,10 +232,14 @@ def _retire(directory: RunDirectory, step: int, keep: int) -> None:
 def _remove(
     directory: RunDirectory, chosen: Callable[[int], bool], keeping: Collection[str] = frozenset()
 ) -> None:
-    """Remove the files of the chosen steps, heads first, so that no head is left without its parts."""
+    """Remove the files of the chosen steps, heads first, so that no head is left without its parts.
+
+    Heads that are missing leave the manifest, too.
+    """
+    heads = [name.rpartition("/")[2] for name in manifest.read(directory.path).entries if is_head(name)]
     names = [
         name
-        for name in os.listdir(directory.checkpoints)
+        for name in {*os.listdir(directory.checkpoints), *heads}
         if name not in keeping and (match := _FILE.fullmatch(name)) and chosen(int(match[1]))
     ]
     manifest.forget(directory.path, {f"{CHECKPOINTS}/{name}" for name in names})

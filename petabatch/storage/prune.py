@@ -42,5 +42,6 @@ def _refuse_recoverable(directory: RunDirectory) -> None:
             raise DamagedError(
                 f"{directory.path / segment.path}: this segment is lost\n"
                 f"    found:    a checkpoint from which its steps can be computed again: {head.name}\n"
-                f"    hint:     petabatch resume {directory.path}"
+                f"    hint:     petabatch resume {directory.path};\n"
+                f"              or accept the loss: remove {head} and prune again"
             )

@@ -253,6 +253,21 @@ def test_checkpoints_from_which_lost_steps_can_be_computed_again_are_not_pruned(
     assert_a_gap(done, runs / "whole", 11, 20)
 
 
+def test_where_a_loss_is_accepted_the_checkpoint_is_removed_by_hand_and_the_others_are_pruned(
+    runs: Path, tmp_path: Path
+) -> None:
+    done = shutil.copytree(runs / "whole", tmp_path / "done")
+    flip(segment(done, 51))
+    repair(done)
+    with pytest.raises(DamagedError, match=r"accept the loss: remove .*step_000000050.h5 and prune again"):
+        prune(done)
+    (done / "checkpoints" / "step_000000050.h5").unlink()
+    prune(done)
+    assert not any((done / "checkpoints").iterdir())
+    assert integrity.verify(done, repairing=False)[1]
+    assert_a_gap(done, runs / "whole", 51, 60)
+
+
 def test_a_run_in_progress_is_to_be_stopped_before_it_removes_the_checkpoint_that_is_needed(
     stopped: Path,
 ) -> None:
