@@ -29,7 +29,7 @@ some = settings(
 
 
 def shared(network: Network, each: int) -> tuple[Engine, dict[str, object]]:
-    """Run with so many threads for each slice, whether it is worth it or not."""
+    """Run with this number of threads for each slice, whether it is worth it or not."""
     engine = Engine(schedule(build(network)), Serial(), each * network.run.batch)
     for lane in engine.lanes:
         if isinstance(lane.stepper, ProgramStepper):

@@ -1,4 +1,4 @@
-"""When layers update, start anew and are measured: on a schedule of their own, as the original's triggers."""
+"""When layers update, restart and are measured: on a schedule of their own, as the original's triggers."""
 
 from __future__ import annotations
 

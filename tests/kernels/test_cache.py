@@ -81,7 +81,7 @@ def test_kernels_are_kept_where_there_is_room_for_them(
 
     assert place() == Path()  # beside the source
     (package / "__pycache__" / "kernels.crc32").unlink(), (package / "__pycache__").rmdir()
-    (package / "__pycache__").write_text("nobody makes a folder here")
+    (package / "__pycache__").write_text("no folder")
     first = place()
     assert first.parent == user / "petabatch"
     assert place(str(first)) == first  # as a child of such a process finds it

@@ -53,7 +53,7 @@ VALUES: dict[str, list[Any]] = {
     "vertices": [((0.0, 0.0), (0.0, 0.5), (1.0, 1.0))],
     "window": [(3, 3)],
 }
-"""Values of keys that a layer or connection may do something else for; besides these, all named choices."""
+"""Values of keys that a layer or connection may do something else for; in addition, all named choices."""
 REQUIRED = {"shape": SHAPE, "source": IMAGE}
 
 

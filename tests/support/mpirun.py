@@ -15,7 +15,7 @@ MPIRUN = Path(sys.executable).parent / "mpirun"
 def mpirun(
     ranks: int, *arguments: str | Path, timeout: float = 60, options: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run `python ARGUMENTS` on so many ranks and return what it printed and its exit code."""
+    """Run `python ARGUMENTS` on `ranks` ranks and return what it printed and its exit code."""
     if not MPIRUN.exists():
         pytest.skip(f"there is no {MPIRUN}; pip install '.[mpi]'")
     return subprocess.run(

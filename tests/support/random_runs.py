@@ -97,7 +97,7 @@ def saved_at(network: Network, step: int) -> dict[str, np.ndarray]:
 
 
 def on_ranks(network: Network, ranks: int, start: tuple[int, Arrays] | None = None) -> tuple[Arrays, Arrays]:
-    """Return state and recordings of a run on so many ranks, which are threads."""
+    """Return state and recordings of a run on several ranks, which are threads."""
     runs = on_threads(ranks, lambda comm: finish(network, comm, 1, start))
     variables = runs[0][0].state.variables
 

@@ -378,7 +378,7 @@ def test_connections_that_cannot_be_normalised_together_are_refused(
     up = net.connections["up"].model_copy(update=changes)
     with pytest.raises(ParamsError, match=words):
         build(net.model_copy(update={"connections": {**net.connections, "up": up}}))
-    for wrong in ("dictionary", "nobody", "drive"):
+    for wrong in ("dictionary", "unknown", "drive"):
         with pytest.raises(ParamsError, match=r"normalize\.together"):
             build(grouped((wrong,)))
     with pytest.raises(TableError, match="patch by patch"):

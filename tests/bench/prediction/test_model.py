@@ -28,7 +28,7 @@ CALIBRATION = Calibration(
 
 def test_one_rank_makes_all_slices() -> None:
     found = by_batch(TRAFFIC, CALIBRATION, LINK, 1)
-    # steps of both displays: 12 each; besides, 4 slices of 1 + 2 + 3 * 0.5; two meetings
+    # steps of both displays: 12 each; in addition, 4 slices of 1 + 2 + 3 * 0.5; two meetings
     assert found.computing == pytest.approx(12 + 18 + 0.25)
     assert found.updating == pytest.approx(5 + 4 * 0.25)
     assert (found.communication, found.sent, found.messages) == (0, 0, 0)

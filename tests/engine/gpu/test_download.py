@@ -35,7 +35,7 @@ def test_a_copy_is_on_its_way_until_it_is_waited_for_and_its_source_may_change_a
         values[...] = float(step)
         waits.append(download.send(0, values, rows[step]))
         values[...] = -1.0
-        # of two rooms each is filled anew only when its copy has arrived
+        # of two rooms each is filled again only when its copy has arrived
         assert np.isnan(rows[:, 0]).tolist() == [row > step - 2 for row in range(5)]
     for wait in waits:
         wait()

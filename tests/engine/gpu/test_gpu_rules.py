@@ -102,7 +102,7 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
     mine = {name: array.copy() for name, array in state.items()} | {"A": A.copy()}
     rest = Accelerated(Plain(), p, source.cell_constants(cell_constants(layer.compiled_rule()), 1.0), lanes)
     for step, reach in enumerate((0.1, 3.0, 0.1)):
-        # Once the drive turns so far that the step is halved or the momentum starts anew.
+        # Once the drive turns so far that the step is halved or the momentum restarts.
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")
         rest.drive[...] = drive.reshape(lanes, -1)
         rest.run(Units(mine["A"], mine["A_before"], mine["drive_before"]), (mine["step"], mine["age"]))

@@ -88,7 +88,7 @@ def test_an_update_has_all_slices_of_a_call() -> None:
     in_groups(given, 48)
     steps = given.run.length
     assert calls.count(range(5)) == steps
-    # In steps 1, 2, 4, 8 and 16 the last slice is updated alone besides.
+    # In steps 1, 2, 4, 8 and 16 the last slice is also updated alone.
     assert [one for one in calls if one != range(5)] == [range(4, 5)] * 5
 
 
