@@ -11,9 +11,11 @@ looks: displays of 400 steps that look after every step, for a gap that none com
 not look take turns on one thread, in processor time. The difference is divided by the looks and by a step.
 
 saving: first each image gets up to `--longest` steps with `run.until`; the largest number it needed is the
-fixed display that would certify all of them. Then both are timed, three times each in turns, in memory, from
-the same start and with the codes of all images recorded; the least processor times are printed. The last
-column is the time of `until` as a multiple of (mean steps / most steps) of that of the fixed display.
+fixed display that would certify all of them. Then both are timed, and a fixed display of the mean number,
+three times each in turns, in memory, from the same start and with the codes of all images recorded; the least
+processor times are printed. The last columns are the time of `until` as a multiple of (mean steps / most
+steps) of that of the fixed display, and as one of that of a fixed display of the mean number: early steps,
+with more active units, take longer than late ones.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ def saving(given: argparse.Namespace) -> None:
     print(f"{given.slices * given.displays} images; steps to the gap, and seconds")
     print(
         f"{'':24}{'gap':>8}{'median':>8}{'mean':>8}{'most':>8}{'until s':>10}{'fixed s':>10}{'ratio':>8}"
-        f"{'to mean':>9}"
+        f"{'to mean':>9}{'to display of mean':>20}"
     )
     for name in given.codes:
         code = CODES[name]
@@ -115,15 +117,16 @@ def saving(given: argparse.Namespace) -> None:
                 print(f"{name:24}{gap:>8g}   {(reached > gap).mean():.0%} not certified in {given.longest}")
                 continue
             most = int(steps.max())
+            jobs = (most, until), (most, None), (round(steps.mean()), None)
             seconds = [
-                [timed(network(code, display=most, until=u, **size), given.threads)[0] for u in (until, None)]
+                [timed(network(code, display=n, until=u, **size), given.threads)[0] for n, u in jobs]
                 for _ in range(3)
             ]
-            early, fixed = np.min(seconds, axis=0)
+            early, fixed, mean = np.min(seconds, axis=0)
             above = early / fixed / (steps.mean() / most)
             print(
                 f"{name:24}{gap:>8g}{np.median(steps):>8.0f}{steps.mean():>8.0f}{most:>8}"
-                f"{early:>10.2f}{fixed:>10.2f}{fixed / early:>8.2f}{above:>9.3f}",
+                f"{early:>10.2f}{fixed:>10.2f}{fixed / early:>8.2f}{above:>9.3f}{early / mean:>20.3f}",
                 flush=True,
             )
 
