@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from petabatch.engine.images import nbytes_of_source, queues
-from petabatch.engine.steppers.step_records import StepRecords
+from petabatch.engine.step_records import StepRecords
 from petabatch.errors import ResourceError
 from petabatch.network.build import build
 from petabatch.network.capacity import LANE

@@ -111,7 +111,7 @@ def test_slices_of_a_group_rest_each_for_itself() -> None:
 
 
 def test_what_rests_is_recorded_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    network, room = resting(record=Every(3)), "petabatch.engine.steppers.step_records._BYTES"
+    network, room = resting(record=Every(3)), "petabatch.engine.step_records._BYTES"
     monkeypatch.setattr(room, 2000)
     engine, found = in_groups(network, 12)
     assert engine.lanes[0].stepper.most_steps < 20

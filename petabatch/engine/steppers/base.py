@@ -12,8 +12,8 @@ import numpy as np
 from petabatch.engine.backend import Backend
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
+from petabatch.engine.step_records import UNLIMITED
 from petabatch.engine.steppers.probe_sums import StepProbes
-from petabatch.engine.steppers.step_records import UNLIMITED
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
 from petabatch.spec.weights import Learning

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
+from petabatch.engine import step_records
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers import step_records
 from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
