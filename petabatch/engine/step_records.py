@@ -37,8 +37,11 @@ class StepRecords:
 
     @classmethod
     def of(cls, plan: Plan) -> StepRecords:
-        """Return those of layers that the program updates in every step, recorded every few steps."""
-        program = plan.method.program
+        """Return those of layers that the program updates, recorded several times in a display.
+
+        There are none if layers are updated in the interpreter, since calls end there.
+        """
+        program, most = plan.method.program, min(plan.graph.network.run.display, plan.length)
         made = {one.layer for one in program.operations if isinstance(one, Update | LazyUpdate)}
         made = set() if program.interpreted else made - program.readers
         known = {
@@ -46,10 +49,10 @@ class StepRecords:
             for index, recording in enumerate(plan.recordings)
             if recording.stream.path in {f"layers/{layer}/A" for layer in made}
             and recording.stream.dtype == "float32"
-            and 0 < _GAIN * recording.period <= _steps(recording)
+            and 0 < _GAIN * recording.period <= _steps(recording, most)
         }
         sizes = {_key(recording): _size(recording) for recording in known.values()}
-        return cls(known, sizes, min(map(_steps, known.values()), default=UNLIMITED))
+        return cls(known, sizes, min((_steps(one, most) for one in known.values()), default=UNLIMITED))
 
     @property
     def copies(self) -> list[Copy]:
@@ -73,8 +76,11 @@ class StepRecords:
     ) -> None:
         """Record what is due in steps first+1 .. last, which one call has made, from `arrays` of a slice."""
         for index, one in self.recordings.items():
+            due = first + 1 + (one.offset - first - 1) % one.period
+            if due > last:
+                continue
             rows = recorder.rows(index, first + 1, last)[:, lanes]
-            steps = np.arange(first + 1 + (one.offset - first - 1) % one.period, last + 1, one.period)
+            steps = np.arange(due, last + 1, one.period)
             rows[...] = arrays[_key(one)][0, steps % self.steps].reshape(rows.shape)
 
     def repeat(
@@ -94,5 +100,6 @@ def _size(recording: Recording) -> int:
     return math.prod(recording.stream.shape[1:])
 
 
-def _steps(recording: Recording) -> int:
-    return _BYTES // (4 * _size(recording))
+def _steps(recording: Recording, most: int) -> int:
+    """Return the steps of a call of at most `most` for which there is room."""
+    return min(most, _BYTES // (4 * _size(recording)))

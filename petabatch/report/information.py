@@ -164,11 +164,14 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     timed = about.get("timed_steps", 0 if run.status == "running" else reached)
     speed = timed * run.batch / working if working > 0 else 0.0
     duration = _duration(seconds)
-    if timed < reached:
+    # the steps before those of a run that started from another are the other's
+    partly = "timed_steps" in about and timed < reached and not settings.get("start_from")
+    if partly:
         duration += f" for {timed} of {reached} steps; the time of the others is not known"
-    elif run.status == "running" and speed:
+    if run.status == "running" and speed:
         length = settings["steps"] or settings["displays"] * settings["display"]
-        duration += f" so far, about {_duration((length - reached) * run.batch / speed)} left"
+        left = _duration((length - reached) * run.batch / speed)
+        duration += f"; about {left} left" if partly else f" so far, about {left} left"
     yield from field("duration", duration)
     if speed:
         yield from field("mean speed", f"{speed:,.0f} slice·steps/s without loading kernels")

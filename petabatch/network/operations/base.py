@@ -78,6 +78,8 @@ def _short(key: str) -> str:
     kind, _, name = key.partition("/")
     if kind == "scratch":
         return f"<{name}>"
+    if kind == "records":
+        return f"<record of {_short(name)}>"
     if kind == "margins":
         return f"<{name} and its margin>"
     layer, _, variable = name.partition("/")
