@@ -1,7 +1,7 @@
 """What the files of a run may refer to: nothing outside of the run directory.
 
-Opening somebody else's run must not read or write other files of the user through it, nor load a library
-that a filter of HDF5 names.
+A run directory from an untrusted source cannot make petabatch read or write files elsewhere, nor load a
+library named by an HDF5 filter.
 """
 
 from __future__ import annotations

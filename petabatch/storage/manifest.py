@@ -24,8 +24,8 @@ _ALGORITHM = "crc32"
 _LINE = re.compile(
     rf"{_ALGORITHM} ([0-9a-f]{{8}}) ([0-9]{{1,18}}) ((?:(?:parts|checkpoints|data)/)?(?!\.\.?$)[^/\0]+)"
 )
-"""A line names a file of the run directory or of a folder in it: opening somebody else's run must not
-read other files of the user through it, nor wait for a pipe or device."""
+"""A line names a file of the run directory or of a folder in it: an untrusted manifest cannot name files
+elsewhere, such as a device."""
 _BLOCK = 1 << 22
 
 
