@@ -32,12 +32,12 @@ class _Verbs(TyperGroup):
 
     def make_context(self, *arguments: Any, **keys: Any) -> Any:
         """Parse what comes before the verb."""
-        with _told():
+        with _reporting():
             return super().make_context(*arguments, **keys)
 
     def invoke(self, ctx: Any) -> Any:
         """Parse the rest, and run the verb."""
-        with _told():
+        with _reporting():
             return super().invoke(ctx)
 
 
@@ -50,7 +50,7 @@ def _plain_flags(options: Sequence[Any]) -> Sequence[Any]:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _reporting() -> Iterator[None]:
     """Print usage errors as plain text, and say of Ctrl-C what typer's exit code alone does not."""
     try:
         yield
