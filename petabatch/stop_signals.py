@@ -1,8 +1,8 @@
 """Stop requests: the first signal sets a flag, which is checked at sync events; a second ends the process.
 
 Python runs signal handlers only when the main thread returns to the interpreter. A second signal must not
-depend on that: it is awaited by a thread that runs compiled code, to which Python's signal handler in C sends
-the numbers of all signals that have a handler in Python.
+depend on that, nor the answer to the first: signals are awaited by a thread that runs compiled code, to which
+Python's signal handler in C sends the numbers of all signals that have a handler in Python.
 """
 
 from __future__ import annotations
@@ -27,14 +27,11 @@ _ENDED = b"ended by a second signal\n"
 class StopFlag:
     """A signal handler that stores the number of the signal received, 0 for none."""
 
-    def __init__(self, announces: bool) -> None:
+    def __init__(self) -> None:
         self.received = 0
-        self._announces = announces
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Store the signal."""
-        if self._announces and not self.received:
-            os.write(2, (_SHOW_CURSOR if os.isatty(2) else b"") + _STOPPING)
         self.received = number
 
 
@@ -44,8 +41,9 @@ def watch(announces: bool = False) -> Iterator[StopFlag]:
 
     With `announces`, the first one is answered on standard error.
     """
-    flag = StopFlag(announces)
-    with _ending_at_second():
+    flag = StopFlag()
+    answer = (_SHOW_CURSOR if os.isatty(2) else b"") + _STOPPING if announces else b""
+    with _ending_at_second(answer):
         once = bool(_interrupt().flags & _ONCE)
         before = {number: signal.signal(number, flag) for number in WATCHED}
         try:
@@ -58,7 +56,7 @@ def watch(announces: bool = False) -> Iterator[StopFlag]:
 
 
 @contextmanager
-def _ending_at_second() -> Iterator[None]:
+def _ending_at_second(answer: bytes) -> Iterator[None]:
     import socket
     import threading
 
@@ -66,12 +64,13 @@ def _ending_at_second() -> Iterator[None]:
 
     from petabatch.kernels.cpu.second_signal import end_at_second
 
+    numbers, first, second = (np.frombuffer(bytes(values), np.uint8) for values in (WATCHED, answer, _ENDED))
     here, there = socket.socketpair()
 
     def wait() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they interrupt no call here
         try:
-            end_at_second(there.fileno(), np.array(WATCHED, np.uint8), np.frombuffer(_ENDED, np.uint8))
+            end_at_second(there.fileno(), numbers, first, second)
         finally:
             there.close()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,29 +27,51 @@ print("ready", flush=True)
 collections.deque(itertools.repeat(0), maxlen=0)  # never returns to the interpreter, and keeps its lock
 """
 
+STOPPING = "stopping with a checkpoint; a second signal ends the process at once\n"
+
 
 @contextmanager
-def busy(before: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", BUSY.format(before=before)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def started(command: Sequence[str | Path], folder: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """Run a command for four minutes at most."""
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        limit = threading.Timer(240, process.kill)
+        limit.start()
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(0.5)  # a signal before the long call would be answered by the interpreter
             yield process
         finally:
+            limit.cancel()
             process.kill()
 
 
+@contextmanager
+def busy(before: str) -> Iterator[subprocess.Popen[str]]:
+    with started([sys.executable, "-c", BUSY.format(before=before)]) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.5)  # a signal before the long call would be answered by the interpreter
+        yield process
+
+
+def ended_by(number: signal.Signals, process: subprocess.Popen[str]) -> int:
+    """Return the exit code after a second signal, sent again where a busy machine took both for one."""
+    for _ in range(30):
+        process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(1)
+    raise AssertionError("no signal ended it")
+
+
 def test_a_second_signal_ends_a_process_that_does_not_answer() -> None:
-    with busy("watching = watch(); watching.__enter__()") as process:
-        for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGINT):
-            process.send_signal(number)  # as `timeout` sends it to a process and to its group
+    with busy("watching = watch(announces=True); watching.__enter__()") as process:
+        for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCONT):
+            process.send_signal(number)  # it receives three together, as those that `timeout` sends
+        assert process.stderr is not None
+        assert process.stderr.readline() == STOPPING
         time.sleep(0.5)
         assert process.poll() is None, "signals that are sent together count as one"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 128 + signal.SIGINT
-        assert process.stderr is not None
+        assert ended_by(signal.SIGINT, process) == 128 + signal.SIGINT
         assert process.stderr.read() == "ended by a second signal\n"
 
 
@@ -60,8 +83,7 @@ def test_other_signals_do_not_end_it() -> None:
             process.send_signal(number)
             time.sleep(0.3)
         assert process.poll() is None
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 128 + signal.SIGTERM
+        assert ended_by(signal.SIGTERM, process) == 128 + signal.SIGTERM
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="sigaction is that of Linux")
@@ -70,36 +92,28 @@ def test_outside_of_the_steps_the_kernel_ends_it() -> None:
         process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         assert process.poll() is None
-        for _ in range(30):  # a busy machine may take two signals for one
-            process.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(1)
-                break
-        assert process.returncode == -signal.SIGINT
+        assert ended_by(signal.SIGINT, process) == -signal.SIGINT
 
 
 def test_a_run_whose_threads_hang_ends_at_the_second_signal(small: Path) -> None:
-    started = small.parent / "started"
+    hanging = small.parent / "hanging"
     (small.parent / "hanging.py").write_text(
         "import time\nfrom pathlib import Path\nfrom typing import Literal\n"
         "from petabatch.layers import Linear\n"
         "class Hanging(Linear):\n    type: Literal['test_hanging'] = 'test_hanging'\n"
         "    def update(self, *arguments):\n"
-        f"        Path({str(started)!r}).touch()\n        time.sleep(1000)\n"
+        f"        Path({str(hanging)!r}).touch()\n        time.sleep(1000)\n"
     )
     text = small.read_text().replace('"linear"', '"test_hanging"', 1)
     text = text.replace("[run]", '[run]\nkernel = "array"')  # nothing to compile
     small.write_text('plugins = ["hanging.py"]\n' + text)
-    process = subprocess.Popen(
-        [BIN / "petabatch", "run", small, "--out", "out"], cwd=small.parent, stderr=subprocess.PIPE, text=True
-    )
-    wait_for(started, process)
-    process.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGTERM
-    assert said.endswith("a second signal ends the process at once\nended by a second signal\n")
+    with started([BIN / "petabatch", "run", small, "--out", "out"], small.parent) as process:
+        wait_for(hanging, process)
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr is not None
+        assert STOPPING in process.stderr
+        assert ended_by(signal.SIGTERM, process) == 128 + signal.SIGTERM
+        assert process.stderr.read() == "ended by a second signal\n"
 
 
 def test_handlers_are_those_of_before_when_a_run_has_ended() -> None:

@@ -1,4 +1,4 @@
-"""The wait for a second signal, compiled: it needs neither the interpreter nor a thread that answers."""
+"""The wait for signals, compiled: it needs neither the interpreter nor a thread that answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ _READABLE = 1
 
 
 @njit(nogil=True)
-def end_at_second(socket: int, numbers: Any, message: Any) -> None:
-    """Read signals from `socket`; at the second of those `numbers` write `message` and end the process.
+def end_at_second(socket: int, numbers: Any, first: Any, second: Any) -> None:
+    """Read signals from `socket`; answer the first of those `numbers`, and end the process at the second.
 
-    A zero ends the wait instead. The exit code is 128 + the number, as of a process that the signal ended.
-    One byte is written to `socket` when the wait begins.
+    `first` and `second` are written to standard error. A zero ends the wait instead. The exit code is
+    128 + the number, as of a process that the signal ended. When the wait begins, one byte is written to
+    `socket`.
     """
     about = np.array([socket, _READABLE], np.int32)  # struct pollfd
     number = np.zeros(1, np.uint8)
@@ -39,8 +40,9 @@ def end_at_second(socket: int, numbers: Any, message: Any) -> None:
             continue
         received += 1
         if received == 2:
-            _write(2, message.ctypes, message.size)
+            _write(2, second.ctypes, second.size)
             _exit(128 + number[0])
+        _write(2, first.ctypes, first.size)
         for _ in range(_GRACE):
             if _poll(about.ctypes, 1, 1) > 0:
                 _read(socket, number.ctypes, 1)
