@@ -135,7 +135,7 @@ class RunSession:
                 progress.update(step, self._latest("total"), self._latest("fraction"))
                 self._at_sync_event(step, flag)
             self._finish("done")
-            self._say_what_converged()
+            self._report_convergence()
             self.comm.barrier()  # the index is complete before any rank opens it
         log.info("done: %s (%s)", self.directory.run_file, progress.summary(engine.step))  # below the bar
 
@@ -227,7 +227,7 @@ class RunSession:
         until = self.loaded.network.run.until
         return math.inf if until is None else until.gap
 
-    def _say_what_converged(self) -> None:
+    def _report_convergence(self) -> None:
         """Warn if `run.until` stopped no display early, or hardly any; collective."""
         ranks = self.comm.gather(tuple(map(sum, zip(*self.gaps, strict=True))) or (0, 0))
         if ranks is None:
@@ -248,7 +248,7 @@ class RunSession:
         limit = self.loaded.network.run.wall_limit
         return limit is not None and time.monotonic() - self.started > seconds(limit)
 
-    def _say_what_was_waited(self) -> None:
+    def _report_waiting(self) -> None:
         """Log how long lanes waited for images, if any were read ahead."""
         if any(reader.read_ahead for reader in self.engine.readers.values()):
             waited = self.engine.times()[WAITING]
@@ -256,7 +256,7 @@ class RunSession:
             log.info("waited %.1f s for images, %.1f %% of the time", waited, 100 * share)
 
     def _finish(self, status: Status) -> None:
-        self._say_what_was_waited()
+        self._report_waiting()
         self._flush(status)
         self.checkpoint()
 

@@ -63,7 +63,7 @@ def flush_output() -> None:
             os.close(target)
 
 
-def say(text: str) -> None:
+def write_error(text: str) -> None:
     """Write a message to standard error, if anybody can read it."""
     with suppress(OSError, ValueError):
         sys.stderr.write(text)

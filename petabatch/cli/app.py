@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from petabatch.errors import printable
-from petabatch.streams import say
+from petabatch.streams import write_error
 from petabatch.version import __version__
 
 _UsageError: Any = typer.BadParameter.__base__
@@ -55,7 +55,7 @@ def _reporting() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say("interrupted\n")
+        write_error("interrupted\n")
         raise
     except _UsageError as error:
         error.message = printable(error.message)

@@ -30,9 +30,9 @@ def read_coordinates(path: str, pre: int, post: int) -> Coordinates:
     arrays = {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
     found, size = _entries(arrays), arrays.get("shape", np.array([pre, post]))
     if found is None or not _whole(size):
-        said = (f"{name} {_text(array) or list(array.shape)}" for name, array in sorted(arrays.items()))
+        parts = (f"{name} {_text(array) or list(array.shape)}" for name, array in sorted(arrays.items()))
         raise InputError(
-            f"{path}: this is no sparse matrix\n    found:    {', '.join(said) or 'no arrays'}\n"
+            f"{path}: this is no sparse matrix\n    found:    {', '.join(parts) or 'no arrays'}\n"
             f"    expected: {_EXPECTED}"
         )
     shape = tuple(size.tolist())

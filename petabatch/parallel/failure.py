@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from petabatch.errors import PetabatchError, StoppedEarly, printable
-from petabatch.streams import flush_output, say
+from petabatch.streams import flush_output, write_error
 
 _PRECEDENCE = 0.5
 """Seconds by which other ranks delay their message, so that an error common to all is printed once."""
@@ -36,7 +36,7 @@ def fail(message: str, code: int) -> NoReturn:
     prefix = f"rank {world.rank} of {world.size} (on {platform.node()}): " if several else ""
     flush_output()
     # A single write, so that lines of several ranks do not mix.
-    say(f"{prefix}{printable(message.rstrip())}\n")
+    write_error(f"{prefix}{printable(message.rstrip())}\n")
     if several:
         # Launchers may drop output that they have not yet forwarded when a run is aborted.
         time.sleep(_DELIVERY)
@@ -61,12 +61,12 @@ def reporting() -> Iterator[None]:
         sys.stdout.flush()
     except StoppedEarly as error:
         if error.rank == 0:
-            say(f"{error}\n")
+            write_error(f"{error}\n")
         sys.exit(error.exit_code)
     except PetabatchError as error:
         fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        say("interrupted\n")
+        write_error("interrupted\n")
         sys.exit(128 + signal.SIGINT)
     except MemoryError as error:
         fail(

@@ -76,8 +76,8 @@ def code(
         frame(right, corner, laid.tile)
     figure.colorbar(drawn, ax=right, shrink=0.8, label=f"activity of {series.name.split('/')[1]}")
     active = np.count_nonzero(values)
-    said = f"{run.label(number)}, {when(run, step)}: {active} of {values.size} units active"
-    heading(figure, title or f"{said}, strongest features first", 10)
+    text = f"{run.label(number)}, {when(run, step)}: {active} of {values.size} units active"
+    heading(figure, title or f"{text}, strongest features first", 10)
     return figure
 
 

@@ -105,5 +105,5 @@ def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     axes.set(xlim=(-0.5, count - 0.5), xlabel=f"feature, {places}", ylabel="active (%)")
     axes.locator_params(axis="x", integer=True)
     dead = int(np.count_nonzero(use == 0))
-    said = "no feature is dead" if not dead else f"{dead} of {count} features are dead (red)"
-    axes.text(1, 1.02, said, transform=axes.transAxes, ha="right", va="bottom", fontsize=9)
+    text = "no feature is dead" if not dead else f"{dead} of {count} features are dead (red)"
+    axes.text(1, 1.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=9)

@@ -66,11 +66,11 @@ def draw_network(layers: Tables, connections: Tables, title: str = "") -> Any:
             fc=_COLOURS[_kind(table)], ec="#505050", lw=0.8, zorder=3,
         )  # fmt: skip
         axes.add_patch(box)
-        said = f"{table['type']}\n{' × '.join(map(str, table['shape']))}"
+        text = f"{table['type']}\n{' × '.join(map(str, table['shape']))}"
         shown = {"ha": "center", "parse_math": False, "zorder": 4}
         size = min(9.0, 1.5 * 72 / (0.62 * max(1, len(name))))
         axes.text(x, y + 0.17, name, fontsize=size, weight="bold", va="center", **shown)
-        axes.text(x, y - 0.11, said, fontsize=7.5, va="center", color="#404040", linespacing=1.1, **shown)
+        axes.text(x, y - 0.11, text, fontsize=7.5, va="center", color="#404040", linespacing=1.1, **shown)
     axes.text(0.15, 0.2, title or "network", fontsize=11, va="center", parse_math=False)
     _legend(axes, -height - 0.18)
     for number, text in enumerate(key):

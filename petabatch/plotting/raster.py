@@ -86,8 +86,8 @@ def raster(
     ticks = np.unique(np.linspace(0, len(units) - 1, min(12, len(units))).round().astype(int))
     axes.set_yticks(ticks, [f"{feature[i]} ({row[i]}, {column[i]})" for i in ticks], fontsize=8)
     axes.set(xlabel="step", ylabel="feature (row, column)", ylim=(len(units) - 0.5, -0.5))
-    said = (
+    text = (
         f"{found.layer}, {run.label(number)}: {len(units)} of {np.count_nonzero(flat)} units that were active"
     )
-    axes_title(axes, title or said, 10)
+    axes_title(axes, title or text, 10)
     return figure

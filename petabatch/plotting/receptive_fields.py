@@ -60,9 +60,9 @@ def receptive_fields(
         _frequency(axes[1, 1], fits, like)
         _shape(axes[1, 2], fits, like)
     else:
-        said = _whole(figure, axes[1])
-        said.set_axis_off()
-        said.text(0, 0.5, f"No feature is Gabor-like, that is: {LIKE}.", color=MUTED, va="center")
+        panel = _whole(figure, axes[1])
+        panel.set_axis_off()
+        panel.text(0, 0.5, f"No feature is Gabor-like, that is: {LIKE}.", color=MUTED, va="center")
     share = f"{len(like)} of {len(patches)} features are Gabor-like ({len(like) / len(patches):.0%})"
     about = f"{found.name}, {when(run, found.step)}: {share}, median R² {np.median(fits.r2):.2f}"
     heading(figure, title or about)

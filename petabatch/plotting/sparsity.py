@@ -54,8 +54,8 @@ def sparsity(run: Results, *, code: Code = None, title: Title = "", figure: Any 
     right.bar(np.arange(len(use)), heights, width=1.0, color=COLOURS[0], linewidth=0)
     even = float(use.mean())
     right.axhline(100 * even, color=COLOURS[1], lw=1)
-    said = f"mean {percent(even)}"
-    right.text(len(use) - 1, 100 * even, said, color=COLOURS[1], ha="right", va="bottom", fontsize=9)
+    text = f"mean {percent(even)}"
+    right.text(len(use) - 1, 100 * even, text, color=COLOURS[1], ha="right", va="bottom", fontsize=9)
     right.set(
         xlim=(-0.5, len(use) - 0.5), xlabel="feature, most used first", ylabel="probability of activity (%)"
     )

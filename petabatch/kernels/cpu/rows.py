@@ -123,7 +123,7 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
     try:
         dispatcher.compile((types.int64,))
     except NumbaError as error:
-        raise TypeError(_told(function, error)) from error
+        raise TypeError(_message(function, error)) from error
     return dispatcher
 
 
@@ -190,17 +190,18 @@ def _sources(file: Path) -> int:
     return found
 
 
-def _told(function: Callable[..., None], error: NumbaError) -> str:
+def _message(function: Callable[..., None], error: NumbaError) -> str:
     """Return what numba says of a function that it cannot compile, and the line."""
-    said = [line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed")]
+    texts = (line for line in str(error).splitlines() if line.strip() and not line.startswith("Failed"))
+    message = next(texts)
     file, (source, first) = inspect.getfile(function), inspect.getsourcelines(function)
     places = re.findall(r'File ".*?([^"/]+)", line (\d+)', str(error))
     lines = [int(line) - first for name, line in places if name == Path(file).name]
-    if unknown := re.search(r"name '(\w+)' is not defined", said[0]):
+    if unknown := re.search(r"name '(\w+)' is not defined", message):
         lines += [n for n, line in enumerate(source) if re.search(rf"\b{unknown[1]}\b", line)]
     line = next((line for line in lines if 0 < line < len(source)), 0)
     return (
-        f"numba cannot compile `row`: {said[0]}\n    found:    {file}:{first + line}: {source[line].strip()}"
+        f"numba cannot compile `row`: {message}\n    found:    {file}:{first + line}: {source[line].strip()}"
     )
 
 

@@ -190,11 +190,11 @@ function reconstructions(parent, all) {
   function draw() {
     const one = all.find((each) => each.when === time.value && String(each.slice) === slice.value);
     place.replaceChildren();
-    const said = [`input${one.shown ? " (" + one.shown + ")" : ""}`, `reconstruction, PSNR ${one.psnr}`, `error, ${one.scale}`];
+    const captions = [`input${one.shown ? " (" + one.shown + ")" : ""}`, `reconstruction, PSNR ${one.psnr}`, `error, ${one.scale}`];
     one.images.forEach((image, i) => {
       const figure = add(place, "figure");
-      add(figure, "img", { src: image, alt: said[i] });
-      add(figure, "figcaption", {}, said[i]);
+      add(figure, "img", { src: image, alt: captions[i] });
+      add(figure, "figcaption", {}, captions[i]);
     });
   }
   const move = (by) => {

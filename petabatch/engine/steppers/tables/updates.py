@@ -68,8 +68,8 @@ def _polyline(to: Writer, one: Update) -> None:
 def _spike(to: Writer, one: Update, row: dict[int, int]) -> None:
     n, dt, drives = one.rule.numbers, to.graph.network.run.dt, []
     for channel in range(3):
-        heard = [replace(s, buffer=0) for s in one.sources if s.buffer == channel]
-        drives.append(to.gather(one, row, heard, f", channel {channel}"))
+        sources = [replace(s, buffer=0) for s in one.sources if s.buffer == channel]
+        drives.append(to.gather(one, row, sources, f", channel {channel}"))
         size, rate = n[f"noise {channel}"], n[f"noise_rate {channel}"]
         if size:
             words = {t.B: to.array(WORDS[0]), t.C: to.array(WORDS[1]), t.D: channel}
@@ -97,8 +97,8 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
         to.row(t.Op.DRAW, drawn, {**stream, t.C: to.array(WORDS[0])}, ())
     ends, first = {}, len(to.sources)
     for buffer in range(form.buffers):
-        heard = [replace(source, buffer=0) for source in one.sources if source.buffer == buffer]
-        ends[t.F + buffer] = to.summed(heard)[1]
+        sources = [replace(source, buffer=0) for source in one.sources if source.buffer == buffer]
+        ends[t.F + buffer] = to.summed(sources)[1]
     names = [*(f"{key}/{name}" for name in form.variables), *draws, one.out]
     _, last = to.summed([Source(name) for name in names])
     room, buffers = f"scratch/{one.layer} addresses", f"scratch/{one.layer} buffers"
@@ -136,7 +136,7 @@ def call(to: Writer, one: Call) -> None:
     """Write the rows that sum up the input of an interpreted update, and note the update."""
     drives = []
     for buffer in range(one.buffers if one.sources is not None else 0):
-        heard = [replace(source, buffer=0) for source in one.reads if source.buffer == buffer]
+        sources = [replace(source, buffer=0) for source in one.reads if source.buffer == buffer]
         row = {t.F: to.array(BUFFERS)}
-        drives.append(to.gather(one, row, heard, f", buffer {buffer}"))
+        drives.append(to.gather(one, row, sources, f", buffer {buffer}"))
     to.calls.append(CallAt(len(to.rows), one, tuple(drives)))
