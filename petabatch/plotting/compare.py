@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError, PetabatchError
-from petabatch.plotting.curves import lost_steps, mark_gaps, thinned
+from petabatch.plotting.curves import curve, drawn, ends, lost_steps, mark_gaps
 from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
 from petabatch.plotting.options import Title
 from petabatch.plotting.patches import read_dictionary
@@ -35,7 +35,8 @@ def find(run: Results, *others: Results) -> list[str]:
 def compare(run: Results, *others: Results, title: Title = "", figure: Any = None) -> Any:
     """Return the probes of several runs together, and how alike their features are; or the slices of one run.
 
-    Lines are means over slices, bands percentiles 10 to 90. The similarity of features
+    Lines are means over slices, bands percentiles 10 to 90. If there are several records in each of many
+    displays, they are those at the end of each display, and the spread within it. The similarity of features
     is the absolute cosine of their patches: of each feature of the first run with its best match.
     """
     names = find(run, *others)
@@ -72,23 +73,25 @@ def compare(run: Results, *others: Results, title: Title = "", figure: Any = Non
 
 def _runs(axis: Any, runs: list[Results], name: str) -> None:
     for number, run in enumerate(runs):
-        steps, values = thinned(run[name])
+        steps, mean, band = curve(run[name], run.display)
         colour = COLOURS[number % len(COLOURS)]
-        axis.plot(steps, values.mean(axis=1), color=colour, lw=1.8, marker="o" if len(steps) == 1 else None)
-        if values.shape[1] > 1:
-            low, high = np.percentile(values, (10, 90), axis=1)
-            axis.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+        axis.plot(steps, mean, color=colour, lw=1.8, marker="o" if len(steps) == 1 else None)
+        axis.fill_between(steps, *band.T, color=colour, alpha=0.15, linewidth=0)
+    if any(ends(run[name], run.display) for run in runs):
+        note(axis, "of displays with several records: lines are their ends, bands 10–90 % within them")
 
 
 def _slices(axis: Any, run: Results, name: str) -> None:
-    steps, values = thinned(run[name])
+    steps, values = drawn(run[name], run.display)
     last = np.nanmean(values[-max(1, len(values) // 4) :], axis=0)
     best, worst = int(last.argmin()), int(last.argmax())
     axis.plot(steps, values, color="#b8b8b8", lw=0.6)
     for number, colour in ((best, COLOURS[0]), (worst, COLOURS[1])):
         axis.plot(steps, values[:, number], color=colour, lw=1.4, label=run.label(number))
     axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1, fontsize=8)
-    note(axis, "; ".join(["coloured: smallest and largest mean of the last quarter", *lost_steps(run)]))
+    shown = ["at the end of each display"] if ends(run[name], run.display) else []
+    coloured = "coloured: smallest and largest mean of the last quarter"
+    note(axis, "; ".join([*shown, coloured, *lost_steps(run)]))
 
 
 def _similarities(runs: list[Results]) -> list[np.ndarray]:

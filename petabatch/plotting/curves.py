@@ -15,6 +15,10 @@ from petabatch.storage.gaps import Gap, steps_text
 
 _MANY = 8
 """Displays from which on their ends are drawn, rather than what happens within them."""
+_MOST = 4000
+"""Records that are drawn."""
+_MOST_ENDS = 400
+"""Displays of which the ends are drawn: more than a line can show."""
 
 
 class Curve(NamedTuple):
@@ -33,24 +37,40 @@ def spread_curve(steps: np.ndarray, values: np.ndarray) -> Curve:
     return Curve(steps, values.mean(axis=1), np.percentile(values, (10, 90), axis=1).T)
 
 
-def curve(series: Series, period: int | None) -> Curve:
-    """Return the curve of a probe over the run: that of its ends of displays, where `ends` says so.
+def curve(series: Series, period: int | None, most: int = _MOST) -> Curve:
+    """Return the curve of a probe over the run, of `most` records: that of `drawn`.
 
-    Then the band is the spread over all records and slices of a display.
+    Of ends of displays, the band is the spread over all records and slices of a display.
     """
     if not ends(series, period):
-        return spread_curve(*thinned(series))
-    steps = series.steps
-    display = (steps - 1) // (period or 1)
-    last = np.flatnonzero(np.diff(display, append=display[-1] + 1))
-    first = np.concatenate([[0], last[:-1] + 1])
-    every = -(-len(last) // 400)  # more than a line can show
-    chosen = slice((len(last) - 1) % every, None, every)
-    values = [series[int(a) : int(b) + 1] for a, b in zip(first[chosen], last[chosen], strict=True)]
+        return spread_curve(*thinned(series, most))
+    first, last = _displays(series, period)
+    values = [series[int(a) : int(b) + 1] for a, b in zip(first, last, strict=True)]
     band = np.array([np.percentile(each, (10, 90)) for each in values])
     numbers = np.column_stack([[each[-1].mean() for each in values], band])
-    at, numbers = interrupted(series, steps[last[chosen]], numbers)
+    at, numbers = interrupted(series, series.steps[last], numbers)
     return Curve(at, numbers[:, 0], numbers[:, 1:])
+
+
+def drawn(series: Series, period: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps `[n]` and values `[n, slice]` of a probe of which lines over the run are made.
+
+    They are those at ends of displays, where `ends` says so, with NaN where steps are lost.
+    """
+    if not ends(series, period):
+        return thinned(series)
+    _, last = _displays(series, period)
+    return interrupted(series, series.steps[last], np.stack([series[int(at)] for at in last]))
+
+
+def _displays(series: Series, period: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first and the last record of each display that is drawn."""
+    display = (series.steps - 1) // (period or 1)
+    last = np.flatnonzero(np.diff(display, append=display[-1] + 1))
+    first = np.concatenate([[0], last[:-1] + 1])
+    every = -(-len(last) // _MOST_ENDS)
+    chosen = slice((len(last) - 1) % every, None, every)
+    return first[chosen], last[chosen]
 
 
 def ends(series: Series, period: int | None) -> bool:
@@ -83,15 +103,18 @@ def over_the_run(run: Results, axes: Any, at_ends: bool = False) -> None:
     """Label the axes of curves over a run; `at_ends` as `ends` says of what is drawn."""
     display = run.display
     axes.set_xlabel(f"step ({display} per display)" if display else "step")
-    several = f"{run.batch} slices" if run.batch > 1 else ""
+    mark_gaps(axes, run.gaps)
+    if notes := [*meaning(run.batch, at_ends), *lost_steps(run)]:
+        note(axes, "; ".join(notes))
+
+
+def meaning(slices: int, at_ends: bool) -> list[str]:
+    """Return a note of what lines and bands are, if there is anything to say."""
+    several = f"{slices} slices" if slices > 1 else ""
     if at_ends:
         mean = f"mean of {several}" if several else "value"
-        notes = [f"lines: {mean} at the end of each display; bands: 10–90 % within it"]
-    else:
-        notes = [f"mean and 10–90 % of {several}"] if several else []
-    mark_gaps(axes, run.gaps)
-    if notes := [*notes, *lost_steps(run)]:
-        note(axes, "; ".join(notes))
+        return [f"lines: {mean} at the end of each display; bands: 10–90 % within it"]
+    return [f"mean and 10–90 % of {several}"] if several else []
 
 
 def lost_steps(run: Results) -> list[str]:
@@ -105,7 +128,7 @@ def mark_gaps(axes: Any, gaps: Sequence[Gap], unit: int = 1) -> None:
         axes.axvspan((first - 1) / unit, last / unit, color="#ececec", linewidth=0, zorder=0)
 
 
-def thinned(series: Series, most: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+def thinned(series: Series, most: int = _MOST) -> tuple[np.ndarray, np.ndarray]:
     """Return the steps `[n]` and values `[n, slice]` of a probe, at most `most` of its records.
 
     The last record is one of them. Where steps are lost there is one more, with NaN.

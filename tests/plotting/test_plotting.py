@@ -24,6 +24,7 @@ from petabatch.plotting.command import drawable, plot
 from petabatch.plotting.curves import thinned
 from petabatch.plotting.figures import logarithmic, panels, ticks_at
 from petabatch.plotting.kinds import KINDS, draw_function
+from petabatch.report.integrity import verify
 from petabatch.results import Results
 from petabatch.use import use_of
 
@@ -179,22 +180,58 @@ def test_energy_draws_the_mean_and_the_spread_of_the_slices(run: Results) -> Non
     assert band.max() == pytest.approx(np.percentile(measured["total"][...], 90, axis=1).max())
 
 
-def test_energy_of_many_displays_is_that_at_their_ends_with_the_spread_within(
-    folder: Path, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def longer(folder: Path) -> Path:
+    """A run of ten displays, with a record in each of their four steps, and a segment for each."""
     from petabatch import simulation
 
-    longer = simulation.read(folder.parent / "net.toml", ["run.displays=10"])
-    simulation.run(longer, tmp_path / "run", threads=1, mpi=False, quiet=True)
-    with petabatch.open(tmp_path / "run") as run:
-        (axes,) = plotting.energy(run).axes
-        total = run.probe("energy")["total"][...].reshape(10, 4, 3)  # [display, step, slice]
-    assert np.array_equal(axes.lines[0].get_xdata(), np.arange(4, 41, 4))
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), total[:, -1].mean(axis=1))
-    band = axes.collections[0].get_paths()[0].vertices[:, 1]
+    params = simulation.read(folder.parent / "net.toml", ["run.displays=10", "output.flush=1 display"])
+    simulation.run(params, folder.parent / "longer", threads=1, mpi=False, quiet=True)
+    return folder.parent / "longer"
+
+
+def totals(run: Results) -> np.ndarray:
+    return run.probe("energy")["total"][...].reshape(10, 4, 3)  # [display, step, slice]
+
+
+def assert_ends_with_the_spread_within(line: Any, band: Any, total: np.ndarray) -> None:
+    assert np.array_equal(line.get_xdata(), np.arange(4, 41, 4))
+    np.testing.assert_allclose(line.get_ydata(), total[:, -1].mean(axis=1))
+    drawn = band.get_paths()[0].vertices[:, 1]
     within = np.percentile(total, (10, 90), axis=(1, 2))
-    assert (band.min(), band.max()) == pytest.approx((within[0].min(), within[1].max()))
+    assert (drawn.min(), drawn.max()) == pytest.approx((within[0].min(), within[1].max()))
+
+
+def test_energy_of_many_displays_is_that_at_their_ends_with_the_spread_within(longer: Path) -> None:
+    with petabatch.open(longer) as run:
+        (axes,) = plotting.energy(run).axes
+        assert_ends_with_the_spread_within(axes.lines[0], axes.collections[0], totals(run))
     assert "at the end of each display; bands: 10–90 % within it" in texts(axes)[0].replace("\n", " ")
+
+
+def test_runs_of_many_displays_are_compared_at_their_ends(longer: Path, folder: Path) -> None:
+    with petabatch.open(longer) as run, petabatch.open(folder) as short:
+        axes = plotting.compare(run, short).axes[0]
+        assert_ends_with_the_spread_within(axes.lines[0], axes.collections[0], totals(run))
+        assert np.array_equal(axes.lines[1].get_xdata(), np.arange(1, 9))  # all records of two displays
+        assert "lines are their ends, bands 10–90 % within them" in texts(axes)[0].replace("\n", " ")
+        assert not texts(plotting.compare(short, short).axes[0])
+
+
+def test_slices_of_a_run_of_many_displays_are_compared_at_their_ends(longer: Path, tmp_path: Path) -> None:
+    with petabatch.open(longer) as run:
+        total = totals(run)[:, -1]
+        axes = plotting.compare(run).axes[0]
+        np.testing.assert_allclose(np.transpose([line.get_ydata() for line in axes.lines[:3]]), total)
+        assert texts(axes)[0].startswith("at the end of each display; coloured")
+    shutil.copytree(longer, tmp_path / "lossy")
+    (lost,) = (tmp_path / "lossy" / "parts").glob("steps_000000000017-*")
+    lost.unlink()
+    verify(tmp_path / "lossy", repairing=True)
+    with petabatch.open(tmp_path / "lossy") as run:
+        (line, *_) = plotting.compare(run).axes[0].lines
+    assert np.array_equal(line.get_xdata(), np.arange(4, 41, 4))
+    assert np.array_equal(np.isnan(line.get_ydata()), np.arange(10) == 4)
 
 
 def test_features_are_shown_with_the_image_patches_under_their_strongest_units(run: Results) -> None:

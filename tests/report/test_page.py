@@ -20,6 +20,7 @@ from PIL import Image
 import petabatch
 from petabatch.errors import InputError, StoppedEarly
 from petabatch.pixels import atlas, png
+from petabatch.report.page import content
 from petabatch.report.page.build import report, rows
 from support.pictures import CORNERS, corners, four_corners, weights
 
@@ -160,6 +161,25 @@ def test_curves_have_the_means_and_percentiles_of_the_slices(tmp_path: Path, sma
     assert len(found["dictionaries"][0]["use"]) == 8
     with pytest.raises(InputError, match="the report cannot be written"):
         report(tmp_path / "out", Path("/proc/x.html"))
+
+
+def test_curves_of_many_displays_are_those_of_their_ends(tmp_path: Path, small: Path) -> None:
+    from petabatch import simulation
+
+    params = simulation.read(
+        small, ["run.kernel=array", "run.display=2", "run.displays=10", "probes.energy.every=1"]
+    )
+    simulation.run(params, tmp_path / "out", threads=1, mpi=False, quiet=True)
+    with petabatch.open(tmp_path / "out") as run:
+        (chart,) = content.curves(run)
+        values = run.probe("energy")["total"][...].reshape(10, 2, run.batch)
+    line = chart["lines"][0]
+    assert line["steps"] == list(range(2, 21, 2))
+    np.testing.assert_allclose(line["mean"], values[:, -1].mean(axis=1), rtol=1e-4)
+    np.testing.assert_allclose(line["high"], np.percentile(values, 90, axis=(1, 2)), rtol=1e-4)
+    assert chart["note"].endswith("at the end of each display; bands: 10–90 % within it")
+    report(tmp_path / "out", tmp_path / "x.html")
+    assert data((tmp_path / "x.html").read_text("utf-8"))["curves"][0]["note"] == chart["note"]
 
 
 CLICKS = """

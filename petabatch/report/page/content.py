@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from petabatch.errors import PetabatchError
 from petabatch.pixels import about_zero, atlas, data_url, pictures
-from petabatch.plotting.curves import thinned
+from petabatch.plotting.curves import Curve, curve, ends, meaning
 from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
 from petabatch.plotting.select import code_layer, image_layer, psnr, recorded, when
@@ -35,21 +36,30 @@ def curves(run: Results) -> list[Json]:
     charts: list[Json] = []
     for probe in recorded(run, "probes"):
         measured = {quantity: series for quantity, series in run.probe(probe).items() if len(series)}
-        lines = {quantity: _line(quantity, series) for quantity, series in measured.items()}
-        if "total" in lines:
-            ordered = sorted(lines.values(), key=lambda line: line["name"] != "total")
-            charts.append({"title": probe, "lines": ordered})
+        if "total" in measured:
+            ordered = sorted(measured.items(), key=lambda pair: pair[0] != "total")
+            charts.append(_chart(run, probe, dict(ordered)))
         else:
-            charts += [{"title": f"{probe}: {name}", "lines": [line]} for name, line in lines.items()]
-    return [chart | {"gaps": run.gaps} for chart in charts]
+            charts += [_chart(run, f"{probe}: {name}", {name: one}) for name, one in measured.items()]
+    return charts
 
 
-def _line(name: str, series: Series) -> Json:
-    """Return the mean over slices, and percentiles 10 and 90."""
-    steps, values = thinned(series, _POINTS)
-    low, high = np.percentile(values, (10, 90), axis=1)
-    ends = {"low": _short(low), "high": _short(high)}
-    return {"name": name, "steps": steps.tolist(), "mean": _short(values.mean(axis=1)), **ends}
+def _chart(run: Results, title: str, measured: Mapping[str, Series]) -> Json:
+    """Return a chart; its note says where lines and bands are not those of slices at all records."""
+    at_ends = any(ends(series, run.display) for series in measured.values())
+    return {
+        "title": title,
+        "note": "".join(meaning(run.batch, at_ends)) if at_ends else "",
+        "lines": [_line(name, curve(series, run.display, _POINTS)) for name, series in measured.items()],
+        "gaps": run.gaps,
+    }
+
+
+def _line(name: str, found: Curve) -> Json:
+    """Return a curve with its band."""
+    low, high = found.band.T
+    band = {"low": _short(low), "high": _short(high)}
+    return {"name": name, "steps": found.steps.tolist(), "mean": _short(found.mean), **band}
 
 
 def dictionaries(run: Results) -> list[Json]:

@@ -30,7 +30,7 @@ function ticks(low, high, count) {
   return found;
 }
 
-function chart(parent, { title, lines, gaps }) {
+function chart(parent, { title, note, lines, gaps }) {
   const W = 440, H = 240, left = 58, right = 24, top = 10, bottom = 34;
   const box = add(parent, "div", { class: "chart" });
   add(box, "h3", {}, title);
@@ -42,6 +42,7 @@ function chart(parent, { title, lines, gaps }) {
   const label = add(key, "label", { style: "margin-left:1.2em" });
   const log = add(label, "input", { type: "checkbox" });
   label.append(" logarithmic");
+  if (note) add(box, "div", { class: "note" }, note);
   const svg = add(box, "svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}` });
   const all = [Math.min(...lines.map((l) => l.steps[0])), Math.max(...lines.map((l) => l.steps.at(-1)))];
   let range = [...all];
