@@ -28,7 +28,7 @@ from petabatch.storage.directory import CHECKPOINTS, RunDirectory
 _HEAD = re.compile(r"step_(\d+)\.h5")
 _FILE = re.compile(r"\.?step_(\d+)[_.].*")
 
-_INDENT = "\n" + 14 * " "
+INDENT = "\n" + 14 * " "
 """Between the lines of a list in a message."""
 
 RESTORE = "restore the files from a copy, or start again at step 0 with `petabatch run --force`"
@@ -91,9 +91,9 @@ def latest_checkpoint(directory: RunDirectory, before: int | None = None) -> Pat
     """
     damaged = []
     for step in reversed(checkpoint_steps(directory)):
-        if before is not None and step >= max(before, 1):
-            continue
         head = _head(directory, step)
+        if before is not None and not precedes(head, before):
+            continue
         try:
             verify_checkpoint(head)
         except StorageError as error:
@@ -104,10 +104,27 @@ def latest_checkpoint(directory: RunDirectory, before: int | None = None) -> Pat
         return head
     if damaged:
         raise DamagedError(
-            f"{directory.path}: no checkpoint can be used\n    found:    {_INDENT.join(damaged)}\n"
+            f"{directory.path}: no checkpoint can be used\n    found:    {INDENT.join(damaged)}\n"
             f"    hint:     {RESTORE}"
         )
     return None
+
+
+def precedes(head: Path, step: int) -> bool:
+    """Return whether the steps from `step` on can be computed again from a checkpoint.
+
+    Step 0 can from that of step 0, which is as the run began.
+    """
+    return step_of(head) < max(step, 1)
+
+
+def is_whole(head: Path) -> bool:
+    """Return whether all bytes of a checkpoint are as they were written."""
+    try:
+        verify_checkpoint(head)
+    except StorageError:
+        return False
+    return True
 
 
 def verify_checkpoint(head: Path) -> None:

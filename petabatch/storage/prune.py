@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 
 from petabatch.errors import DamagedError, RunDirectoryError
-from petabatch.storage.checkpoint import drop_checkpoints
+from petabatch.storage.checkpoint import INDENT, checkpoint_heads, drop_checkpoints, is_whole, precedes
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import describe
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.lost import lost_segments
-from petabatch.storage.recovery import checkpoint_before
 from petabatch.storage.rows import expected_segments, verify_segments
 
 
@@ -36,12 +35,19 @@ def prune(folder: str | os.PathLike[str]) -> int:
 
 
 def _refuse_recoverable(directory: RunDirectory) -> None:
-    """Raise DamagedError if a lost segment can be computed again from a checkpoint."""
-    for segment in lost_segments(directory):
-        if head := checkpoint_before(directory, segment):
-            raise DamagedError(
-                f"{directory.path / segment.path}: this segment is lost\n"
-                f"    found:    a checkpoint from which its steps can be computed again: {head.name}\n"
-                f"    hint:     petabatch resume {directory.path};\n"
-                f"              or accept the loss: remove {head} and prune again"
-            )
+    """Raise DamagedError, with all whole checkpoints from before lost segments, if there are any."""
+    lost = lost_segments(directory)
+    heads = [
+        head
+        for head in checkpoint_heads(directory)
+        if any(precedes(head, segment.first) for segment in lost) and is_whole(head)
+    ]
+    recoverable = [one.path for one in lost if any(precedes(head, one.first) for head in heads)]
+    if recoverable:
+        raise DamagedError(
+            f"{directory.path}: lost segments can be computed again from checkpoints\n"
+            f"    found:    {INDENT.join(recoverable)}\n"
+            f"    hint:     petabatch resume {directory.path};\n"
+            f"              or accept the loss: remove {INDENT.join(map(str, heads))}\n"
+            "              and prune again"
+        )

@@ -89,7 +89,7 @@ def resume_point(directory: RunDirectory) -> Path | None:
     lost = [segment for segment in lost_segments(directory) if segment.last <= step]
     problems = {**damaged, **{one: f"{directory.path / one.path}: this segment is lost" for one in lost}}
     for segment in sorted(problems):
-        earlier = checkpoint_before(directory, segment)
+        earlier = _checkpoint_before(directory, segment)
         if earlier is not None:
             _warn(problems, step_of(earlier))
             return earlier
@@ -103,7 +103,7 @@ def resume_point(directory: RunDirectory) -> Path | None:
     return head
 
 
-def checkpoint_before(directory: RunDirectory, segment: Segment) -> Path | None:
+def _checkpoint_before(directory: RunDirectory, segment: Segment) -> Path | None:
     """Return the head of the latest whole checkpoint from which a segment can be computed again, if any."""
     try:
         return latest_checkpoint(directory, before=segment.first)

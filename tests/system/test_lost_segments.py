@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -243,7 +244,7 @@ def test_checkpoints_from_which_lost_steps_can_be_computed_again_are_not_pruned(
         flip(path)
     repair(done)
     before = sorted((done / "checkpoints").iterdir())
-    with pytest.raises(DamagedError, match=rf"{last.name}: this segment is lost[^$]*step_000000050.h5"):
+    with pytest.raises(DamagedError, match=rf"parts/{last.name}\n[^$]*remove .*step_000000050.h5"):
         prune(done)
     assert sorted((done / "checkpoints").iterdir()) == before
     resume(done)
@@ -259,13 +260,36 @@ def test_where_a_loss_is_accepted_the_checkpoint_is_removed_by_hand_and_the_othe
     done = shutil.copytree(runs / "whole", tmp_path / "done")
     flip(segment(done, 51))
     repair(done)
-    with pytest.raises(DamagedError, match=r"accept the loss: remove .*step_000000050.h5 and prune again"):
+    with pytest.raises(DamagedError, match=r"accept the loss: remove .*step_000000050.h5\n *and prune again"):
         prune(done)
     (done / "checkpoints" / "step_000000050.h5").unlink()
     prune(done)
     assert not any((done / "checkpoints").iterdir())
     assert integrity.verify(done, repairing=False)[1]
     assert_a_gap(done, runs / "whole", 51, 60)
+
+
+def test_all_checkpoints_from_which_lost_steps_can_be_computed_again_are_named_at_once(
+    runs: Path, tmp_path: Path
+) -> None:
+    loaded = simulation.read(runs / "small.toml", ["output.flush=1 display", "checkpoint.keep=9"])
+    simulation.run(loaded, tmp_path / "done", mpi=False, quiet=True, threads=1)
+    done = tmp_path / "done"
+    lost = [segment(done, 21), segment(done, 31)]
+    for path in lost:
+        flip(path)
+    repair(done)
+    flip(done / "checkpoints" / "step_000000020.h5")  # of no use
+    with pytest.raises(DamagedError) as refused:
+        prune(done)
+    text = str(refused.value)
+    assert [path.name in text for path in lost] == [True, True]
+    heads = re.findall(r"\S+/checkpoints/step_\d+.h5", text)
+    assert [Path(head).stem for head in heads] == [f"step_0000000{step}" for step in ("00", "10", "30")]
+    for head in heads:
+        Path(head).unlink()
+    prune(done)
+    assert_a_gap(done, runs / "whole", 21, 40)
 
 
 def test_a_run_in_progress_is_to_be_stopped_before_it_removes_the_checkpoint_that_is_needed(
