@@ -13,7 +13,7 @@ from petabatch.sources.files import beginning_of_npy, dataset, shared_hdf5, shar
 from petabatch.sources.gallery import Gallery, lacking
 from petabatch.sources.mat import MatImages
 from petabatch.sources.memory import Data
-from petabatch.sources.npz import open_npz
+from petabatch.sources.npz import shared_npz
 from petabatch.sources.pixels import largest
 from petabatch.sources.shared import shared
 from petabatch.sources.view import View
@@ -82,7 +82,7 @@ def _of_file(path: str, name: str | None) -> Gallery:
             return lacking(_stack(found[0], path), found[1], error)
     full = path if name is None else f"{path}:{name}"
     if path.endswith((".npz", ".mat")):
-        return _stack((open_npz if path.endswith(".npz") else MatImages)(path, name), full)
+        return _stack((shared_npz if path.endswith(".npz") else MatImages)(path, name), full)
     assert name is not None
     file = shared_hdf5(path)
     return _stack(dataset(file, name), full, file)

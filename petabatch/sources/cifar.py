@@ -15,7 +15,7 @@ from petabatch.sources.files import mapped, unreadable
 from petabatch.sources.gallery import Gallery, joined, stacked, unusable
 from petabatch.sources.over_files import errors_of, over_files
 from petabatch.sources.paths import Files, find_files
-from petabatch.sources.shared import shared
+from petabatch.sources.shared import shared, shared_handle
 from petabatch.sources.view import View
 
 _PIXELS = 3 * 32 * 32
@@ -58,7 +58,10 @@ class Cifar100(Cifar10):
 @shared
 def _batches(paths: Sequence[str], labels: int) -> Gallery:
     def opened(path: str) -> Gallery:
-        return _binary(path, labels) if path.endswith(".bin") else stacked(_images(_pickled(path)), path)
+        if path.endswith(".bin"):
+            return _binary(path, labels)
+        planes = _pickled(path)
+        return stacked(_images(planes), path, planes)
 
     found = over_files(errors_of(opened), paths, f"opening {len(paths):,} batches")
     pairs = zip(paths, found, strict=True)
@@ -137,13 +140,16 @@ def _binary(path: str, labels: int) -> Gallery:
         )
         if not count:
             raise problem
-        records = mapped(path)[: count * record].reshape(-1, record)
-        return stacked(_images(records[:, labels:]), path, 1, problem if torn else None)
+        stored = mapped(path)
+        records = stored[: count * record].reshape(-1, record)
+        return stacked(_images(records[:, labels:]), path, stored, 1, problem if torn else None)
     except OSError as error:
         raise unreadable(path, error, "a binary CIFAR batch") from error
 
 
+@shared_handle
 def _pickled(path: str) -> np.ndarray:
+    """Return the planes of colours `[n, pixels]` of a batch; raises InputError if it is none."""
     expected = "a batch of the Python version of CIFAR"
     try:
         with open(path, "rb") as file:

@@ -37,7 +37,8 @@ class Gallery:
     holders: Sequence[tuple[str, int]] = ()
     """Files with many items, in order, each with its number of items; empty if each item has its own."""
     file: object = None
-    """An open file that `read` needs, which is closed with the gallery."""
+    """An open or loaded file that `read` needs, which is closed with the gallery. As long as it is held here,
+    others that open the file share it."""
     expect: Callable[[object, int], None] = lambda reader, places: None
     """`expect(reader, places)` prepares for a reader that follows films at `places` places in turns."""
     note: Callable[[], str] = lambda: ""
@@ -88,8 +89,10 @@ class Gallery:
         return list(accumulate(self.films))
 
 
-def stacked(images: np.ndarray, name: str, missing: int = 0, error: InputError | None = None) -> Gallery:
-    """Return the gallery of an array of images `[n, ny, nx, nf]`, each named by its index.
+def stacked(
+    images: np.ndarray, name: str, file: object, missing: int = 0, error: InputError | None = None
+) -> Gallery:
+    """Return the gallery of an array of images `[n, ny, nx, nf]` of an open file, each named by its index.
 
     They are followed by `missing` ones, which `error` is about.
     """
@@ -98,7 +101,8 @@ def stacked(images: np.ndarray, name: str, missing: int = 0, error: InputError |
         return np.asarray(images[number, rows, columns])
 
     shapes = [images.shape[1:]] * len(images)
-    gallery = Gallery(shapes, read, lambda number: f"{name}[{number}]", holders=[(name, len(images))])
+    holders = [(name, len(images))]
+    gallery = Gallery(shapes, read, lambda number: f"{name}[{number}]", holders=holders, file=file)
     return gallery if error is None else lacking(gallery, missing, error)
 
 

@@ -6,6 +6,7 @@ import gzip
 import math
 import struct
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.sources.files import MOST_BYTES, MOST_MISSING, decompressed_too_large, mapped, unreadable
 from petabatch.sources.gallery import Gallery, stacked
-from petabatch.sources.shared import shared
+from petabatch.sources.shared import shared, shared_handle
 from petabatch.sources.view import View
 from petabatch.spec.paths import FilePath
 
@@ -46,7 +47,9 @@ class Idx(View):
 @shared
 def _images(path: str) -> Gallery:
     """Return the images of a file; those that are missing at its end are bad."""
-    (count, ny, nx), pixels, problem = _opened(path)
+    file = _opened(path, Path(path).suffix == ".gz")
+    (count, ny, nx), pixels = file.shape, file.pixels
+    problem = None if file.early is None else unreadable(path, file.early, _EXPECTED)
     size = ny * nx
     whole = min(len(pixels) // max(1, size), count)
     if len(pixels) != count * size:
@@ -57,32 +60,45 @@ def _images(path: str) -> Gallery:
     if not whole or len(pixels) > count * size or count - whole > MOST_MISSING:
         raise problem or InputError(f"{path}: there are no images in this file")
     images = pixels[: whole * size].reshape(whole, ny, nx, 1)
-    return stacked(images, path, count - whole, problem)
+    return stacked(images, path, file, count - whole, problem)
 
 
-def _opened(path: str) -> tuple[tuple[int, int, int], np.ndarray, InputError | None]:
-    """Return the shape and the pixels of a file, and the error if it is compressed and ends too early.
+@dataclass(frozen=True)
+class _File:
+    """An open file, decompressed if it is compressed."""
+
+    shape: tuple[int, int, int]
+    """Number of images, rows and columns."""
+    pixels: np.ndarray
+    """uint8, one image after the other."""
+    early: EOFError | None = None
+    """The error if it is compressed and ends too early."""
+
+
+@shared_handle
+def _opened(path: str, compressed: bool) -> _File:
+    """Open a file.
 
     Raises InputError if it cannot be read, also if its checksum is wrong, which does not tell which of its
     images are damaged.
     """
     try:
-        if Path(path).suffix != ".gz":
+        if not compressed:
             stored = mapped(path)
-            return _shape(path, stored[: _HEADER.size].tobytes()), stored[_HEADER.size :], None
+            return _File(_shape(path, stored[: _HEADER.size].tobytes()), stored[_HEADER.size :])
         with gzip.open(path) as file:
             shape = _shape(path, file.read(_HEADER.size))
             if (size := math.prod(shape)) > MOST_BYTES:
                 raise decompressed_too_large(path, size, f"gunzip {path}")
-            content, problem = bytearray(), None
+            content, early = bytearray(), None
             try:
                 while len(content) <= size and (part := file.read1(_TOGETHER)):
                     content += part
             except EOFError as error:
-                problem = unreadable(path, error, _EXPECTED)
+                early = error.with_traceback(None)  # which would keep this frame alive
             pixels = np.frombuffer(content, np.uint8)
             pixels.flags.writeable = False
-            return shape, pixels, problem
+            return _File(shape, pixels, early)
     except InputError:
         raise
     except (OSError, EOFError, ValueError, zlib.error) as error:  # ValueError: an empty file

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.sources.files import HDF5_ERRORS, dataset, open_hdf5, shared_hdf5, unreadable, variable
-from petabatch.sources.mat5 import open_mat5
+from petabatch.sources.mat5 import open_mat5, shared_mat5
 
 
 def open_mat(path: str, name: str | None) -> np.ndarray:
@@ -26,15 +26,15 @@ class MatImages:
 
     def __init__(self, path: str, name: str | None) -> None:
         """Open the file; raises InputError as `open_mat`."""
-        self._file: Any = shared_hdf5(path) if _is_hdf5(path) else None
-        self._stored: Any = (  # HDF5 has MATLAB's axes in reverse
-            open_mat5(path, name).T if self._file is None else _dataset(self._file, path, name)
-        )
+        later = _is_hdf5(path)
+        self._file: Any = shared_hdf5(path) if later else shared_mat5(path, name)
+        # HDF5 has MATLAB's axes in reverse
+        self._stored: Any = _dataset(self._file, path, name) if later else self._file.T
         n, *inner = self._stored.shape or (0,)
         self.shape: tuple[int, ...] = (
             (n, *inner[1:][::-1], *inner[:1]) if len(inner) == 3 else (n, *inner[::-1])
         )
-        logical = self._file is not None and _logical(self._stored, path)
+        logical = later and _logical(self._stored, path)
         self.dtype: np.dtype[Any] = np.dtype(bool) if logical else self._stored.dtype
 
     def __getitem__(self, key: tuple[int, slice, slice]) -> np.ndarray:

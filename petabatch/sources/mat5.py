@@ -17,6 +17,7 @@ from itertools import islice
 import numpy as np
 
 from petabatch.sources.files import MOST_BYTES, decompressed_too_large, mapped, unreadable, variable
+from petabatch.sources.shared import shared_handle
 
 _HEADER, _TAG = 128, 8
 """Bytes before the first variable; bytes of type and length of an element."""
@@ -52,6 +53,10 @@ def open_mat5(path: str, name: str | None) -> np.ndarray:
         return chosen.array()
     except _ERRORS as error:
         raise unreadable(path, error, _EXPECTED) from error
+
+
+shared_mat5 = shared_handle(open_mat5)
+"""The same for those who read it as long as a run lasts."""
 
 
 @dataclass(frozen=True)

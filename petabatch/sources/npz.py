@@ -19,6 +19,7 @@ from petabatch.sources.files import (
     unreadable,
     variable,
 )
+from petabatch.sources.shared import shared_handle
 
 NPZ_ERRORS = (
     *NPY_ERRORS,
@@ -55,6 +56,10 @@ def open_npz(path: str, name: str | None) -> np.ndarray:
         raise
     except NPZ_ERRORS as error:
         raise unreadable(path, error, "a complete .npz file of numbers") from error
+
+
+shared_npz = shared_handle(open_npz)
+"""The same for those who read it as long as a run lasts."""
 
 
 def _mapped(path: str, member: zipfile.ZipInfo) -> np.ndarray:

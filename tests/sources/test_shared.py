@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import gzip
+import importlib
+import operator
 import os
+import pickle
 import resource
 import wave
 from collections.abc import Callable, Iterator
@@ -15,8 +19,10 @@ import h5py
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.io import savemat
 
 import petabatch
+from petabatch.errors import InputError
 from petabatch.sources import Cifar10, Idx, ImageArray, Images, Sound, headers, sound
 from petabatch.sources.shared import shared_handle
 from petabatch.sources.view import View
@@ -98,6 +104,85 @@ def test_a_link_is_the_file_it_leads_to_under_its_own_name(tmp_path: Path, name:
     assert [str(each) in of for each, of in zip(names, told, strict=True)] == [True] * 3
     readers.clear()
     assert sum(descriptors(each) for each in names) == 0
+
+
+IDX = bytes([0, 0, 8, 3]) + np.array([3, 50, 60], ">u4").tobytes()
+PLANES = np.arange(2 * 3072).astype(np.uint8).reshape(2, -1)
+LOADED: dict[str, tuple[Callable[[Path], object], Callable[[str], View], str]] = {
+    "a.npz": (lambda path: np.savez_compressed(path, x=STACK), LINKS["a.npy"], "npz.zipfile.ZipFile"),
+    "a.mat": (
+        lambda path: savemat(path, {"x": STACK.transpose(1, 2, 3, 0)}, do_compression=True),
+        LINKS["a.npy"],
+        "mat5._decompressed",
+    ),
+    "a-idx3-ubyte.gz": (
+        lambda path: path.write_bytes(gzip.compress(IDX + bytes(9000))),
+        LINKS["a-idx3-ubyte"],
+        "idx.gzip.open",
+    ),
+    "truncated-idx3-ubyte.gz": (
+        lambda path: path.write_bytes(gzip.compress(IDX + bytes(9000), 0)[:-200]),
+        LINKS["a-idx3-ubyte"],
+        "idx.gzip.open",
+    ),
+    "a_batch": (
+        lambda path: path.write_bytes(pickle.dumps({b"data": PLANES})),
+        LINKS["a.bin"],
+        "cifar._Unpickler",
+    ),
+}
+"""Files that are loaded whole: how they are written, a source for them, and what loads them."""
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_a_file_that_is_loaded_is_not_loaded_again_through_a_link_while_it_is_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    write, source, function = LOADED[name]
+    write(tmp_path / name)
+    link = tmp_path / f"link{name}"
+    link.symlink_to(tmp_path / name)
+    module, _, attribute = function.partition(".")
+    loaded = 0
+    before = operator.attrgetter(attribute)(importlib.import_module(f"petabatch.sources.{module}"))
+
+    def counted(*arguments: Any, **keys: Any) -> Any:
+        nonlocal loaded
+        loaded += 1
+        return before(*arguments, **keys)
+
+    monkeypatch.setattr(f"petabatch.sources.{function}", counted)
+
+    def opened(path: Path) -> Any:
+        damaged = "skip" if "truncated" in name else "error"
+        return source(str(path)).model_copy(update={"on_bad_item": damaged}).stream((6, 7, 1), 1, 1)
+
+    gc.disable()
+    try:
+        first = opened(tmp_path / name)
+        once, image = loaded, first(0, 0)
+        second = opened(link)
+        assert loaded == once
+        assert str(link) in second.files[0][0]
+        del first
+        assert np.array_equal(second(0, 0), image)
+        assert np.array_equal(opened(tmp_path / name)(0, 0), image)
+        assert loaded == once
+        del second
+        opened(link)
+        assert loaded == 2 * once
+    finally:
+        gc.enable()
+
+
+def test_a_file_is_read_as_its_name_says_whatever_has_opened_it(tmp_path: Path) -> None:
+    path, link = tmp_path / "a-idx3-ubyte.gz", tmp_path / "link-idx3-ubyte"
+    path.write_bytes(gzip.compress(IDX + bytes(9000)))
+    link.symlink_to(path)
+    first = Idx(file=str(path), crop="top_left").stream((6, 7, 1), 1, 1)
+    with pytest.raises(InputError, match="link-idx3-ubyte: this is not an idx file"):
+        Idx(file=str(link), crop="top_left").stream((6, 7, 1), 1, 1)
+    assert first(0, 0).shape == (6, 7, 1)
 
 
 def test_a_file_that_was_replaced_is_not_taken_for_the_one_that_is_open_through_a_link(
