@@ -14,7 +14,7 @@ from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.engine.steppers.layers import LayerStepper
 from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.engine.steppers.program import ProgramStepper, make_tables
-from petabatch.engine.steppers.tables import Tables
+from petabatch.engine.steppers.program.tables import Tables
 from petabatch.network.method import StepperName
 from petabatch.network.plan import MOST_PLANS, Plan
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from petabatch.engine.steppers.tables.rules import constants
-from petabatch.engine.steppers.tables.weights import Weights
+from petabatch.engine.steppers.program.tables.rules import constants
+from petabatch.engine.steppers.program.tables.weights import Weights
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from petabatch.engine.steppers.program_workspace import Workspace
-from petabatch.engine.steppers.tables import Tables
+from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu.lazy import layout
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED

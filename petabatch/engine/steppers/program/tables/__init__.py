@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from petabatch.engine.steppers.tables import lazy, transport, updates
-from petabatch.engine.steppers.tables.items import items_of, parts_of
-from petabatch.engine.steppers.tables.rules import NORMS
-from petabatch.engine.steppers.tables.writer import Writer
+from petabatch.engine.steppers.program.tables import lazy, transport, updates
+from petabatch.engine.steppers.program.tables.items import items_of, parts_of
+from petabatch.engine.steppers.program.tables.rules import NORMS
+from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu.program import table as t
 from petabatch.network.graph import Graph
 from petabatch.network.operations import (

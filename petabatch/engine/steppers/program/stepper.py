@@ -17,12 +17,12 @@ import numpy as np
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.step_records import StepRecords
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
-from petabatch.engine.steppers.interpreted import InterpretedLayer
-from petabatch.engine.steppers.lazy_codes import LazyCodes
 from petabatch.engine.steppers.probe_sums import StepProbes
-from petabatch.engine.steppers.program_workspace import Workspace
-from petabatch.engine.steppers.tables import Tables
-from petabatch.engine.steppers.tables.rules import NORMS
+from petabatch.engine.steppers.program.interpreted import InterpretedLayer
+from petabatch.engine.steppers.program.lazy_codes import LazyCodes
+from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.tables.rules import NORMS
+from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.program import table as t

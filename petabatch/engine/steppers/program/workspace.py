@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.engine.steppers.tables import Tables
-from petabatch.engine.steppers.tables.weights import Weights
-from petabatch.engine.steppers.tables.writer import BUFFERS, GEOMETRY, NOTHING, WORDS
+from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.tables.weights import Weights
+from petabatch.engine.steppers.program.tables.writer import BUFFERS, GEOMETRY, NOTHING, WORDS
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape

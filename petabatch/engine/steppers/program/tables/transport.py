@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from petabatch.engine.steppers.tables.weights import Weights, with_margin_as_units
-from petabatch.engine.steppers.tables.writer import Writer
+from petabatch.engine.steppers.program.tables.weights import Weights, with_margin_as_units
+from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.layout import PANEL
 from petabatch.kernels.cpu.program import table as t

@@ -7,7 +7,7 @@ import pytest
 
 from petabatch.connections import Conv
 from petabatch.engine.steppers.program import make_tables
-from petabatch.engine.steppers.program_workspace import Workspace
+from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.layout import PANEL
 from petabatch.kernels.cpu.sizes import GROUP, LANES

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from petabatch.engine.steppers.tables.rules import constants
-from petabatch.engine.steppers.tables.weights import Weights
-from petabatch.engine.steppers.tables.writer import Writer
+from petabatch.engine.steppers.program.tables.rules import constants
+from petabatch.engine.steppers.program.tables.weights import Weights
+from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy.layout import KEPT_NUMBERS, rooms

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from petabatch.engine.steppers.tables.rules import NOISES, NORMS, RESCALES, constants
-from petabatch.engine.steppers.tables.writer import BUFFERS, INPUT, NOTHING, WORDS, CallAt, Writer
+from petabatch.engine.steppers.program.tables.rules import NOISES, NORMS, RESCALES, constants
+from petabatch.engine.steppers.program.tables.writer import BUFFERS, INPUT, NOTHING, WORDS, CallAt, Writer
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
