@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from petabatch.kernels.cpu.lazy.layout import LazyModel, LazyState, fill, lazy_s
 from petabatch.variable import Array
 
 _REPEATS = 7
-"""Repetitions of a dense kernel, of which the fastest counts."""
+"""Repetitions of a dense kernel or of an operation, of which the fastest counts."""
+PROGRAM_STEPS = 20
+"""Steps in which an operation of a program is made alone."""
 _LEAST, _MOST = 3, 25
 """Repetitions of each part of a lazy step: most unless that takes longer than the seconds of `_BUDGET`."""
 _BUDGET = 2.0
@@ -54,12 +56,11 @@ def time_lazy_step(
     """Time a lazy step as far as each of its parts, from the same state each time."""
     fill(weights, p, model.weights)
     changed = [*state, images.recon, images.error]
-    kept = [array.copy() for array in changed]
+    restore = _restoring(changed)
     work, lazy = scratch(p), lazy_scratch(p)
 
     def seconds(last: int) -> float:
-        for array, before in zip(changed, kept, strict=True):
-            array[...] = before
+        restore()
         for array in model.weights:
             array.sum()  # in a loop of steps they are in the cache
         begin = time.thread_time()
@@ -73,6 +74,39 @@ def time_lazy_step(
         turns.append([seconds(last) for last in range(lazy_timing.RECONSTRUCTION + 1)])
     until = {last: statistics.median(times) for last, times in enumerate(zip(*turns, strict=True))}
     return StepTimes({name: max(_TICK, until[last] - until[last - 1]) for last, name in _LAZY_PARTS.items()})
+
+
+def time_program_step(
+    jobs: Sequence[tuple[str, Callable[[], object]]], changed: Sequence[Array], slices: int
+) -> StepTimes:
+    """Time the operations of a program one by one, each from the same state.
+
+    A job makes an operation of `slices` in `PROGRAM_STEPS` steps; times of the same name are added. `changed`
+    are the arrays that jobs may change.
+    """
+    restore = _restoring(changed)
+
+    def seconds(job: Callable[[], object]) -> float:
+        restore()
+        begin = time.thread_time()
+        job()
+        return (time.thread_time() - begin) / PROGRAM_STEPS / slices
+
+    times: dict[str, float] = {}
+    for name, job in jobs:
+        times[name] = times.get(name, 0.0) + min(seconds(job) for _ in range(_REPEATS))
+    return StepTimes(times)
+
+
+def _restoring(arrays: Sequence[Array]) -> Callable[[], None]:
+    """Return what puts back the present values of arrays."""
+    kept = [array.copy() for array in arrays]
+
+    def restore() -> None:
+        for array, before in zip(arrays, kept, strict=True):
+            array[...] = before
+
+    return restore
 
 
 def _best(job: Callable[[int], None]) -> float:

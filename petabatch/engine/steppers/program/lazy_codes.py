@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.compiled import CompiledProgram
+from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu.lazy import layout
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
 from petabatch.kernels.cpu.program.lazy.step import materialise
-from petabatch.variable import Array
 
 
 class LazyCodes:
-    """What lazily evaluated codes of one slice keep, in the arrays of the slice (`arrays`) and its own."""
+    """What lazily evaluated codes of one slice keep, in arrays of the state and its own."""
 
-    def __init__(
-        self,
-        tables: Tables,
-        arrays: Mapping[str, Array],
-        own: Mapping[str, np.ndarray],
-        bound: np.ndarray,
-        rows: np.ndarray,
-        drives: np.ndarray,
-    ) -> None:
-        self.tables, self.arrays, self.own = tables, arrays, own
-        self._bound, self._rows, self._drives = bound, rows, drives
+    def __init__(self, program: CompiledProgram, of: ProgramSlice) -> None:
+        self.tables, self.arrays, self.own = program.tables, of.arrays, of.own
+        self._addresses, self._rows, self._drives = of.addresses, program.rows, program.drives
         self.behind = False
         """The potentials are those of a step before."""
         self._normed = False
@@ -68,7 +58,7 @@ class LazyCodes:
 
     def write_potentials(self, space: Workspace) -> None:
         """Write V, with the weights in the workspace of this thread."""
-        arrays = np.where(self._bound != 0, self._bound, space.arrays[0])
+        arrays = np.where(self._addresses != 0, self._addresses, space.arrays[0])
         for row in self.tables.lazy_rows:
             materialise(self._rows[row], self._drives, arrays, space.shapes)
         self.behind = False

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import wait
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import pairwise, zip_longest
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,38 +13,18 @@ from petabatch.engine.recorder import Recorder
 from petabatch.engine.step_records import StepRecords
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.probe_sums import StepProbes
+from petabatch.engine.steppers.program.compiled import CompiledProgram, Section
 from petabatch.engine.steppers.program.interpreted import InterpretedLayer
 from petabatch.engine.steppers.program.lazy_codes import LazyCodes
+from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.tables.rules import NORMS
-from petabatch.engine.steppers.program.workspace import Workspace
-from petabatch.kernels.cpu import layout
-from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
-from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.program.loop import advance
-from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
+from petabatch.engine.steppers.program.workspace import Workspace, thread_workspace
+from petabatch.engine.steppers.timing import PROGRAM_STEPS, time_program_step
 from petabatch.kernels.cpu.program.whole import norm
-from petabatch.kernels.cpu.rows import raised_in
 from petabatch.network.plan import Plan
-from petabatch.random import stream_pool
-from petabatch.spec.part_errors import calling
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
-
-_workspaces = threading.local()
-_NONE_LEFT = 2**62
-"""Tickets taken and done, where none is left to take or to wait for."""
-_TIMED_STEPS, _TURNS = 20, 7
-"""Steps in which an operation is timed alone, and repetitions, of which the fastest counts."""
-
-
-class Section(NamedTuple):
-    """Rows of a program, and the tables of the slices that are advanced in one call, on one thread."""
-
-    rows: np.ndarray
-    numbers: np.ndarray
-    factors: np.ndarray
-    arrays: np.ndarray
 
 
 class Joined(NamedTuple):
@@ -73,44 +48,13 @@ class ProgramStepper(Stepper):
 
     def __init__(self, bound: Binding, tables: Tables, probes: StepProbes, records: StepRecords) -> None:
         super().__init__(bound, probes, tables.controlled)
-        self.tables, self.arrays, self._records = tables, bound.arrays, records
-        self._team: Rows | None = None
-        """Threads that work on this slice together, when there are more threads than slices."""
-        self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
-        self._rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
-        self._numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
-        self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
-        self._factors = np.array(tables.factors, np.float32)
-        self._margins = {
-            name: np.zeros((1, bound.plan.graph.depth[name], *shape), np.float32)
-            for name, shape in tables.program.margins.items()
-        }
-        self._shown = -1
-        """The step whose images are in the margins."""
-        self.own: dict[str, np.ndarray] = {
-            **{key: np.zeros(size, kind) for key, (size, kind) in tables.own.items()},
-            **{f"margins/{name}": array for name, array in self._margins.items()},
-            **records.arrays(),
-            **{
-                key: stream_pool(bound.ctx.seed, key.removeprefix("random/"), bound.ctx.slices[0])
-                for key in tables.numbers_of
-                if key.startswith("random/")
-            },
-        }
-        """What is kept from run to run, but need not be."""
-        self._bound = np.zeros((len(tables.numbers_of), 3), np.int64)
-        self._drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
+        self.tables, self._records = tables, records
+        self.slice = ProgramSlice(bound, tables, records)
+        self.compiled = CompiledProgram(tables)
+        self.codes = LazyCodes(self.compiled, self.slice)
         self._joined: Joined | None = None
         self._made = 0
         """Steps made so far."""
-        for key, number in tables.numbers_of.items():
-            array: Any = self.arrays.get(key, self.own.get(key))
-            if array is not None:
-                assert array.flags.c_contiguous
-                deep = key.endswith("/A") or key.startswith(("margins/", "records/"))
-                depth = array.shape[1] if deep else 1
-                self._bound[number] = array.ctypes.data, array.size // depth, depth
-        self.codes = LazyCodes(tables, self.arrays, self.own, self._bound, self._rows, self._drives)
 
     @property
     def passed(self) -> Collection[int]:
@@ -135,9 +79,10 @@ class ProgramStepper(Stepper):
 
     def warm_up(self) -> None:
         """Compile by making no steps."""
-        (section,) = self._sections([self], (0, len(self._rows)))
-        self._make(section, 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((1, 0, 0)))
-        self.codes.warm_up(self._workspace)
+        space, rows = self._workspace, self.compiled.rows
+        (section,) = self.compiled.sections(space, [self.slice], (0, len(rows)))
+        self.compiled.advance(space, section, 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((1, 0, 0)))
+        self.codes.warm_up(space)
 
     def joins(self, leader: Stepper) -> bool:
         """Return whether the programs are alike and are advanced in one call; see `Stepper`."""
@@ -147,15 +92,15 @@ class ProgramStepper(Stepper):
     def share(self, rows: Rows) -> None:
         """Let threads make operations side by side if that is worth their waiting for each other."""
         if rows.threads > 1 and self.tables.worth_sharing:
-            self._team = rows
+            self.compiled.team = rows
 
     def unshare(self) -> None:
         """Work on one thread again."""
-        self._team = None
+        self.compiled.team = None
 
     def load_weights(self) -> None:
         """Put the weights in reading order; each thread calls this when they may have changed."""
-        self._workspace.load(self.arrays)
+        self._workspace.load(self.slice.arrays)
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; see `Stepper`."""
@@ -171,9 +116,9 @@ class ProgramStepper(Stepper):
         due, columns = self.probes.due(first, last), len(self.probes.columns)
         watched = np.repeat(due[:, None], columns, axis=1)
         found = np.zeros((len(slices), last - first, columns))
-        _, _, sections, layers = self._joined_with(slices)
+        _, space, sections, layers = self._joined_with(slices)
         if not layers:
-            self._make(sections[0], first, last, last, new_image, watched, found)
+            self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
             for one in slices:
                 one.reached = last
             return list(found[:, :, None])
@@ -182,7 +127,7 @@ class ProgramStepper(Stepper):
             ends = (step - 1, step, last, new, watched[number : number + 1], sums)
             for section, layer in zip_longest(sections, layers):
                 if len(section.rows):
-                    self._make(section, *ends)
+                    self.compiled.advance(space, section, *ends)
                 if layer is not None:
                     layer.advance(step)
             found[:, number] = sums[:, 0]
@@ -190,42 +135,27 @@ class ProgramStepper(Stepper):
                 one.reached = step
         return list(found[:, :, None])
 
-    def _sections(self, slices: Sequence[ProgramStepper], *spans: tuple[int, int]) -> list[Section]:
-        """Return parts of the program for slices that are advanced in one call, on this thread."""
-        factors = np.stack([one._factors for one in slices])
-        bound = np.stack([one._bound for one in slices])
-        arrays = np.where(bound != 0, bound, self._workspace.arrays[: len(slices)])
-        return [
-            Section(
-                self._rows[begin:end],
-                np.stack([one._numbers[begin:end] for one in slices]),
-                factors,
-                arrays,
-            )
-            for begin, end in spans
-        ]
-
     def _joined_with(self, slices: Sequence[ProgramStepper]) -> Joined:
         """Return what these slices are advanced by on this thread; kept while both stay the same."""
         space, known = self._workspace, self._joined
         if known is None or known.space is not space or known.slices != slices:
             calls, bounds = self.tables.calls, [one.bound for one in slices]
-            ends = (0, *(at.row for at in calls), len(self._rows))
+            ends = (0, *(at.row for at in calls), len(self.compiled.rows))
             layers = []
             for at in calls:
                 shape = self.tables.graph.network.layers[at.call.layer].shape
                 drives = [space.slices_of(key, len(slices), shape) for key in at.drives]
                 layers.append(InterpretedLayer(at.call.layer, bounds, drives))
-            known = Joined(slices, space, self._sections(slices, *pairwise(ends)), layers)
-            self._joined = known
+            mine = [one.slice for one in slices]
+            sections = self.compiled.sections(space, mine, *pairwise(ends))
+            self._joined = known = Joined(slices, space, sections, layers)
         return known
 
     def _begin(self, first: int, last: int) -> None:
         """Prepare what steps first+1 .. last start from."""
         self.codes.start()
         self._made += last - first
-        self._show_margins(first)
-        self._shown = last
+        self.slice.margins.begin(first, last)
 
     def materialise(self) -> None:
         """Bring V of lazily evaluated codes up to date, on any thread."""
@@ -246,75 +176,15 @@ class ProgramStepper(Stepper):
             self.codes.write_potentials(self._workspace)
         self.codes.forget()
 
-    def _make(
-        self,
-        section: Section,
-        first: int,
-        last: int,
-        final: int,
-        new_image: bool,
-        watched: np.ndarray,
-        found: np.ndarray,
-    ) -> None:
-        """Make operations of steps first+1 .. last of a run to step `final`."""
-        space, (rows, numbers, factors, arrays) = self._workspace, section
-        several = slice(None) if len(arrays) > 1 else slice(0)
-        items, tickets, own = np.array([[0, len(rows), 0, 0, ALL]]), np.zeros(TICKETS, np.int64), [arrays]
-        if self._team is not None and len(rows) == len(self._rows) and len(arrays) == 1:
-            tables = space.for_threads(self._team.threads)
-            items, own = self._items, [np.where(self._bound != 0, self._bound, one[:1]) for one in tables]
-
-        def work(arrays: np.ndarray) -> None:
-            try:
-                advance(
-                    rows, numbers, self._sources, factors, self._drives, arrays, space.shapes, first, last,
-                    final, new_image, watched, found, space.places[several], space.room[several], items,
-                    tickets,
-                )  # fmt: skip
-            except BaseException:
-                tickets[:] = _NONE_LEFT  # so that no thread waits for this one
-                raise
-
-        with self._naming():
-            if len(own) == 1 or self._team is None:
-                work(own[0])
-                return
-            tasks = [self._team.pool.submit(work, arrays) for arrays in own]
-            wait(tasks)
-            for task in tasks:
-                task.result()
-
-    @contextmanager
-    def _naming(self) -> Iterator[None]:
-        """Name the layer whose row function raises an error, or all that share the function."""
-        try:
-            yield
-        except Exception as error:
-            functions = self.tables.row_functions.items()
-            names = [name for name, row in functions if raised_in(row.function, error)]
-            if not names:
-                raise
-            layer = self.tables.graph.network.layers[names[0]]
-            with calling(layer, " or ".join(f"layers.{name}" for name in names)):
-                raise
-
-    def _show_margins(self, first: int) -> None:
-        """Have the images that step first + 1 sees in their places, with their margins."""
-        for name, (places,) in self._margins.items():
-            depth, margin = len(places), self.bound.signals.margins[name]
-            begin = first + 1 if self._shown == first else first + 2 - depth
-            for step in range(begin, first + 2):
-                places[step % depth] = margin.at(step)[0] if step >= 0 else 0
-
     def record(self, recorder: Recorder, first: int, last: int, sums: Array) -> None:
         """Record what steps first+1 .. last have measured and kept; see `Stepper`."""
         super().record(recorder, first, last, sums)
-        self._records.write(recorder, self.bound.lanes, first, last, self.own)
+        self._records.write(recorder, self.bound.lanes, first, last, self.slice.own)
 
     def rest(self, recorder: Recorder, first: int, last: int) -> None:
         """Record steps first+1 .. last, in which the slice rests; see `Stepper`."""
         super().rest(recorder, first, last)
-        self._records.repeat(recorder, self.bound.lanes, first, last, self.arrays)
+        self._records.repeat(recorder, self.bound.lanes, first, last, self.slice.arrays)
 
     def sums(self, step: int) -> Array:
         """Return the norms after `step`; see `Stepper`."""
@@ -342,16 +212,9 @@ class ProgramStepper(Stepper):
         p = link.patches
         if not p.shared or p.y.margin or p.x.margin:
             return False
-        spaces = self._workspace.products
-        if p not in spaces:
-            spaces[p] = layout.shape(p), layout.scratch(p), gradient_scratch(p)
-        s, scratch, sums = spaces[p]
         histories = self.bound.signals.histories
-        code = histories[pre].at(step - delay).reshape(-1)
-        error = histories[against].at(step).reshape(s.height, s.width)
-        counts = None if counts is None else counts.reshape(p.features, -1)
-        product = product.reshape(p.features, p.length)
-        dictionary_gradient(code, error, s, scratch, sums, product, counts)
+        code, error = histories[pre].at(step - delay), histories[against].at(step)
+        self._workspace.product(p, code, error, product, counts)
         return True
 
     def computed(self) -> dict[str, float]:
@@ -360,48 +223,28 @@ class ProgramStepper(Stepper):
 
     def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
         """Time the operations of a step one by one, each from the present state; see `Stepper`."""
-        now, last = self.reached, self.reached + _TIMED_STEPS
+        now, last = self.reached, self.reached + PROGRAM_STEPS
         slices = [one for one in steppers if isinstance(one, ProgramStepper)]
-        changing = [one._known[key] for one in slices for key in self.tables.numbers_of if key in one._known]
-        kept = [array.copy() for array in changing]
-        watched = np.ones((_TIMED_STEPS, len(self.probes.columns)), bool)
-        sums = np.zeros((len(slices), *watched.shape))
-
-        def seconds(job: Callable[[], object]) -> float:
-            for array, before in zip(changing, kept, strict=True):
-                array[...] = before
-            begin = time.thread_time()
-            job()
-            return (time.thread_time() - begin) / _TIMED_STEPS / len(slices)
-
-        jobs: list[tuple[str, Callable[[], object]]] = []
-        sections = self._sections(slices, *((row, row + 1) for row in range(len(self._rows))))
-        for section, label in zip(sections, self.tables.labels, strict=True):
-            jobs.append((label, partial(self._make, section, now, last, last, False, watched, sums)))
+        mine, space = [one.slice for one in slices], self._workspace
+        watched = np.ones((PROGRAM_STEPS, len(self.probes.columns)), bool)
+        ends = (now, last, last, False, watched, np.zeros((len(slices), *watched.shape)))
+        rows = ((row, row + 1) for row in range(len(self.compiled.rows)))
+        sections = self.compiled.sections(space, mine, *rows)
+        jobs: list[tuple[str, Callable[[], object]]] = [
+            (label, partial(self.compiled.advance, space, section, *ends))
+            for label, section in zip(self.tables.labels, sections, strict=True)
+        ]
         if self.tables.calls:
             layers = self._joined_with(slices).layers
             for at, layer in zip(self.tables.calls, layers, strict=True):
                 jobs.append((at.call.label, partial(_each, layer.advance, range(now + 1, last + 1))))
-        times: dict[str, float] = {}
-        for label, job in jobs:
-            times[label] = times.get(label, 0.0) + min(seconds(job) for _ in range(_TURNS))
-        return StepTimes(times)
-
-    @property
-    def _known(self) -> dict[str, Array]:
-        """The arrays that a step may change."""
-        return {**self.arrays, **{key: self.own[key] for key in self.tables.own}}
+        changed = [array for one in mine for array in one.changing]
+        return time_program_step(jobs, changed, len(slices))
 
     @property
     def _workspace(self) -> Workspace:
         """This thread's own workspace for this program."""
-        spaces: WeakKeyDictionary[Tables, Workspace] = _workspaces.__dict__.setdefault(
-            "by_tables", WeakKeyDictionary()
-        )
-        tables = self.tables.workspace_of
-        if tables not in spaces:
-            spaces[tables] = Workspace(tables)
-        return spaces[tables]
+        return thread_workspace(self.tables)
 
 
 def _each(advance: Callable[[int], object], steps: Sequence[int]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -13,13 +15,16 @@ from petabatch.engine.steppers.program.tables.weights import Weights
 from petabatch.engine.steppers.program.tables.writer import BUFFERS, GEOMETRY, NOTHING, WORDS
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
+from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape
 from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.sizes import WORD
 from petabatch.network.operations import Carry
+from petabatch.variable import Array
 
+_workspaces = threading.local()
 _OF_GEOMETRY = (*GEOMETRY, "strips")
 
 
@@ -74,7 +79,7 @@ class Workspace:
         """Scratch that holds nothing between operations, by number."""
         self._more: list[tuple[np.ndarray, list[np.ndarray]]] = []
         """Tables of arrays of further threads, and their own scratch."""
-        self.products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
+        self._products: dict[Patches, tuple[Shape, Scratch, Any]] = {}
 
     def _scratch(self, tables: Tables, number: int, p: Patches, s: Shape, scratch: Scratch) -> None:
         row, names = self.shapes[number], tables.numbers_of
@@ -128,6 +133,26 @@ class Workspace:
                         part = mine[:, number * PANEL : (number + 1) * PANEL]
                         panel[:, : part.shape[1]] = part
                 self.packed[names][...] = mine
+
+    def product(self, p: Patches, code: Array, error: Array, product: Array, counts: Array | None) -> None:
+        """Write the Hebbian product of a code with an error on its patches, from the active units alone."""
+        if p not in self._products:
+            self._products[p] = layout.shape(p), layout.scratch(p), gradient_scratch(p)
+        s, scratch, sums = self._products[p]
+        counts = None if counts is None else counts.reshape(p.features, -1)
+        code, error = code.reshape(-1), error.reshape(s.height, s.width)
+        dictionary_gradient(code, error, s, scratch, sums, product.reshape(p.features, p.length), counts)
+
+
+def thread_workspace(tables: Tables) -> Workspace:
+    """Return this thread's own workspace for a program."""
+    spaces: WeakKeyDictionary[Tables, Workspace] = _workspaces.__dict__.setdefault(
+        "by_tables", WeakKeyDictionary()
+    )
+    shared = tables.workspace_of
+    if shared not in spaces:
+        spaces[shared] = Workspace(shared)
+    return spaces[shared]
 
 
 def _slack(tables: Tables, key: str) -> int:

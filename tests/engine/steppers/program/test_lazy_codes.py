@@ -88,7 +88,7 @@ def steppers(engine: Engine) -> list[ProgramStepper]:
 
 def kept(engine: Engine, code: str) -> np.ndarray:
     """Return what lanes kept of the bound of a code, summed up."""
-    return sum(one.own[f"own/{code} kept"] for one in steppers(engine))
+    return sum(one.slice.own[f"own/{code} kept"] for one in steppers(engine))
 
 
 def let_nobody_sleep(engine: Engine) -> None:
@@ -97,8 +97,8 @@ def let_nobody_sleep(engine: Engine) -> None:
     def start(one: ProgramStepper, known: Callable[[], None]) -> None:
         known()
         for code in one.tables.program.lazy:
-            one.own[f"own/{code.layer} products"][...] = np.nan
-            one.own[f"own/{code.layer} kept"][WASTED] = -np.inf
+            one.slice.own[f"own/{code.layer} products"][...] = np.nan
+            one.slice.own[f"own/{code.layer} kept"][WASTED] = -np.inf
 
     for one in steppers(engine):
         one.codes.start = partial(start, one, one.codes.start)  # type: ignore[method-assign]

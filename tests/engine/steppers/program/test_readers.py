@@ -69,7 +69,9 @@ def made(network: Network, first: int, last: int) -> dict[str, int]:
     while step < last:
         stop = engine.plan.next_event(step, last, stepper.passed)
         for name, row in rows.items():
-            found[name] += sum(bool(due(stepper._rows[row], n, stop)) for n in range(step + 1, stop + 1))
+            found[name] += sum(
+                bool(due(stepper.compiled.rows[row], n, stop)) for n in range(step + 1, stop + 1)
+            )
         step = stop
     return found
 

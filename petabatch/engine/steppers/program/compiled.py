@@ -1,0 +1,119 @@
+"""Calls of the compiled loop of a program: for several slices, or by several threads that share one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import wait
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from petabatch.engine.steppers.base import Rows
+from petabatch.engine.steppers.program.slice import ProgramSlice
+from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.workspace import Workspace
+from petabatch.kernels.cpu.program import table as t
+from petabatch.kernels.cpu.program.loop import advance
+from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
+from petabatch.kernels.cpu.rows import raised_in
+from petabatch.spec.part_errors import calling
+
+_NONE_LEFT = 2**62
+"""Tickets taken and done, where none is left to take or to wait for."""
+
+
+class Section(NamedTuple):
+    """Rows of a program, and the tables of the slices that are advanced in one call, on one thread."""
+
+    rows: np.ndarray
+    numbers: np.ndarray
+    factors: np.ndarray
+    addresses: np.ndarray
+    """Of the arrays of the slices; 0 of scratch."""
+    arrays: np.ndarray
+    """The same, with the scratch of the thread."""
+
+
+class CompiledProgram:
+    """A program in the arrays that its compiled loop takes; what differs between slices is in `Section`."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self.rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
+        self.drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
+        self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
+        self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
+        self.team: Rows | None = None
+        """Threads that work on a slice together, when there are more threads than slices."""
+
+    def sections(
+        self, space: Workspace, slices: Sequence[ProgramSlice], *spans: tuple[int, int]
+    ) -> list[Section]:
+        """Return the rows of each span for slices that are advanced in one call, on the thread of `space`."""
+        factors = np.stack([one.factors for one in slices])
+        addresses = np.stack([one.addresses for one in slices])
+        arrays = np.where(addresses != 0, addresses, space.arrays[: len(slices)])
+        return [
+            Section(
+                self.rows[begin:end],
+                np.stack([one.numbers[begin:end] for one in slices]),
+                factors,
+                addresses,
+                arrays,
+            )
+            for begin, end in spans
+        ]
+
+    def advance(
+        self,
+        space: Workspace,
+        section: Section,
+        first: int,
+        last: int,
+        final: int,
+        new_image: bool,
+        watched: np.ndarray,
+        found: np.ndarray,
+    ) -> None:
+        """Make operations of steps first+1 .. last of a run to step `final`."""
+        rows, numbers, factors, addresses, arrays = section
+        several = slice(None) if len(arrays) > 1 else slice(0)
+        items, tickets, own = np.array([[0, len(rows), 0, 0, ALL]]), np.zeros(TICKETS, np.int64), [arrays]
+        if self.team is not None and len(rows) == len(self.rows) and len(arrays) == 1:
+            tables = space.for_threads(self.team.threads)
+            items, own = self._items, [np.where(addresses != 0, addresses, one[:1]) for one in tables]
+
+        def work(arrays: np.ndarray) -> None:
+            try:
+                advance(
+                    rows, numbers, self._sources, factors, self.drives, arrays, space.shapes, first, last,
+                    final, new_image, watched, found, space.places[several], space.room[several], items,
+                    tickets,
+                )  # fmt: skip
+            except BaseException:
+                tickets[:] = _NONE_LEFT  # so that no thread waits for this one
+                raise
+
+        with self._naming():
+            if len(own) == 1 or self.team is None:
+                work(own[0])
+                return
+            tasks = [self.team.pool.submit(work, arrays) for arrays in own]
+            wait(tasks)
+            for task in tasks:
+                task.result()
+
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Name the layer whose row function raises an error, or all that share the function."""
+        try:
+            yield
+        except Exception as error:
+            functions = self.tables.row_functions.items()
+            names = [name for name, row in functions if raised_in(row.function, error)]
+            if not names:
+                raise
+            layer = self.tables.graph.network.layers[names[0]]
+            with calling(layer, " or ".join(f"layers.{name}" for name in names)):
+                raise

@@ -1,0 +1,51 @@
+"""A slice as its program sees it: the addresses of its arrays, and the numbers of its operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from petabatch.engine.step_records import StepRecords
+from petabatch.engine.steppers.base import Binding
+from petabatch.engine.steppers.program.margins import Margins
+from petabatch.engine.steppers.program.tables import Tables
+from petabatch.kernels.cpu.program import table as t
+from petabatch.random import stream_pool
+from petabatch.variable import Array
+
+
+class ProgramSlice:
+    """The arrays of a slice, which a program updates in place, and what differs from other slices besides."""
+
+    def __init__(self, bound: Binding, tables: Tables, records: StepRecords) -> None:
+        self._tables, self.arrays = tables, bound.arrays
+        self.numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
+        self.factors = np.array(tables.factors, np.float32)
+        self.margins = Margins(bound, tables.program.margins)
+        self.own: dict[str, np.ndarray] = {
+            **{key: np.zeros(size, kind) for key, (size, kind) in tables.own.items()},
+            **{f"margins/{name}": array for name, array in self.margins.arrays.items()},
+            **records.arrays(),
+            **{
+                key: stream_pool(bound.ctx.seed, key.removeprefix("random/"), bound.ctx.slices[0])
+                for key in tables.numbers_of
+                if key.startswith("random/")
+            },
+        }
+        """What is kept from run to run, but need not be."""
+        self.addresses = np.zeros((len(tables.numbers_of), 3), np.int64)
+        """Address, size and depth of each array by its number; 0 of scratch, which belongs to a thread."""
+        for key, number in tables.numbers_of.items():
+            array: Any = self.arrays.get(key, self.own.get(key))
+            if array is not None:
+                assert array.flags.c_contiguous
+                deep = key.endswith("/A") or key.startswith(("margins/", "records/"))
+                depth = array.shape[1] if deep else 1
+                self.addresses[number] = array.ctypes.data, array.size // depth, depth
+
+    @property
+    def changing(self) -> list[Array]:
+        """The arrays that a step may change, apart from recordings and images."""
+        known = {**self.arrays, **{key: self.own[key] for key in self._tables.own}}
+        return [known[key] for key in self._tables.numbers_of if key in known]
