@@ -17,8 +17,8 @@ from petabatch.plotting.kinds import KINDS, draw_function
 from petabatch.plotting.movie import Movie
 from petabatch.plotting.options import described
 from petabatch.results import Results
-from petabatch.series import Series
-from petabatch.traced import ShownImage
+from petabatch.results.series import Series
+from petabatch.results.traced import ShownImage
 
 PREAMBLE = """\
 # Python API

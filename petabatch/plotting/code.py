@@ -13,7 +13,7 @@ from petabatch.plotting.options import Code, Columns, DisplayForStep, Grey, Opti
 from petabatch.plotting.select import check_slice, code_layer, image_layer, when
 from petabatch.plotting.tiles import columns_of, frame, label, mosaic, show
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 
 def find(run: Results, name: str | None = None) -> Series:

@@ -12,7 +12,7 @@ from petabatch.plotting.figures import grid, heading, logarithmic, note, panels,
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import recorded
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 _QUANTITIES = ("total", "relative_gap", "kkt")
 """What tells how far a code has converged."""

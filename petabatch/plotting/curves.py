@@ -10,7 +10,7 @@ import numpy as np
 
 from petabatch.plotting.figures import COLOURS, grid, logarithmic, note
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.results.series import Series
 from petabatch.storage.gaps import Gap, steps_text
 
 _MANY = 8

@@ -23,8 +23,8 @@ from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.select import recorded, recorded_time, when
 from petabatch.plotting.tiles import columns_of, label, mosaic, show
 from petabatch.results import Results
-from petabatch.series import Series
-from petabatch.use import use_of
+from petabatch.results.series import Series
+from petabatch.results.use import use_of
 
 
 class Found(NamedTuple):

@@ -10,7 +10,7 @@ from petabatch.plotting.figures import heading, panels, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import choose, with_records
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 
 def find(run: Results, probe: str | None = None, quantities: Sequence[str] = ()) -> dict[str, Series]:

@@ -16,8 +16,8 @@ from petabatch.plotting.select import code_layer, image_layer, percent, spread, 
 from petabatch.plotting.strongest import cut, strongest
 from petabatch.plotting.tiles import label, mosaic, show
 from petabatch.results import Results
-from petabatch.series import Series
-from petabatch.use import use_of
+from petabatch.results.series import Series
+from petabatch.results.use import use_of
 
 
 class Found(NamedTuple):

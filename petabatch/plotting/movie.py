@@ -19,7 +19,7 @@ from petabatch.plotting.reconstructions import find as find_reconstructions
 from petabatch.plotting.select import check_slice, code_layer, when
 from petabatch.plotting.tiles import columns_of, mosaic
 from petabatch.results import Results
-from petabatch.use import use_of
+from petabatch.results.use import use_of
 
 What = Literal["reconstruction", "activity", "dictionary"]
 

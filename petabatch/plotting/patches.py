@@ -11,7 +11,7 @@ from petabatch.errors import InputError
 from petabatch.geometry import Axis, Link, make_link, pre_perspective
 from petabatch.plotting.select import check_slice, choose, recorded, with_records
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from petabatch.plotting.figures import axes_title, panels, styled
 from petabatch.plotting.options import Option, Slice, Title
 from petabatch.plotting.select import check_slice, code_layer, recorded, with_records
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 
 class Found(NamedTuple):

@@ -14,7 +14,7 @@ from petabatch.plotting.options import DisplayForStep, Grey, Option, Step, Title
 from petabatch.plotting.select import check_slice, common_step, image_layer, learned, psnr, when
 from petabatch.plotting.tiles import frame, show
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 
 class Found(NamedTuple):

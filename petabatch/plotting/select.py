@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.arguments import whole_number
 from petabatch.errors import ArgumentError, InputError
 from petabatch.results import Results
-from petabatch.series import Series, times
+from petabatch.results.series import Series, times
 
 
 def recorded(run: Results, folder: str) -> list[str]:

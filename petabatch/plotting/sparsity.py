@@ -11,8 +11,8 @@ from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, sty
 from petabatch.plotting.options import Code, Title
 from petabatch.plotting.select import code_layer, percent, recorded, with_records
 from petabatch.results import Results
-from petabatch.series import Series
-from petabatch.use import latest_codes, use_of
+from petabatch.results.series import Series
+from petabatch.results.use import latest_codes, use_of
 
 
 class Found(NamedTuple):

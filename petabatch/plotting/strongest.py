@@ -9,8 +9,8 @@ import numpy as np
 from petabatch.plotting.patches import Dictionary
 from petabatch.plotting.select import common_step
 from petabatch.results import Results
-from petabatch.series import Series
-from petabatch.use import latest_codes
+from petabatch.results.series import Series
+from petabatch.results.use import latest_codes
 
 
 class Driven(NamedTuple):

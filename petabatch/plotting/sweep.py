@@ -13,7 +13,7 @@ from petabatch.plotting.figures import COLOURS, grid, heading, logarithmic, pane
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
 from petabatch.results import Results
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 _WIDE = 8.0
 """Ratio of the largest to the smallest value, from which an axis of uneven values is logarithmic."""

@@ -16,8 +16,8 @@ from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.select import spread
 from petabatch.plotting.tiles import mosaic, show
 from petabatch.results import Results
-from petabatch.series import Series
-from petabatch.use import use_of
+from petabatch.results.series import Series
+from petabatch.results.use import use_of
 
 _LABELS = 0.7, 1.2
 """Inches that labels take beside and above the panels, so that the mosaic is as wide as the curve."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from petabatch.results import Results
-from petabatch.series import Series
-from petabatch.use import latest_codes
+from petabatch.results.series import Series
+from petabatch.results.use import latest_codes
 
 _RECENT = 10
 """Displays, or recorded updates, that count."""

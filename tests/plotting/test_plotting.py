@@ -26,7 +26,7 @@ from petabatch.plotting.figures import logarithmic, panels, ticks_at
 from petabatch.plotting.kinds import KINDS, draw_function
 from petabatch.report.integrity import verify
 from petabatch.results import Results
-from petabatch.use import use_of
+from petabatch.results.use import use_of
 
 mpl.use("agg")
 ANALYSIS = Path(__file__).parents[2] / "analysis"

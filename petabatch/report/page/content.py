@@ -16,8 +16,8 @@ from petabatch.plotting.reconstructions import find as find_reconstructions
 from petabatch.plotting.select import code_layer, image_layer, psnr, recorded, when
 from petabatch.plotting.strongest import cut, strongest
 from petabatch.results import Results
-from petabatch.series import Series
-from petabatch.use import use_of
+from petabatch.results.series import Series
+from petabatch.results.use import use_of
 
 _POINTS = 600
 """Points of a curve."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from petabatch.arguments import whole_number
 from petabatch.errors import NotRecorded, ResourceError
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 
 def sparse_code(series: Series, time: int, slice: int, display: int | None, step: int | None) -> Any:

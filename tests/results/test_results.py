@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
 import petabatch
 from petabatch.errors import (
     ArgumentError,
+    FormatError,
     NotRecorded,
     PetabatchError,
     ResourceError,
@@ -143,3 +146,39 @@ def test_mistakes_are_answered(run: Results, monkeypatch: pytest.MonkeyPatch) ->
     for read in (lambda: code[0], lambda: run["layers/V1/A"], lambda: run.status, lambda: run.layer("V1")):
         with pytest.raises(StorageError, match="the run is closed"):
             read()
+
+
+def test_files_of_others_and_of_other_versions_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="no such run directory or file"):
+        petabatch.open(tmp_path / "nothing.h5")
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file.attrs["petabatch_format"], file.attrs["kind"] = 99, "run"
+    with pytest.raises(FormatError, match="found:    format 99"):
+        petabatch.open(tmp_path / "other.h5")
+
+
+def test_reading_never_imports_the_simulator() -> None:
+    code = (
+        "import sys, petabatch.results; "
+        "print([m for m in sys.modules if m.startswith('petabatch') or m in ('numba', 'xarray', 'scipy')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    allowed = {
+        "petabatch",
+        "petabatch.arguments",
+        "petabatch.errors",
+        "petabatch.pixels",
+        "petabatch.results",
+        "petabatch.results.notebook",
+        "petabatch.results.series",
+        "petabatch.results.sparse_code",
+        "petabatch.results.traced",
+        "petabatch.results.use",
+        "petabatch.storage",
+        "petabatch.storage.containment",
+        "petabatch.storage.damaged",
+        "petabatch.storage.gaps",
+        "petabatch.storage.manifest",
+        "petabatch.version",
+    }
+    assert set(eval(done.stdout)) <= allowed

@@ -15,7 +15,7 @@ from PIL import Image
 import petabatch
 from petabatch.errors import NotRecorded
 from petabatch.results import Results
-from petabatch.use import latest_codes
+from petabatch.results.use import latest_codes
 from support.commands import alone
 from support.pictures import four_corners, weights
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 LIMIT = 1 << 28
 """Bytes of codes that are read for statistics, before compression: a figure must not take long."""

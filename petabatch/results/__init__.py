@@ -28,15 +28,15 @@ from petabatch.errors import (
     similar_path,
 )
 from petabatch.errors import UnknownName as UnknownName
-from petabatch.notebook import as_html
-from petabatch.series import Series, slice_number
-from petabatch.sparse_code import sparse_code
+from petabatch.results.notebook import as_html
+from petabatch.results.series import Series, slice_number
+from petabatch.results.sparse_code import sparse_code
+from petabatch.results.traced import ShownImage, display_period, traced
+from petabatch.results.use import use_of
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.gaps import steps_text
-from petabatch.traced import ShownImage, display_period, traced
-from petabatch.use import use_of
 
 
 class Results:

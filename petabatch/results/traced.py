@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import NotRecorded
-from petabatch.series import Series
+from petabatch.results.series import Series
 from petabatch.storage.gaps import steps_text
 
 _EVERY = re.compile(r"(?:(\d+) )?(step|display)s?")

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.errors import PetabatchError
 from petabatch.pixels import about_zero, atlas, data_url, pictures
-from petabatch.series import Series
+from petabatch.results.series import Series
 
 _MOST = 1 << 22
 """Weights that are drawn; larger dictionaries take too long to read for a glance."""
