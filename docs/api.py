@@ -65,10 +65,11 @@ def function(name: str, called: Callable[..., Any], level: int = 3) -> list[str]
 
 
 def kind(name: str, cls: type) -> list[str]:
-    """Return a section about a class: its attributes, properties and methods."""
+    """Return a section about a class: its attributes, properties and methods, those of its bases first."""
     lines = [f"### `{name}`", "", *about(cls)]
-    rows = list(attributes(cls))
-    own = [(key, member) for key, member in vars(cls).items() if not key.startswith("_")]
+    bases = [base for base in reversed(cls.__mro__) if base.__module__.startswith("petabatch.")]
+    rows = [row for base in bases for row in attributes(base)]
+    own = [(key, value) for base in bases for key, value in vars(base).items() if not key.startswith("_")]
     rows += [(key, member.__doc__) for key, member in own if hasattr(member, "__doc__") and is_value(member)]
     if rows:
         lines += ["| attribute | |", "|---|---|"]

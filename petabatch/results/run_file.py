@@ -1,0 +1,171 @@
+"""The file of a run: found, verified and opened, with its attributes and its slices."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import h5py
+import numpy as np
+
+from petabatch.errors import DamagedError, FormatError, Problem, StorageError, similar_path
+from petabatch.results.series import slice_number
+from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
+from petabatch.storage.containment import is_segment, refuse_links, refuse_references
+from petabatch.storage.damaged import naming_damage
+
+
+def find(path: str | os.PathLike[str]) -> Path:
+    """Return the run file that is meant by a run directory, its `run.h5` or a merged file.
+
+    Raises StorageError if there is none, FormatError if it is not in HDF5.
+    """
+    target = Path(path).absolute()
+    if not target.exists():
+        hint = similar_path(target, lambda path: path.is_dir() or path.suffix == ".h5")
+        problem = Problem("", "there is no such run directory or file", hint=hint)
+        raise StorageError(problem.render(str(target)))
+    if target.is_dir():
+        refuse_links(target)
+        if not (target / "run.h5").exists() and not (target / "parts").is_dir():
+            raise StorageError(f"{target}: this is not a run directory: it has no run.h5")
+    elif not h5py.is_hdf5(target):
+        hint = f"petabatch check {path} describes a params file" if target.suffix in (".toml", ".py") else ""
+        problem = Problem("", "this is not a run file: it is not in HDF5", hint=hint)
+        raise FormatError(problem.render(str(target)))
+    return target / "run.h5" if target.is_dir() else target
+
+
+class RunFile:
+    """A run file, open for reading; a context manager."""
+
+    def __init__(self, file: Path) -> None:
+        self.path = file
+        self._verify()
+        try:
+            self._file = h5py.File(file, "r")
+        except (OSError, RuntimeError) as error:
+            raise StorageError(f"{file}: the run file cannot be read: {error}") from error
+        try:
+            with naming_damage(file):
+                self._check()
+        except StorageError:
+            self._file.close()
+            raise
+
+    def _check(self) -> None:
+        """Raise FormatError or StorageError if this is no run file, or if it refers to other files."""
+        found = self._file.attrs.get("petabatch_format"), self._file.attrs.get("kind")
+        if found[0] not in READABLE or found[1] != "run":
+            raise FormatError(
+                f"{self.path}: not a run file of this version of petabatch\n"
+                f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"
+            )
+        refuse_references(self._file, is_segment)
+
+    def _verify(self) -> None:
+        try:
+            manifest.verify(self.path.parent, self.path.name)
+        except DamagedError as error:
+            raise DamagedError(
+                f"{error}\n    hint:     `petabatch verify --repair {self.path.parent}` rebuilds it"
+            ) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _open_file(self) -> Any:
+        """Return the file; raises StorageError after `close`."""
+        if not self._file:
+            raise StorageError(
+                f"{self.path}: the run is closed\n"
+                "    hint:     read inside of the `with` block, or open it again"
+            )
+        return self._file
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The root attributes: params, versions, seed, hosts, times; see docs/file-format.md."""
+        with naming_damage(self.path):
+            attributes = (
+                (name, v.item() if isinstance(v, np.generic) else v)
+                for name, v in self._open_file().attrs.items()
+            )
+            return {name: json.loads(v) if name in JSON_ATTRIBUTES else v for name, v in attributes}
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The params of the run, with all defaults."""
+        return dict(self.attributes.get("params", {}))
+
+    @property
+    def status(self) -> str:
+        """`running` (or killed), `stopped` (can be resumed) or `done`."""
+        with naming_damage(self.path):
+            return str(self._open_file().attrs["status"])
+
+    @property
+    def steps_reached(self) -> int:
+        """The last step whose recordings are in the file."""
+        with naming_damage(self.path):
+            return int(self._open_file().attrs["steps_reached"])
+
+    @cached_property
+    def gaps(self) -> list[tuple[int, int]]:
+        """Steps that were recorded and lost, each the first and last of a stretch; no record has them.
+
+        `petabatch verify --repair` took the damaged files out of the run.
+        """
+        with naming_damage(self.path):
+            return [(int(first), int(last)) for first, last in self.attributes.get("gaps", ())]
+
+    @property
+    def batch(self) -> int:
+        """Number of slices in the batch."""
+        with naming_damage(self.path):
+            return len(self._open_file()["batch"])
+
+    @cached_property
+    def coordinates(self) -> dict[str, np.ndarray]:
+        """What slices differ in, by name such as `threshold`: a value for each slice, `[batch]`.
+
+        Of a sweep also the number of the `point`, and of the `slice` in it. They are coordinates in xarray.
+        """
+        with naming_damage(self.path):
+            items = self._open_file().items()
+            return {name: np.asarray(item[()]) for name, item in items if "key" in item.attrs}
+
+    def label(self, slice: int) -> str:
+        """Return what tells a slice from others: `threshold 0.3, slice 1`, or `slice 5` in a plain batch.
+
+        Raises NotRecorded if there is no such slice; a negative one counts from the end of the batch.
+        """
+        slice = slice_number(str(self.path), slice, self.batch)
+        values = {name: column for name, column in self.coordinates.items() if name not in ("point", "slice")}
+        found = [f"{name} {column[slice]:.6g}" for name, column in values.items()]
+        alike = sum(
+            all(column[other] == column[slice] for column in values.values()) for other in range(self.batch)
+        )
+        if alike > 1 or not found:
+            number = self.coordinates["slice"][slice] if "slice" in self.coordinates else slice
+            found.append(f"slice {number}")
+        return ", ".join(found)
+
+    @cached_property
+    def display(self) -> int | None:
+        """The display period in steps, None where the params do not tell."""
+        period = self.params.get("run", {}).get("display")
+        return None if period is None else int(period)
