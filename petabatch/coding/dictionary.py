@@ -17,7 +17,7 @@ from petabatch.errors import ArgumentError, InputError, Problem, did_you_mean, s
 from petabatch.results import Results
 from petabatch.sources.transformed import transforms_of
 from petabatch.sources.transforms import Transform
-from petabatch.storage.directory import DATA
+from petabatch.storage.files import DATA
 from petabatch.weights import WeightArray, WeightFile
 from petabatch.weights.axes import OURS, arranged
 

@@ -15,7 +15,8 @@ from petabatch.report.rank_times import rank_times
 from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.claim import claimed
 from petabatch.storage.damaged import naming_damage
-from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import PARTS, RUN_FILE
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.rows import all_segments
 from petabatch.storage.verify import file_states

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from petabatch.errors import StorageError
 from petabatch.storage.claim import Claim, claimed
-from petabatch.storage.directory import DATA, DESCRIPTION, INPUTS, RESOLVED, RUN_FILE, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, RESOLVED, RUN_FILE
 from petabatch.storage.manifest import MANIFEST
 from petabatch.storage.verify import FileState, file_states, repair
 

@@ -23,7 +23,8 @@ from petabatch.logs import log
 from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint_part import Part, link, read_parts, verify, write_part
-from petabatch.storage.directory import CHECKPOINTS, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import CHECKPOINTS
 
 _HEAD = re.compile(r"step_(\d+)\.h5")
 _FILE = re.compile(r"\.?step_(\d+)[_.].*")

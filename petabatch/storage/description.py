@@ -15,7 +15,8 @@ import numpy as np
 from petabatch.errors import DamagedError, FormatError, StorageError
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_references
-from petabatch.storage.directory import DESCRIPTION, RUN_FILE, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import DESCRIPTION, RUN_FILE
 from petabatch.storage.gaps import Gap
 from petabatch.variable import Coordinate, Stream
 

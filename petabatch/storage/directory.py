@@ -1,11 +1,10 @@
-"""The run directory: paths of its files, creation and recognition."""
+"""The run directory: paths of its files, creation and opening."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -20,34 +19,19 @@ from petabatch.errors import DamagedError, Problem, RunDirectoryError, StorageEr
 from petabatch.storage import manifest
 from petabatch.storage.claim import LOG, Claim
 from petabatch.storage.containment import refuse_links
-from petabatch.storage.manifest import MANIFEST, Entry
-
-RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
-RESOLVED, INPUTS = "params.json", "inputs.jsonl"
-DATA = "data"
-DESCRIPTION = "run.json"
-LOST = ".lost"
-"""Ending of what is left of a segment that is lost; see `storage.lost`."""
-_PARAMS = ("params.toml", "params.py")
-_FILES = {
-    PARTS,
+from petabatch.storage.files import (
     CHECKPOINTS,
     DATA,
-    *_PARAMS,
-    RESOLVED,
-    INPUTS,
-    RUN_FILE,
     DESCRIPTION,
-    MANIFEST,
-    *(f".{name}.tmp" for name in (INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
-}
-_LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
-"""Also what `storage.shared` leaves if it is killed."""
-_OURS = {
-    PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp|\.lost)?"),
-    CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
-    DATA: re.compile(r"[0-9a-f]{16}\.npy"),
-}
+    INPUTS,
+    PARAMS,
+    PARTS,
+    RESOLVED,
+    RUN_FILE,
+    lacking,
+    refuse_replacement,
+)
+from petabatch.storage.manifest import MANIFEST, Entry
 
 
 @dataclass(frozen=True)
@@ -84,7 +68,7 @@ class RunDirectory:
     def params(self) -> Path:
         """The params file as it was given."""
         return next(
-            (self.path / name for name in _PARAMS if (self.path / name).exists()), self.path / _PARAMS[0]
+            (self.path / name for name in PARAMS if (self.path / name).exists()), self.path / PARAMS[0]
         )
 
     @property
@@ -138,7 +122,7 @@ class RunDirectory:
         target = Path(path).absolute()
         exists = os.path.lexists(target)
         if exists:
-            _may_replace(target, force)
+            refuse_replacement(target, force)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -185,15 +169,15 @@ class RunDirectory:
         """
         target = Path(path).absolute()
         if not target.exists():
-            hint = similar_path(target, lambda path: not _lacking(path))
+            hint = similar_path(target, lambda path: not lacking(path))
             raise RunDirectoryError(Problem("", "no such run directory", hint=hint).render(str(target)))
         if not target.is_dir():
-            run = next((folder for folder in target.parents if not _lacking(folder)), None)
+            run = next((folder for folder in target.parents if not lacking(folder)), None)
             hint = f"the file is part of the run directory {run}" if run is not None else ""
             problem = Problem("", "this is a file, not a run directory", hint=hint)
             raise RunDirectoryError(problem.render(str(target)))
-        if lacking := _lacking(target):
-            missing = f"it has no {', no '.join(lacking)}"
+        if lacks := lacking(target):
+            missing = f"it has no {', no '.join(lacks)}"
             if not (target / MANIFEST).is_file():
                 raise RunDirectoryError(f"{target}: not a run directory: {missing}")
             raise RunDirectoryError(
@@ -217,7 +201,7 @@ class RunDirectory:
         """Return the names of the files in the manifest that are neither segments nor checkpoints."""
         found = [
             name
-            for name in (*_PARAMS, RESOLVED, INPUTS, DESCRIPTION, RUN_FILE)
+            for name in (*PARAMS, RESOLVED, INPUTS, DESCRIPTION, RUN_FILE)
             if (self.path / name).is_file()
         ]
         return [*found, *self._arrays()]
@@ -254,44 +238,6 @@ class RunDirectory:
                     leftover.unlink()
                 except OSError as error:
                     raise StorageError(f"{leftover}: cannot be removed: {error.strerror}") from error
-
-
-def _lacking(path: Path) -> list[str]:
-    lacking = [f"{name}/" for name in (PARTS, CHECKPOINTS) if not (path / name).is_dir()]
-    if not any((path / name).is_file() for name in _PARAMS):
-        lacking.append("params.toml or params.py")
-    return lacking
-
-
-def _may_replace(path: Path, force: bool) -> None:
-    run = path.is_dir() and (not any(path.iterdir()) or not _lacking(path) or (path / MANIFEST).is_file())
-    if path.is_symlink() or not run:
-        kind = "a directory" if path.is_dir() else "a file"
-        raise RunDirectoryError(
-            f"{path}: already exists and is not a run directory; not replaced\n"
-            f"    found:    {kind} that no run has written\n"
-            "    hint:     choose another run directory with --out"
-        )
-    if not force:
-        raise RunDirectoryError(
-            f"{path}: already exists\n"
-            "    hint:     resume it, choose another directory, or replace it with --force (in Python: "
-            "force=True)"
-        )
-    foreign = [
-        entry.name for entry in path.iterdir() if entry.name not in _FILES and not _LOGS.fullmatch(entry.name)
-    ]
-    for folder, pattern in _OURS.items():
-        if not (path / folder).is_dir():
-            continue
-        names = (entry.name for entry in (path / folder).iterdir())
-        foreign += [f"{folder}/{name}" for name in names if not pattern.fullmatch(name)]
-    if foreign:
-        listed = ", ".join(sorted(foreign)[:5])
-        raise RunDirectoryError(
-            f"{path}: contains files that no run has written; not replaced\n    found:    {listed}\n"
-            f"    hint:     move them elsewhere, or choose another run directory"
-        )
 
 
 def _unwritable(path: Path, error: OSError) -> RunDirectoryError:

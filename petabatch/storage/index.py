@@ -17,7 +17,8 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint import drop_checkpoints_after
 from petabatch.storage.compact import LIMIT, compact
 from petabatch.storage.description import Description, Files, Status
-from petabatch.storage.directory import PARTS, RUN_FILE, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import PARTS, RUN_FILE
 from petabatch.storage.layout import Place, lay_out
 from petabatch.storage.lost import drop_lost
 from petabatch.storage.rows import Row, all_segments, find_gaps, find_rows

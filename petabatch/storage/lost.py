@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 
 from petabatch.errors import StorageError
 from petabatch.storage import manifest
-from petabatch.storage.directory import LOST, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import LOST
 from petabatch.storage.segment import Segment
 
 

@@ -20,7 +20,8 @@ from petabatch.storage.checkpoint import (
     verify_checkpoint,
 )
 from petabatch.storage.description import describe
-from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import CHECKPOINTS, DESCRIPTION
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.manifest import MANIFEST, Entry

@@ -9,7 +9,8 @@ from itertools import groupby, pairwise
 from petabatch.errors import DamagedError, StorageError
 from petabatch.storage import manifest
 from petabatch.storage.checkpoint import checkpoint_steps
-from petabatch.storage.directory import PARTS, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import PARTS
 from petabatch.storage.gaps import BEFORE, Gap, covered, cut, gaps_between
 from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.segment import Segment, Summary, read_summary

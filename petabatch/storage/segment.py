@@ -17,7 +17,8 @@ from petabatch.errors import DamagedError, FormatError, StorageError
 from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.containment import refuse_references
-from petabatch.storage.directory import PARTS, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import PARTS
 from petabatch.variable import Stream
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from petabatch.storage.checkpoint import checkpoint_heads, is_head, parts_of, st
 from petabatch.storage.checkpoint_part import Part
 from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.description import describe, indexed_steps
-from petabatch.storage.directory import CHECKPOINTS, DESCRIPTION, LOST, PARTS, RUN_FILE, RunDirectory
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, PARTS, RUN_FILE
 from petabatch.storage.index import write_index
 from petabatch.storage.lost import drop_lost, give_up, lost_segments
 from petabatch.storage.manifest import MANIFEST

@@ -1,0 +1,76 @@
+"""The names of the files in a run directory, and the recognition of a run directory by them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from petabatch.errors import RunDirectoryError
+from petabatch.storage.manifest import MANIFEST
+
+RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
+RESOLVED, INPUTS = "params.json", "inputs.jsonl"
+DATA = "data"
+DESCRIPTION = "run.json"
+LOST = ".lost"
+"""Ending of what is left of a segment that is lost; see `storage.lost`."""
+PARAMS = ("params.toml", "params.py")
+_FILES = {
+    PARTS,
+    CHECKPOINTS,
+    DATA,
+    *PARAMS,
+    RESOLVED,
+    INPUTS,
+    RUN_FILE,
+    DESCRIPTION,
+    MANIFEST,
+    *(f".{name}.tmp" for name in (INPUTS, RUN_FILE, DESCRIPTION, MANIFEST)),
+}
+_LOGS = re.compile(r"log(\.rank\d+)?\.txt|\.shared_[0-9a-f]+\.tmp")
+"""Also what `storage.shared` leaves if it is killed."""
+_OURS = {
+    PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp|\.lost)?"),
+    CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
+    DATA: re.compile(r"[0-9a-f]{16}\.npy"),
+}
+
+
+def lacking(path: Path) -> list[str]:
+    """Return what a directory lacks to be a run directory."""
+    found = [f"{name}/" for name in (PARTS, CHECKPOINTS) if not (path / name).is_dir()]
+    if not any((path / name).is_file() for name in PARAMS):
+        found.append("params.toml or params.py")
+    return found
+
+
+def refuse_replacement(path: Path, force: bool) -> None:
+    """Raise RunDirectoryError unless this is a run directory, with files of runs alone, and `force` is given."""
+    run = path.is_dir() and (not any(path.iterdir()) or not lacking(path) or (path / MANIFEST).is_file())
+    if path.is_symlink() or not run:
+        kind = "a directory" if path.is_dir() else "a file"
+        raise RunDirectoryError(
+            f"{path}: already exists and is not a run directory; not replaced\n"
+            f"    found:    {kind} that no run has written\n"
+            "    hint:     choose another run directory with --out"
+        )
+    if not force:
+        raise RunDirectoryError(
+            f"{path}: already exists\n"
+            "    hint:     resume it, choose another directory, or replace it with --force (in Python: "
+            "force=True)"
+        )
+    foreign = [
+        entry.name for entry in path.iterdir() if entry.name not in _FILES and not _LOGS.fullmatch(entry.name)
+    ]
+    for folder, pattern in _OURS.items():
+        if not (path / folder).is_dir():
+            continue
+        names = (entry.name for entry in (path / folder).iterdir())
+        foreign += [f"{folder}/{name}" for name in names if not pattern.fullmatch(name)]
+    if foreign:
+        listed = ", ".join(sorted(foreign)[:5])
+        raise RunDirectoryError(
+            f"{path}: contains files that no run has written; not replaced\n    found:    {listed}\n"
+            f"    hint:     move them elsewhere, or choose another run directory"
+        )
