@@ -11,39 +11,30 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch.arguments import whole_number
+from petabatch.assembly import assert_same_software, fitted, initialise, open_engine, open_evaluation
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
-from petabatch.engine.features import AllFeatures
-from petabatch.engine.fitting import fitted_sources, to_be_fitted, with_sources
-from petabatch.engine.gpu.choose import choose
-from petabatch.engine.split import Split
-from petabatch.errors import AlreadyDone, ArgumentError, InputFileError, ParamsError, Problem, StorageError
+from petabatch.errors import AlreadyDone, ArgumentError, InputFileError, Problem, StorageError
 from petabatch.logs import log, shown, silence, to_file
-from petabatch.parallel.comm import Comm, share
-from petabatch.parallel.consistency import assert_same_environment, fingerprint
-from petabatch.parallel.cores import lane_threads
-from petabatch.parallel.grid import grid
+from petabatch.parallel.comm import Comm
 from petabatch.parallel.launch import connect
 from petabatch.params import plan as plan
 from petabatch.params import read as read
-from petabatch.report.memory import refuse_shortage
 from petabatch.results import Results
 from petabatch.results import open as open_results
 from petabatch.session import RunSession
 from petabatch.sources.memory import held
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
-from petabatch.start_from import initialise_from
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, compare_plugins, of_hosts, serialise
-from petabatch.storage.provenance import blas_libraries, compiler, library_versions, other_software
+from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
 from petabatch.storage.shared import assert_shared
-from petabatch.version import __version__
 
 
 def run(
@@ -104,10 +95,10 @@ def resume(
                     refuse_unnamed(directory)
                 comm.barrier()
                 loaded = _reload(directory, device, features, changed_input, objects)
-                _check_environment(comm, loaded)
+                assert_same_software(comm, loaded)
                 with _inputs_in_place():
-                    engine = _engine(loaded, comm, threads)
-                    evaluation = _evaluation(engine, loaded)
+                    engine = open_engine(loaded, comm, threads)
+                    evaluation = open_evaluation(engine, loaded)
                 files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
                     compare(directory, files, changed_input)
@@ -132,11 +123,11 @@ def _run(
     loaded: Loaded, out: Path, force: bool, threads: int | None, mpi: bool | None, quiet: bool
 ) -> RunDirectory:
     comm = _connect(mpi)
-    _check_environment(comm, loaded)
-    loaded = _fitted(loaded, comm)
-    engine = _engine(loaded, comm, threads)
-    evaluation = _evaluation(engine, loaded)
-    _initialise(engine, loaded)
+    assert_same_software(comm, loaded)
+    loaded = fitted(loaded, comm)
+    engine = open_engine(loaded, comm, threads)
+    evaluation = open_evaluation(engine, loaded)
+    initialise(engine, loaded)
     with Claim(comm.rank) as claim:
         assert_shared(comm, out.absolute().parent)
         files = of_hosts(comm, loaded.network)
@@ -174,7 +165,7 @@ def _resume(
 ) -> None:
     head = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
     if head is None:
-        _initialise(engine, loaded)
+        initialise(engine, loaded)
     else:
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
         engine.resume(meta["step"], engine.features.part(arrays))
@@ -200,54 +191,6 @@ def _resume(
     session.run(quiet)
 
 
-def _check_environment(comm: Comm, loaded: Loaded) -> None:
-    """Raise ResourceError when ranks differ in params, or in software that decides the bits; collective."""
-    if comm.size > 1:
-        params = json.dumps(resolved(loaded.network), sort_keys=True)
-        own = {"petabatch": __version__, "BLAS": ", ".join(blas_libraries()), "params": fingerprint(params)}
-        assert_same_environment(comm, {**library_versions(), **compiler(), **own})
-
-
-def _engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
-    """Return the engine of this rank, with its slices and its share of the features; collective."""
-    hosts, wanted_run = len(set(comm.hosts)), loaded.network.run
-    plan(loaded, hosts=hosts)  # its errors come before those of the device
-    device, wanted = choose(wanted_run, comm), loaded.network.parallel
-    whole = plan(loaded, device.limits if device is not None else None, hosts)
-    place = grid(comm, wanted.batch, wanted.features)
-    features = Split(whole, place.features) if wanted.features > 1 else AllFeatures(whole)
-    lo, hi = share(loaded.network.batch, place.batch.rank, place.batch.size)
-    refuse_shortage(features.plan, comm, hi - lo, lane_threads(wanted_run, threads))
-    try:
-        return Engine(whole, place.batch, threads, device, features)
-    except ParamsError as error:
-        raise loaded.placed(error) from None
-
-
-def _fitted(loaded: Loaded, comm: Comm) -> Loaded:
-    """Return the network with what is fitted to its images, on rank 0, so that all ranks have the same bits.
-
-    Collective. The run keeps it with its params, for resuming and encoding.
-    """
-    network = loaded.network
-    if not to_be_fitted(network):
-        return loaded
-    graph = plan(loaded, hosts=len(set(comm.hosts))).graph
-    try:
-        sources = comm.broadcast(fitted_sources(graph) if comm.rank == 0 else None)
-    except ParamsError as error:
-        raise loaded.placed(error) from None
-    return replace(loaded, network=with_sources(network, sources))
-
-
-def _evaluation(engine: Engine, loaded: Loaded) -> Evaluation | None:
-    """Open the held-out images, if there are any; collective."""
-    try:
-        return None if loaded.network.evaluate is None else Evaluation(engine)
-    except ParamsError as error:
-        raise loaded.placed(error) from None
-
-
 @contextmanager
 def _inputs_in_place() -> Iterator[None]:
     """Say of input files that a resumed run does not find what can be done."""
@@ -257,18 +200,6 @@ def _inputs_in_place() -> Iterator[None]:
     except InputFileError as error:
         problems = [replace(problem, message=f"{problem.message}{note}") for problem in error.problems]
         raise InputFileError(problems, error.file) from None
-
-
-def _initialise(engine: Engine, loaded: Loaded) -> None:
-    """Set the initial state: that of step 0, or of a checkpoint of another run."""
-    origin = loaded.network.run.start_from
-    try:
-        if origin is None:
-            engine.start()
-        else:
-            initialise_from(engine, Path(origin))
-    except ParamsError as error:
-        raise loaded.placed(error) from None
 
 
 def _connect(mpi: bool | None) -> Comm:

@@ -45,7 +45,7 @@ def lacking(path: Path) -> list[str]:
 
 
 def refuse_replacement(path: Path, force: bool) -> None:
-    """Raise RunDirectoryError unless this is a run directory, with files of runs alone, and `force` is given."""
+    """Raise RunDirectoryError unless a run, and no one else, has written `path`, and `force` is given."""
     run = path.is_dir() and (not any(path.iterdir()) or not lacking(path) or (path / MANIFEST).is_file())
     if path.is_symlink() or not run:
         kind = "a directory" if path.is_dir() else "a file"

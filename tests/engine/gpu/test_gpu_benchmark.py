@@ -19,7 +19,7 @@ import gpu as benchmark
 import gpu_runs
 import gpu_speed
 
-from petabatch import simulation
+from petabatch import assembly, simulation
 
 emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 
@@ -74,7 +74,7 @@ def test_whole_runs_on_both_devices_are_compared(monkeypatch: pytest.MonkeyPatch
     def choose(run: Any, comm: Any) -> EmulatedGpu | None:
         return EmulatedGpu() if run.device == "gpu" else None
 
-    monkeypatch.setattr(simulation, "choose", choose)
+    monkeypatch.setattr(assembly, "choose", choose)
     monkeypatch.setattr(gpu_runs, "choose", choose)
     monkeypatch.setattr(gpu_runs, "DEMO", small)
     assert gpu_runs.demo(3)["apart"] < 0.01
