@@ -28,7 +28,8 @@ from petabatch.network.lazy import check_lazy, check_pays
 from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.loop import Loop, find_loop
 from petabatch.network.operations import Operation, Program
-from petabatch.network.program import find_program, measured_layers
+from petabatch.network.program import find_program
+from petabatch.network.readers import measured_layers
 from petabatch.network.stages import row_tiles, side_by_side
 from petabatch.network.together import group_size, slices_together
 from petabatch.spec.compiled import NotSuitable

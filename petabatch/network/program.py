@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from petabatch.network.graph import Edge, Graph
+from petabatch.network.arrivals import Arrivals, with_margin
+from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import MOST_ACTIVE, NAME, lazy_edges
 from petabatch.network.operations import (
     ALWAYS,
@@ -20,25 +21,18 @@ from petabatch.network.operations import (
     Carry,
     Control,
     Copy,
-    Crop,
     Drive,
-    Extend,
     Fill,
     LazyUpdate,
     Operation,
     Program,
-    Scatter,
     Source,
     Update,
     When,
 )
+from petabatch.network.readers import windows
 from petabatch.spec.compiled import CompiledRule, NotSuitable, Term
-from petabatch.spec.parts import Layer, Probe
-from petabatch.variable import Border
-
-_SELDOM = 8
-"""Steps between measurements of a layer that nothing else reads, from which on it is made for those alone: a
-run is then cut at them, which takes about as long as a step of a small network."""
+from petabatch.spec.parts import Layer
 
 
 def find_program(
@@ -53,28 +47,12 @@ def find_program(
     return _Maker(graph, measured, codes).make()
 
 
-def measured_layers(graph: Graph) -> set[str]:
-    """Return the layers of which probes measure norms so often that programs make them in every step."""
-    found: set[str] = set()
-    for probe in graph.network.probes.values():
-        if not 0 < probe.every.steps(graph.network.run.display) < _SELDOM:
-            continue
-        try:
-            norms = probe.norms(graph.network.layers)
-        except NotSuitable:
-            continue
-        found |= {term.layer for terms in norms.values() for term in terms}
-    return found
-
-
 class _Maker:
     def __init__(self, graph: Graph, measured: Collection[str], codes: Mapping[str, str]) -> None:
-        self.measured, self.codes = measured, codes
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
-        self.scratch: dict[str, int] = {}
+        self.codes, self.arrivals = codes, Arrivals(graph)
         self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
         self.margins: dict[str, tuple[int, int, int]] = {}
-        self.extended: set[tuple[str, When]] = set()
         self.rules: dict[str, CompiledRule] = {}
         self.calls: dict[str, str] = {}
         """Layers without a rule, and why."""
@@ -85,7 +63,7 @@ class _Maker:
                 except NotSuitable as reason:
                     self.calls[name] = str(reason)
         self.controlled = {name: terms for name in self.layers if (terms := self._followed(name))}
-        self.windows = self._windows()
+        self.windows = windows(graph, self.rules, measured)
 
     def make(self) -> Program:
         operations: list[Operation] = [
@@ -94,38 +72,13 @@ class _Maker:
         ]
         for level in self.graph.order:
             for name in level:
-                extended = self.extended.copy()
+                padded = self.arrivals.padded.copy()
                 try:
                     operations += list(self._layer(name))
                 except NotSuitable as reason:
-                    self.extended = extended
+                    self.arrivals.padded = padded
                     operations += self._call(name, str(reason))
-        return Program(tuple(operations), self.scratch, self.margins, self.constants, self.codes)
-
-    def _windows(self) -> dict[str, int]:
-        """Return in how many of the last steps of a run each reader is needed; 0 for other layers: in all.
-
-        A reader has no state, and only readers read it.
-        """
-        kept = {layer.reset_to for layer in self.layers.values()}
-        kept |= set(self.measured)
-        kept |= {read for layer in self.layers.values() for read in self._energy_layers(layer)}
-        followers: dict[str, list[tuple[str, int]]] = {name: [] for name in self.layers}
-        for post, edges in self.graph.edges.items():
-            for edge in edges:
-                followers[edge.connection.pre].append((post, edge.lookback))
-        found: dict[str, int] = {}
-        for name in (name for level in reversed(self.graph.order) for name in level):
-            rule, layer = self.rules.get(name), self.layers[name]
-            plain = rule is not None and not rule.memory and name not in kept
-            if not plain or any(not found.get(post) for post, _ in followers[name]):
-                continue
-            reach = [found[post] + lookback for post, lookback in followers[name]]
-            # A layer that stands shows what it made up to a period ago.
-            period = layer.every.steps(self.run.display)
-            if period:
-                found[name] = max(self.graph.depth[name], *reach, 1) + period - 1
-        return {name: found.get(name, 0) for name in self.layers}
+        return Program(tuple(operations), self.arrivals.scratch, self.margins, self.constants, self.codes)
 
     def _when(self, name: str) -> When:
         layer = self.layers[name]
@@ -143,16 +96,16 @@ class _Maker:
             if layer.border == "image":
                 yield Copy(f"margins/{name}", Source(f"margins/{name}", 1), when=stands)
         if layer.border == "image":
-            self.margins[name] = self._with_margin(name)
+            self.margins[name] = with_margin(self.graph, name)
         if layer.static:
             return
         rule, sources, drives = self.rules[name], [], []
         lazily = lazy_edges(self.graph, name) if self.codes.get(name) == "" else []
         for edge in self.graph.edges[name]:
-            arrival, operations = self._arrival(edge, when)
+            arrival, operations = self.arrivals.of(edge, when)
             carry = operations[-1] if operations else None
             if isinstance(carry, Carry) and edge in lazily:
-                del operations[-1], self.scratch[carry.out]
+                del operations[-1], self.arrivals.scratch[carry.out]
                 seen = replace(carry.source, factor=arrival.factor)
                 drives.append(
                     Drive(f"{NAME}/{name}/filtered/{edge.name}", seen, carry.weights, carry.patches)
@@ -177,15 +130,15 @@ class _Maker:
 
     def _call(self, name: str, reason: str) -> list[Operation]:
         """Return the update in the interpreter, and what comes before it of what its connections deliver."""
-        key, when, extended = f"layers/{name}/A", self._when(name), self.extended.copy()
+        key, when, padded = f"layers/{name}/A", self._when(name), self.arrivals.padded.copy()
         sources, operations = [], []
         try:
             for edge in self.graph.edges[name]:
-                arrival, before = self._arrival(edge, when)
+                arrival, before = self.arrivals.of(edge, when)
                 sources.append(arrival)
                 operations += before
         except NotSuitable:
-            self.extended = extended
+            self.arrivals.padded = padded
             return [Call(key, name, reason, when=when)]
         buffers = 1 + max((buffer for buffer, _ in self.layers[name].channels.values()), default=0)
         return [*operations, Call(key, name, reason, tuple(sources), buffers, when=when)]
@@ -219,95 +172,12 @@ class _Maker:
         elif type(layer).restart is not Layer.restart:
             raise NotSuitable("it is reset in a way of its own")
 
-    def _arrival(self, edge: Edge, when: When) -> tuple[Source, list[Operation]]:
-        """Return what an update reads of an edge, and the operations that must come before it."""
-        c, pre = edge.connection, self.layers[edge.connection.pre]
-        seen = Source(f"layers/{c.pre}/A", edge.lookback)
-        place = f"connections.{edge.name}"
-        if c.operation == "copy":
-            return replace(seen, factor=edge.factor, buffer=edge.buffer), []
-        if c.operation == "sparse" and edge.wiring.synapses is not None:
-            out = f"scratch/{edge.name}"
-            self.scratch[out] = math.prod(self.layers[c.post].shape)
-            scatter = Scatter(out, seen, edge.name, edge.wiring.synapses.positions, when=when)
-            return Source(out, 0, edge.factor, edge.buffer), [scatter]
-        link = edge.wiring.link
-        if c.operation == "other" or link is None:
-            raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")
-        p, weights, method, factor = link.patches, "", "sum", 1.0
-        border: Border = pre.border
-        if c.operation.startswith("pool"):
-            method = "max" if c.operation == "pool_max" else "sum"
-            border = -math.inf if method == "max" and border == "zero" else border
-            reach = p.y.size * p.x.size
-            if c.operation == "pool_average":
-                factor = p.y.stride * p.x.stride / reach if link.scatter else 1 / reach
-        else:
-            weights = f"connections/{edge.wiring.weights}/patches"
-            if weights not in self.graph.variables:
-                weights = f"connections/{edge.wiring.weights}/weights"
-        if link.scatter:
-            rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
-        else:
-            rows, columns = (p.y.before, p.y.after), (p.x.before, p.x.after)
-        seen, operations = self._extended(c.pre, seen, rows, columns, border, when)
-        out = f"scratch/{edge.name}"
-        shape = self.layers[c.post].shape
-        self.scratch[out] = math.prod(shape)
-        arrived = out
-        if not link.scatter and (p.y.margin or p.x.margin):
-            # Units beyond the edge have patches of their own, which deliver nothing this way.
-            arrived = f"scratch/{edge.name} and beyond"
-            self.scratch[arrived] = p.positions * p.features
-        operations.append(Carry(arrived, seen, weights, p, link.scatter, method, factor, when=when))
-        if arrived != out:
-            start = (p.y.margin, p.x.margin)
-            operations.append(Crop(out, Source(arrived), shape, start, p.x.units, when=when))
-        return Source(out, 0, edge.factor, edge.buffer), operations
-
-    def _with_margin(self, name: str) -> tuple[int, int, int]:
-        (rows, columns), (ny, nx, nf) = self.graph.margins(name), self.layers[name].shape
-        return ny + 2 * rows, nx + 2 * columns, nf
-
-    def _extended(
-        self,
-        pre: str,
-        seen: Source,
-        rows: tuple[int, int],
-        columns: tuple[int, int],
-        border: Border,
-        when: When,
-    ) -> tuple[Source, list[Operation]]:
-        """Return the padded layer, and the operation that pads it if no other edge has asked for it."""
-        if not any((*rows, *columns)):
-            return seen, []
-        ny, nx, nf = self.layers[pre].shape
-        out = f"scratch/{pre}[-{seen.lookback}] in {rows} {columns} {border}"
-        self.scratch[out] = (ny + sum(rows)) * (nx + sum(columns)) * nf
-        if (out, when) in self.extended:
-            return Source(out), []
-        self.extended.add((out, when))
-        if border == "image":
-            whole, margin = self._with_margin(pre), self.graph.margins(pre)
-            part = (ny + sum(rows), nx + sum(columns), nf)
-            start = (margin[0] - rows[0], margin[1] - columns[0])
-            image = replace(seen, key=f"margins/{pre}")
-            return Source(out), [Crop(out, image, part, start, whole[1], when=when)]
-        return Source(out), [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
-
     def _followed(self, name: str) -> tuple[Term, ...]:
         """Return the norms that the time scale of a layer follows, nothing if it follows more than those."""
-        layer = self.layers[name]
-        if layer.controller is None or name not in self.rules:
+        controller = self.layers[name].controller
+        if controller is None or name not in self.rules:
             return ()
         try:
-            return self._energy(layer).norms(self.layers)["total"]
+            return self.graph.network.probes[controller.energy].norms(self.layers)["total"]
         except NotSuitable:
             return ()
-
-    def _energy_layers(self, layer: Layer) -> Sequence[str]:
-        return () if layer.controller is None else self._energy(layer).layers()
-
-    def _energy(self, layer: Layer) -> Probe:
-        assert layer.controller is not None
-        return self.graph.network.probes[layer.controller.energy]

@@ -37,7 +37,8 @@ from petabatch.network.build import build
 from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.method import Method
 from petabatch.network.plan import schedule
-from petabatch.network.program import find_program, measured_layers
+from petabatch.network.program import find_program
+from petabatch.network.readers import measured_layers
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import NEVER, STEP, Connection, Layer

@@ -1,0 +1,100 @@
+"""What connections deliver, as operations: where it arrives, and how layers are padded for it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from petabatch.network.graph import Edge, Graph
+from petabatch.network.operations import Carry, Crop, Extend, Operation, Scatter, Source, When
+from petabatch.spec.compiled import NotSuitable
+from petabatch.variable import Border
+
+
+def with_margin(graph: Graph, name: str) -> tuple[int, int, int]:
+    """Return the shape of the images of an input layer with the margin that its connections read."""
+    (rows, columns), (ny, nx, nf) = graph.margins(name), graph.network.layers[name].shape
+    return ny + 2 * rows, nx + 2 * columns, nf
+
+
+class Arrivals:
+    """What arrives at the layers of a network in a step; what is padded for one edge serves others."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.layers = graph, graph.network.layers
+        self.scratch: dict[str, int] = {}
+        """The size of each array that something arrives in, or is padded in."""
+        self.padded: set[tuple[str, When]] = set()
+        """Scratch that an operation before pads a layer into, and when."""
+
+    def of(self, edge: Edge, when: When) -> tuple[Source, list[Operation]]:
+        """Return what an update reads of an edge, and the operations that must come before it."""
+        c, pre = edge.connection, self.layers[edge.connection.pre]
+        seen = Source(f"layers/{c.pre}/A", edge.lookback)
+        place = f"connections.{edge.name}"
+        if c.operation == "copy":
+            return replace(seen, factor=edge.factor, buffer=edge.buffer), []
+        if c.operation == "sparse" and edge.wiring.synapses is not None:
+            out = f"scratch/{edge.name}"
+            self.scratch[out] = math.prod(self.layers[c.post].shape)
+            scatter = Scatter(out, seen, edge.name, edge.wiring.synapses.positions, when=when)
+            return Source(out, 0, edge.factor, edge.buffer), [scatter]
+        link = edge.wiring.link
+        if c.operation == "other" or link is None:
+            raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")
+        p, weights, method, factor = link.patches, "", "sum", 1.0
+        border: Border = pre.border
+        if c.operation.startswith("pool"):
+            method = "max" if c.operation == "pool_max" else "sum"
+            border = -math.inf if method == "max" and border == "zero" else border
+            reach = p.y.size * p.x.size
+            if c.operation == "pool_average":
+                factor = p.y.stride * p.x.stride / reach if link.scatter else 1 / reach
+        else:
+            weights = f"connections/{edge.wiring.weights}/patches"
+            if weights not in self.graph.variables:
+                weights = f"connections/{edge.wiring.weights}/weights"
+        if link.scatter:
+            rows, columns = (p.y.margin,) * 2, (p.x.margin,) * 2
+        else:
+            rows, columns = (p.y.before, p.y.after), (p.x.before, p.x.after)
+        seen, operations = self._pad(c.pre, seen, rows, columns, border, when)
+        out = f"scratch/{edge.name}"
+        shape = self.layers[c.post].shape
+        self.scratch[out] = math.prod(shape)
+        arrived = out
+        if not link.scatter and (p.y.margin or p.x.margin):
+            # Units beyond the edge have patches of their own, which deliver nothing this way.
+            arrived = f"scratch/{edge.name} and beyond"
+            self.scratch[arrived] = p.positions * p.features
+        operations.append(Carry(arrived, seen, weights, p, link.scatter, method, factor, when=when))
+        if arrived != out:
+            start = (p.y.margin, p.x.margin)
+            operations.append(Crop(out, Source(arrived), shape, start, p.x.units, when=when))
+        return Source(out, 0, edge.factor, edge.buffer), operations
+
+    def _pad(
+        self,
+        pre: str,
+        seen: Source,
+        rows: tuple[int, int],
+        columns: tuple[int, int],
+        border: Border,
+        when: When,
+    ) -> tuple[Source, list[Operation]]:
+        """Return the padded layer, and the operation that pads it if no other edge has asked for it."""
+        if not any((*rows, *columns)):
+            return seen, []
+        ny, nx, nf = self.layers[pre].shape
+        out = f"scratch/{pre}[-{seen.lookback}] in {rows} {columns} {border}"
+        self.scratch[out] = (ny + sum(rows)) * (nx + sum(columns)) * nf
+        if (out, when) in self.padded:
+            return Source(out), []
+        self.padded.add((out, when))
+        if border == "image":
+            whole, margin = with_margin(self.graph, pre), self.graph.margins(pre)
+            part = (ny + sum(rows), nx + sum(columns), nf)
+            start = (margin[0] - rows[0], margin[1] - columns[0])
+            image = replace(seen, key=f"margins/{pre}")
+            return Source(out), [Crop(out, image, part, start, whole[1], when=when)]
+        return Source(out), [Extend(out, seen, (ny, nx, nf), rows, columns, border, when=when)]
