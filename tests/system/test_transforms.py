@@ -105,22 +105,3 @@ def test_what_only_held_out_images_need_is_fitted_once_and_kept(
     (folder / "own.toml").write_text(text.replace("own.npy", "gone.npy"))
     with pytest.raises(InputFileError, match=r"own.toml:\d+: evaluate.source.file: "):
         simulation.run(folder / "own.toml", folder / "gone", mpi=False, quiet=True)
-
-
-def test_held_out_images_are_whitened_as_those_of_the_run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    np.save(folder / "others.npy", 5 * np.load(folder / "images.npy")[::-1])
-    whitened = '{ type = "zca", samples = 60, epsilon = 0.01 }'
-    held_out = f'{{ type = "array", file = "others.npy", transforms = [{whitened}] }}'
-    text = TEXT + f'\n[evaluate]\nsource = {held_out}\nevery = "3 displays"\n'
-    (folder / "evaluated.toml").write_text(text)
-    calls = []
-    fitted = ZCA.fitted
-    monkeypatch.setattr(ZCA, "fitted", lambda self, read: calls.append(1) or fitted(self, read))
-    params = json.loads((alone(folder / "evaluated.toml", "evaluated") / "params.json").read_text())
-    assert len(calls) == 1
-    ours, theirs = (
-        source["transforms"] for source in (params["layers"]["image"]["source"], params["evaluate"]["source"])
-    )
-    assert theirs[0]["matrix"] == ours[3]["matrix"]
