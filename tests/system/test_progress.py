@@ -15,8 +15,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 from numba.core import event
 
@@ -74,6 +75,37 @@ def test_time_that_does_not_count_is_not_in_the_rate(caplog: pytest.LogCaptureFi
         "display 1 of 10  sum 3.00  4 slice·steps/s  0:45 left",
         "display 10 of 10  active 25.00%  4 slice·steps/s  0:00 left",
     ]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_long_log_has_a_line_a_minute_and_a_short_one_a_line_a_second(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, quiet: bool
+) -> None:
+    now, displays = 0.0, 40_000
+    monkeypatch.setattr("petabatch.progress.time", SimpleNamespace(monotonic=lambda: now))
+    when, lines = [], caplog.records
+    shown = Progress(0, displays, 1, 1, quiet, clock=lambda: now)
+    with caplog.at_level(logging.DEBUG, "petabatch"), shown:
+        for display in range(1, displays + 1):  # of half a second
+            now += 0.5
+            shown.update(display, None, None)
+            when += [now] * (len(lines) - len(when))
+    assert np.diff(when[:100]).max() == 1
+    assert np.diff(when).max() == 60
+    assert len(when) < 800
+    assert lines[-1].message.startswith("display 40000 of 40000")
+
+
+def test_displays_that_take_longer_than_a_minute_have_a_line_each(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("petabatch.progress.time", SimpleNamespace(monotonic=lambda: now))
+    with caplog.at_level(logging.INFO, "petabatch"), Progress(0, 2000, 10, 1, clock=lambda: now) as shown:
+        for step in range(5, 2001, 5):
+            now += 31
+            shown.update(step, None, None)
+    assert len(caplog.records) == 200
 
 
 def test_the_log_calls_totals_by_their_probes(small: Path) -> None:
