@@ -23,9 +23,9 @@ class Optimality(Probe):
       theta = r min(1, coefficient / max |g|). Up to rounding, it is an upper bound on the distance of E from
       its minimum.
 
-    Both are infinite if codes are not signed and an activity is negative. They are valid only for the soft
-    transfer function. `reconstruction` must have no other input than the dictionary, and `drive` must be its
-    transpose.
+    Both are infinite if codes are not signed and an activity is negative, and where g has a NaN or an
+    infinity. They are valid only for the soft transfer function. `reconstruction` must have no other input
+    than the dictionary, and `drive` must be its transpose.
     """
 
     type: Literal["optimality"] = "optimality"
@@ -77,18 +77,21 @@ class Optimality(Probe):
         active = xp.abs(slope - self.coefficient * xp.sign(code))
         kkt = _largest(xp.where(code != 0, active, xp.maximum(steep - self.coefficient, 0)))
 
-        shrink = self.coefficient / xp.maximum(_largest(steep), self.coefficient)
+        steepest = _largest(steep)
+        shrink = self.coefficient / xp.maximum(steepest, self.coefficient)
         squares = sums(xp.square(residual, dtype=float))
         energy = 0.5 * squares + self.coefficient * sums(xp.abs(code))
         dual = shrink * sums(xp.multiply(residual, image, dtype=float)) - 0.5 * shrink**2 * squares
-        possible = xp.full(len(code), True) if self.signed else ~(code < 0).reshape(len(code), -1).any(axis=1)
-        gap = xp.where(possible, energy - dual, xp.inf)
-        relative = gap / xp.maximum(energy, xp.finfo(float).tiny)
+        possible = xp.isfinite(steepest)
+        if not self.signed:
+            possible &= ~(code < 0).reshape(len(code), -1).any(axis=1)
+        gap = energy - dual
+        bounded = possible & xp.isfinite(gap)
         return {
             "energy": energy,
             "kkt": xp.where(possible, kkt, xp.inf),
-            "gap": gap,
-            "relative_gap": relative,
+            "gap": xp.where(bounded, gap, xp.inf),
+            "relative_gap": xp.where(bounded, gap / xp.maximum(energy, xp.finfo(float).tiny), xp.inf),
         }
 
 

@@ -42,7 +42,7 @@ class Looks(NamedTuple):
     coefficient: float
     signed: bool
     gap: Array
-    """The gap of the last look; infinity where it was only found to be too large, float64 `[1]`."""
+    """The gap of the last look, float64 `[1]`; never NaN, infinity where it is only known to be too large."""
     block: Array
     """Where the next look begins, int64 `[1]`; changes no result."""
 
@@ -184,8 +184,13 @@ def search(
 def conclude(
     steepest: float, exceeds: bool, found: Objective, looks: Looks, whole: bool, activity: Any
 ) -> bool:
-    """Write the gap; return whether the slice stops. There is no gap where an unsigned code is negative."""
+    """Write the gap; return whether the slice stops.
+
+    There is no gap where an unsigned code is negative, or a number is NaN.
+    """
     gap = np.inf if exceeds else relative_gap(steepest, found, looks)
+    if gap != gap:
+        gap = np.inf
     if (whole or gap <= looks.target) and not looks.signed:
         for a in activity:
             if a < ZERO:

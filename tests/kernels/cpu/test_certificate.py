@@ -118,7 +118,22 @@ def test_a_dictionary_that_is_not_finite_has_no_gap_even_if_its_features_are_sil
     state[2].reshape(-1, p.features)[:, silent] = 0
     assert found(case, state, looks(max(2 * gap, 2.0), signed), whole) == (False, np.inf)
     with np.errstate(invalid="ignore"):
-        assert not measured(case, state, signed) <= gap
+        assert measured(case, state, signed) == np.inf
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("where", ["image", "code"])
+def test_an_image_or_code_that_is_not_finite_has_no_gap(
+    where: str, signed: bool, whole: bool, bad: float
+) -> None:
+    case, state = coded(many_tiles, signed)
+    array = case.image if where == "image" else state[2]
+    array.reshape(-1)[array.size // 2] = bad
+    with np.errstate(invalid="ignore"):
+        assert found(case, state, looks(2.0, signed), whole) == (False, np.inf)
+        assert measured(case, state, signed) == np.inf
 
 
 def test_a_look_ends_at_the_first_block_that_is_too_steep_where_the_next_begins() -> None:
