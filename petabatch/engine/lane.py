@@ -49,7 +49,7 @@ class Lane:
         self.kernels = backend.kernels(method.compiled_operators)
         self.arrays = arrays = backend.arrays.lane(lanes)
         self.slices = slices = range(lo + lanes.start, lo + lanes.stop)
-        within = within_point(plan.graph.network, slices)
+        within = tuple(within_point(plan.graph.network, slices))
         self.ctx = ctx = StepContext(0, run.dt, within, run.seed, self.kernels.xp, run.display)
         self._margins = image_margins(plan, readers, slices, ctx)
         self.early_stop = early_stop(run, arrays)

@@ -138,7 +138,7 @@ def drawn_together(layer: Layer, ctx: StepContext, name: str) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def _pools(seed: int, purpose: str, slices: range | tuple[int, ...]) -> np.ndarray:
+def _pools(seed: int, purpose: str, slices: tuple[int, ...]) -> np.ndarray:
     return np.stack([stream_pool(seed, purpose, number) for number in slices])
 
 

@@ -177,7 +177,7 @@ def test_noise_of_conductances_has_its_rate_and_sizes() -> None:
     gains = []
     for step in range(1, 401):
         state = {v.name: np.full((2, *SHAPE), v.initial) for v in layer.variables()}
-        ctx = StepContext(step, 0.5, range(2), 1, layer="x")
+        ctx = StepContext(step, 0.5, (0, 1), 1, layer="x")
         layer.update(ctx, state, [np.zeros((2, *SHAPE))] * 3, np.zeros((2, *SHAPE)), np.zeros((2, *SHAPE)))
         gains.append([state[name] for name in ("G_E", "G_I", "G_IB")])
     found = np.array(gains)

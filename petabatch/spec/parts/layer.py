@@ -43,9 +43,9 @@ class StepContext:
     """Number of the step being made, from 1."""
     dt: float
     """Time step."""
-    slices: range | tuple[int, ...]
+    slices: tuple[int, ...]
     """Slice numbers along the leading axis of the arrays, counted over all ranks; in a sweep, from 0 in each
-    point. A range where they follow each other, as they do unless some rest."""
+    point. They need not follow each other."""
     seed: int
     """Seed of the run."""
     xp: Any = np

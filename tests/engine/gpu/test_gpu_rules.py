@@ -106,7 +106,7 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")
         rest.drive[...] = drive.reshape(lanes, -1)
         rest.run(Units(mine["A"], mine["A_before"], mine["drive_before"]), (mine["step"], mine["age"]))
-        layer.update(StepContext(step, 1.0, range(lanes), 0, np, 9), state, [drive], A.copy(), A)
+        layer.update(StepContext(step, 1.0, tuple(range(lanes)), 0, np, 9), state, [drive], A.copy(), A)
         for name, values in {**state, "A": A}.items():
             np.testing.assert_allclose(mine[name], values, rtol=1e-5, atol=1e-5, err_msg=name)
 

@@ -87,7 +87,7 @@ def test_layers_of_a_level_are_side_by_side_and_levels_one_after_the_other() -> 
         return operate
 
     steps = CapturedSteps(device, graph, [[operation(name) for name in level] for level in graph.order])
-    moment = StepContext(1, 1.0, range(3), 1, np, 5)
+    moment = StepContext(1, 1.0, (0, 1, 2), 1, np, 5)
     for step in range(1, 40):
         before = dict(done)
         steps(StepContext(step, moment.dt, moment.slices, moment.seed, moment.xp, moment.display))

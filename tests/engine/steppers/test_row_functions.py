@@ -100,7 +100,7 @@ class Draws(Layer):
 def test_random_numbers_are_those_of_seed_layer_slice_step_and_unit(kernel: Literal["auto", "array"]) -> None:
     layer = Draws(shape=SHAPE)
     state = final(network(layer, kernel=kernel, seed=5))
-    ctx = StepContext(20, 0.5, range(3), 5, layer="L")
+    ctx = StepContext(20, 0.5, (0, 1, 2), 5, layer="L")
     for number in range(3):
         first, second = (drawn(layer, ctx, name, number).astype("f4") for name in layer.draws)
         np.testing.assert_array_equal(state["layers/L/A"][number, 20 % 2], first)

@@ -73,10 +73,8 @@ class _Update:
         self._loaded = [*(read | mine).values(), *drives]
         self._gathers = [] if drives else [bound.signals.drive(name) for bound in bounds]
         self._arrived = [some.array for some in drives]
-        numbers = [bound.ctx.slices[0] for bound in bounds]
-        follow = range(numbers[0], numbers[0] + len(numbers))
-        slices = follow if numbers == list(follow) else tuple(numbers)
-        self._ctx = replace(first.ctx, slices=slices, layer=name)
+        numbers = tuple(bound.ctx.slices[0] for bound in bounds)
+        self._ctx = replace(first.ctx, slices=numbers, layer=name)
         network = {key: whole[key] for key in _keys(whole, name) if key not in mine}
         arrays = {**network, **{key: some.array for key, some in (read | mine).items()}}
         self._operate = layer_operation(graph, name, arrays, self._drive)
