@@ -1,4 +1,4 @@
-"""Progress report of a run: a bar on a terminal or in a notebook, otherwise one line per display."""
+"""Progress report of a run: a bar on a terminal or in a notebook, otherwise lines at growing intervals."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _WINDOW = 30.0
 """Seconds over which the rate is measured."""
 
 
-_PAUSE = 1.0
-"""Seconds between two lines for displays that take less."""
+_SHORTEST, _LONGEST = 1.0, 60.0
+"""Seconds between two lines, at least: a hundredth of those since the start, within these bounds."""
 
 
 class Rate:
@@ -60,7 +60,7 @@ class Progress:
         self.last_display = first // display
         self._clock, self._started, self._rate = clock, clock(), Rate(first, clock())
         self._bar: Bar | None = None
-        self._logged = -math.inf
+        self._began, self._logged = time.monotonic(), -math.inf
 
     def __enter__(self) -> Progress:
         if not self.quiet:
@@ -75,7 +75,10 @@ class Progress:
             self._bar.stop()
 
     def update(self, step: int, total: tuple[str, float] | None, fraction: tuple[str, float] | None) -> None:
-        """Report the state after `step`: the total of a probe and the fraction of one, by its name."""
+        """Report the state after `step`: the total of a probe and the fraction of one, by its name.
+
+        The log has a line at the end of the run, and at ends of displays where the last line is not recent.
+        """
         rate = self._rate.note(step, self._clock())
         parts = [f"{total[0]} {total[1]:.2f}"] if total is not None else []
         parts += [f"{fraction[0]} {fraction[1]:.2%}"] if fraction is not None else []
@@ -86,11 +89,12 @@ class Progress:
         self._show(step, text)
         if step // self.display > self.last_display or step == self.length:
             self.last_display = step // self.display
-            soon = time.monotonic() - self._logged < _PAUSE and step != self.length
-            seen = logging.DEBUG if self._bar is not None or self.quiet or soon else logging.INFO
-            if not soon:
-                self._logged = time.monotonic()
-            log.log(seen, "%s  %s", self._displays(self.last_display), text)
+            now = time.monotonic()
+            pause = min(max(_SHORTEST, (now - self._began) / 100), _LONGEST)
+            if now - self._logged >= pause or step == self.length:
+                self._logged = now
+                seen = logging.DEBUG if self._bar is not None or self.quiet else logging.INFO
+                log.log(seen, "%s  %s", self._displays(self.last_display), text)
 
     def summary(self, step: int) -> str:
         """Return how long the steps up to `step` took, and the mean rate."""
