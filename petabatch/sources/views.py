@@ -22,6 +22,8 @@ from petabatch.spec.images import ImageStream, Shown
 
 DRAWS = 100
 """Largest number of crops drawn to reach the required contrast."""
+KEPT = 8
+"""Displays of a slice of which it is kept what was shown: more than are read ahead."""
 
 
 class Views(ImageStream):
@@ -52,11 +54,9 @@ class Views(ImageStream):
         self.displays = playlist.displays
         self.files, self.forward = gallery.files, bool(gallery.films)
         self._through: Callable[[int, int], np.ndarray] | None = None
-        self._latest: dict[int, tuple[int, int, Picture]] = {}
-        """By slice, the display that was read last, the number of its image and its outline.
-
-        Where images are read ahead, it is not the one that is shown.
-        """
+        self._latest: dict[tuple[int, int], tuple[int, int, Picture]] = {}
+        """Of each slice the displays that were read last, by their numbers modulo `KEPT`: the display, the
+        number of its image and its outline."""
         self._fitting, self._fitted = threading.Lock(), not source.unfitted
         self._set(chain)
 
@@ -78,7 +78,7 @@ class Views(ImageStream):
         if self._through is not None:
             return self._through(slice_, display)
         number, picture = self._picture(slice_, display)
-        self._latest[slice_] = display, number, picture.outline
+        self._latest[slice_, display % KEPT] = display, number, picture.outline
         return picture.pixels.astype(np.float32)
 
     @property
@@ -93,7 +93,7 @@ class Views(ImageStream):
 
     def shown(self, slice_: int, display: int, margin: tuple[int, int] = (0, 0)) -> Shown:
         """Return the item, its frame and the crop, without a margin of rows and columns at each edge."""
-        latest, number, picture = self._latest.get(slice_, (None, 0, None))
+        latest, number, picture = self._latest.get((slice_, display % KEPT), (None, 0, None))
         if picture is None or latest != display:
             number, picture = self._picture(slice_, display)
         (y, x), (ny, nx, _) = margin, picture.shape

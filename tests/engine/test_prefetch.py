@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
 
 from petabatch.engine.prefetch import Prefetch
 from petabatch.errors import InputError
+from petabatch.sources import ImageArray
+from petabatch.sources.views import Views
 
 SLICES, LAST = 2, 9
 
@@ -65,6 +68,36 @@ def test_images_of_a_slice_are_read_once_ahead_and_no_further_than_the_run(
         assert feed.read("image", 1, item).item() == 100 + item
     assert settled(reader) == [(1, item) for item in range(LAST + 1)]
     assert {thread.rsplit("_", 1)[0] for _, _, thread in reader.read} == {"feed"}
+
+
+def test_what_a_slice_has_shown_is_known_of_images_that_were_read_ahead(
+    prefetch: Callable[[Reader], Prefetch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = np.random.default_rng(0).random((3, 9, 9, 1), np.float32)
+    source = ImageArray(data=images, crop="random", contrast=0.01)
+    stream, other = (source.stream((4, 4, 1), SLICES, 1) for _ in range(2))
+    chosen: list[tuple[int, int]] = []
+    choose = Views._picture
+
+    class Files(Reader):
+        def __call__(self, number: int, item: int) -> np.ndarray:
+            super().__call__(number, item)
+            return stream(number, item)
+
+    def noted(self: Views, slice_: int, display: int) -> Any:
+        chosen.extend([(slice_, display)] if self is stream else [])
+        return choose(self, slice_, display)
+
+    monkeypatch.setattr(Views, "_picture", noted)
+    reader = Files()
+    feed = prefetch(reader)
+    for number in range(SLICES):
+        for item in range(LAST + 1):
+            feed.read("image", number, item)
+            if item == 0:  # the displays after it have been read, too
+                settled(reader)
+            assert stream.shown(number, item) == other.shown(number, item)
+    assert sorted(chosen) == [(number, item) for number in range(SLICES) for item in range(LAST + 1)]
 
 
 def test_large_images_are_read_one_display_ahead(prefetch: Callable[[Reader], Prefetch]) -> None:
