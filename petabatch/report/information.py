@@ -125,8 +125,8 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
     libraries = [" ".join(library) for library in about["libraries"].items()]
     yield from field("libraries", ", ".join([*libraries, *about["blas"]]))
     yield from field("command", about["command"])
-    yield from _points(run)
     yield from _probes(run)
+    yield from _points(run)  # after the probes: in the report, what is indented below a table belongs to it
     for dead in dead_features(run):
         yield from field("dead features", dead)
 

@@ -20,6 +20,7 @@ from PIL import Image
 import petabatch
 from petabatch.errors import InputError, StoppedEarly
 from petabatch.pixels import atlas, png
+from petabatch.report.information import describe
 from petabatch.report.page import content
 from petabatch.report.page.build import report, rows
 from support.pictures import CORNERS, corners, four_corners, weights
@@ -119,6 +120,17 @@ def test_it_holds_what_info_prints_params_network_times_and_how_to_cite(folder: 
     assert "<pre>connections/dictionary/weights   time 3, pre_feature 3," in page
     table = "points             2\n  threshold  slices\n        0.5       1\nlog                done"
     assert rows(table) == [("points", "2\n  threshold  slices\n        0.5       1"), ("log", "done")]
+
+
+def test_the_last_values_of_probes_are_no_rows_of_the_points(tmp_path: Path, small: Path) -> None:
+    from petabatch import simulation
+
+    tau = "layers.V1.tau={ slices = [3.0, 4.0, 4.0] }"
+    params = simulation.read(small, ["run.kernel=array", "run.displays=1", tau])
+    simulation.run(params, tmp_path / "out", threads=1, mpi=False, quiet=True)
+    found = dict(rows(describe(tmp_path / "out")))
+    assert re.fullmatch(r"residual \S+, sparsity \S+, total \S+ at step \d+", found["energy"])
+    assert [line.split()[0] for line in found["points"].splitlines()] == ["2", "tau", "3", "4"]
 
 
 def test_what_was_set_on_the_command_line_is_told_also_after_a_resume(
