@@ -1,4 +1,4 @@
-"""From a loaded network to the engine of a rank, in its initial state."""
+"""The engine of a rank, in its initial state, from a loaded network."""
 
 from __future__ import annotations
 
