@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from petabatch.report.integrity import verify  # noqa: E402
 from petabatch.storage.merge import merge  # noqa: E402
 from support.commands import BIN, contents  # noqa: E402
+from support.processes import PATIENCE, descendants, wait_for_end  # noqa: E402
 
 SETTINGS: dict[str, Callable[[random.Random], object]] = {
     "run.batch": lambda r: r.randint(3, 5),
@@ -146,11 +147,8 @@ class Campaign:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        process.wait(120)
-        end = time.monotonic() + 60
-        while any(Path(f"/proc/{pid}").exists() and not _ended(pid) for pid in family):
-            assert time.monotonic() < end, "processes outlive the run"
-            time.sleep(0.01)
+        process.wait(PATIENCE)
+        wait_for_end(family)
         return "one rank killed" if alone else "killed"
 
     def _state(self) -> str:
@@ -190,35 +188,11 @@ class Campaign:
         assert not different, different
 
 
-def descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have."""
-    children: dict[int, list[int]] = {}
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(status.read_text().rpartition(")")[2].split()[1])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        children.setdefault(parent, []).append(int(status.parent.name))
-    waiting, found = [pid], list[int]()
-    while waiting:
-        waiting += (more := children.get(waiting.pop(), []))
-        found += more
-    return found
-
-
 def _keys(pattern: str) -> list[str]:
     """Return the keys that braces, as a shell expands them, stand for."""
     before, _, rest = pattern.partition("{")
     names, _, after = rest.partition("}")
     return [before + name + after for name in names.split(",")] if rest else [pattern]
-
-
-def _ended(pid: int) -> bool:
-    """Say whether a process is only waited for."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 if __name__ == "__main__":

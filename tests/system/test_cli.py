@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from petabatch.report import draw as drawing
 from petabatch.report.information import describe
 from petabatch.version import __version__
 from support.commands import BIN, Command, alone, contents, set_all
-from support.processes import wait_for
+from support.processes import PATIENCE, newest_checkpoint, wait_for_checkpoint, with_gate
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -82,10 +84,12 @@ def test_overrides_act_and_are_checked(small: Path, petabatch: Command) -> None:
 def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
     small: Path, petabatch: Command, number: signal.Signals
 ) -> None:
-    process = start(small, "cut", "-s", "run.displays=40")
-    wait_for(small.parent / "cut" / "checkpoints" / "step_000000030.h5", process)
+    held, gate = with_gate(small, 30)
+    process = start(held, "cut", "-s", "run.displays=40")
+    wait_for_checkpoint(small.parent / "cut", 30, process)
     process.send_signal(number)
-    assert process.wait(30) == 3
+    gate.unlink()
+    assert process.wait(PATIENCE) == 3
     assert "stopped" in describe(small.parent / "cut")
     assert petabatch("resume", "cut", "-q").returncode == 0
     expected = contents(alone(small, "whole", "run.displays=40") / "run.h5")
@@ -98,32 +102,36 @@ def test_killed_at_eight_random_moments_it_resumes_with_the_same_bits(
 ) -> None:
     alone(small, "whole", "run.displays=100")
     rng = random.Random(1)
+    cut = small.parent / "cut"
     process = start(small, "cut", "-s", "run.displays=100")
     kills = 0
-    for _ in range(60):
-        try:
-            wait = 1.2 + 0.8 * rng.random() if kills < 8 else 60
-            process.wait(wait)
-        except subprocess.TimeoutExpired:
+    while kills < 8:
+        wait_for_steps(rng.randint(0, 100), cut, process)
+        time.sleep(0.02 * rng.random())
+        if process.poll() is None:
             process.kill()
             process.wait()
             kills += 1
-            if (small.parent / "cut").exists():
-                describe(small.parent / "cut")
-        else:
-            if kills >= 8:
-                break
-            # finished early: start again, so that all eight kills hit a run
-            assert contents(small.parent / "cut/run.h5") == contents(small.parent / "whole/run.h5")
-            process = start(small, "cut", "-s", "run.displays=100", "--force")
-            continue
+            if cut.exists():
+                describe(cut)
+        else:  # finished early: start again, so that all eight kills hit a run
+            assert process.returncode == 0
+            assert contents(cut / "run.h5") == contents(small.parent / "whole/run.h5")
+            shutil.rmtree(cut)
         process = (
             subprocess.Popen([BIN / "petabatch", "resume", "cut", "-q"], cwd=small.parent)
-            if (small.parent / "cut").exists()
+            if cut.exists()
             else start(small, "cut", "-s", "run.displays=100")
         )
-    assert kills == 8
-    assert contents(small.parent / "cut" / "run.h5") == contents(small.parent / "whole" / "run.h5")
+    assert process.wait(PATIENCE) == 0
+    assert contents(cut / "run.h5") == contents(small.parent / "whole" / "run.h5")
+
+
+def wait_for_steps(number: int, cut: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a run has made so many steps with checkpoints, or has ended."""
+    end = newest_checkpoint(cut) + number
+    while process.poll() is None and newest_checkpoint(cut) < end:
+        time.sleep(0.001)
 
 
 def test_help_of_all_verbs_is_alike_and_names_no_type_of_flags(petabatch: Command) -> None:
@@ -281,11 +289,11 @@ def start(small: Path, out: str, *arguments: str) -> subprocess.Popen[bytes]:
 def test_a_running_run_is_neither_resumed_nor_replaced_by_another_process(
     small: Path, petabatch: Command
 ) -> None:
-    process = start(small, "out", "-s", "run.displays=2000")
-    wait_for(small.parent / "out" / "checkpoints" / "step_000000020.h5", process)
+    process = start(small, "out", "-s", "run.displays=100000")
+    wait_for_checkpoint(small.parent / "out", 20, process)
     both = petabatch("resume", "out"), petabatch("run", small, "--out", "out", "--force")
     process.terminate()
-    assert process.wait(30) == 3
+    assert process.wait(PATIENCE) == 3
     for refused in both:
         assert refused.returncode == 1
         assert "another process is running in this directory" in refused.stderr

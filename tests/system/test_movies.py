@@ -14,7 +14,7 @@ from petabatch.params import plan, read
 from petabatch.report.explain import summary
 from petabatch.report.information import describe
 from support.commands import BIN, SMALL, Command, alone, contents
-from support.processes import wait_for
+from support.processes import kill_all, wait_for_checkpoint, with_gate
 
 LENGTHS = (6, 10, 7, 12, 5, 9, 8, 11)
 
@@ -85,11 +85,12 @@ def test_films_dictionary_and_codes_have_the_same_bits_on_any_ranks(
 
 @pytest.mark.mpi
 def test_films_go_on_where_they_were_after_a_kill_on_other_ranks(movies: Path, petabatch: Command) -> None:
-    command = [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", "movies.toml", "--out", "cut", "-q"]
+    held, gate = with_gate(movies / "movies.toml", 40)
+    command = [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", held, "--out", "cut", "-q"]
     process = subprocess.Popen(command, cwd=movies)
-    wait_for(movies / "cut" / "checkpoints" / "step_000000040.h5", process)
-    process.kill()
-    process.wait()
+    wait_for_checkpoint(movies / "cut", 40, process)
+    kill_all(process)
+    gate.unlink()
     resumed = petabatch("resume", movies / "cut", "-q", ranks=3)
     assert resumed.returncode == 0, resumed.stderr
     assert contents(movies / "cut" / "run.h5") == contents(movies / "one" / "run.h5")

@@ -11,7 +11,7 @@ import pytest
 
 from petabatch import results
 from support.commands import BIN, Command, alone, contents, set_all
-from support.processes import wait_for
+from support.processes import PATIENCE, kill_all, wait_for_checkpoint, with_gate
 
 pytestmark = pytest.mark.mpi
 
@@ -44,14 +44,16 @@ def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
 def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Command, reduce: str) -> None:
     more = ("run.batch=8", "run.displays=30", f"run.reduce={reduce}", "run.verify=2")
     flags = set_all(*more)
+    held, gate = with_gate(small, 50)
     process = subprocess.Popen(
-        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *flags],
+        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", held, "--out", "cut", "-q", *flags],
         cwd=small.parent,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
-    subprocess.run(["pkill", "-9", "-f", f"petabatch run {small}"], check=True)
-    assert process.wait(30) != 0
+    wait_for_checkpoint(small.parent / "cut", 50, process)
+    kill_all(process)
+    assert process.returncode != 0
+    gate.unlink()
     done = petabatch("resume", "cut", "-q", ranks=3)
     assert done.returncode == 0, done.stderr
     expected = contents(alone(small, "one", *more) / "run.h5")
@@ -59,15 +61,15 @@ def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Comman
 
 
 def test_sigterm_to_mpirun_stops_all_ranks_with_a_checkpoint(small: Path, petabatch: Command) -> None:
-    more = ("-s", "run.displays=400")
+    more = ("-s", "run.displays=40000")
     process = subprocess.Popen(
         [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "-q", *more],
         cwd=small.parent,
         stderr=subprocess.DEVNULL,
     )
-    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
+    wait_for_checkpoint(small.parent / "cut", 50, process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 3
+    assert process.wait(PATIENCE) == 3
     assert "stopped" in petabatch("info", "cut").stdout
 
 
@@ -110,11 +112,13 @@ def test_what_the_time_of_each_rank_went_into_is_recorded_and_shown(small: Path,
     assert done.returncode == 0, done.stderr
     with results.open(small.parent / "out") as run:
         times = run.attributes["rank_times"]
-        assert run.attributes["times"]["learning"] < 1, "the wait for the slow rank is not learning"
+        learning = run.attributes["times"]["learning"]
+        assert learning < times["all"][0] - times["waiting for ranks"][0], (
+            "it holds no wait for the slow rank"
+        )
     slow = 60 * 0.02
     assert times["steps"][1] > slow
     assert times["waiting for ranks"][0] > slow / 2
-    assert times["waiting for ranks"][1] < times["waiting for ranks"][0] / 2
     for rank in (0, 1):
         assert (
             sum(column[rank] for name, column in times.items() if name != "all") < 1.05 * times["all"][rank]

@@ -12,7 +12,7 @@ import pytest
 
 from petabatch import results
 from support.commands import BIN, Command, alone, contents
-from support.processes import process_of, wait_for
+from support.processes import PATIENCE, process_of, wait_for_checkpoint, with_gate
 
 pytestmark = pytest.mark.mpi
 
@@ -52,15 +52,17 @@ def test_sigusr1_to_one_rank_stops_all_and_they_resume_on_other_threads(
     small: Path, petabatch: Command
 ) -> None:
     more = ["-q", "-s", "run.displays=30", "-s", "run.batch=4"]
+    held, gate = with_gate(small, 50)
     process = subprocess.Popen(
-        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", small, "--out", "cut", "--threads", "1", *more],
+        [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", held, "--out", "cut", "--threads", "1", *more],
         cwd=small.parent,
         stderr=subprocess.PIPE,
         text=True,
     )
-    wait_for(small.parent / "cut" / "checkpoints" / "step_000000050.h5", process)
+    wait_for_checkpoint(small.parent / "cut", 50, process)
     os.kill(process_of(small.parent / "cut" / "log.rank1.txt"), signal.SIGUSR1)
-    _, errors = process.communicate(timeout=60)
+    gate.unlink()
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 3
     assert "stopped at step" in errors
     assert petabatch("resume", "cut", "-q", "--threads", "2").returncode == 0

@@ -14,7 +14,7 @@ from petabatch import coding, results, simulation
 from petabatch.errors import InputFileError, RunDirectoryError
 from petabatch.sources.transforms import ZCA
 from support.commands import BIN, SMALL, Command, alone, contents
-from support.processes import wait_for
+from support.processes import kill_all, wait_for_checkpoint, with_gate
 
 STEPS = """
     { type = "crop", size = [10, 10], jitter = [1, 0] }, { type = "flip" }, { type = "resize" },
@@ -44,11 +44,12 @@ def refuse(self: ZCA, read: Any) -> ZCA:
 def test_a_run_on_two_ranks_that_is_killed_goes_on_with_the_same_bits_and_what_was_fitted(
     folder: Path, petabatch: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", "small.toml", "--out", "cut", "-q"]
+    held, gate = with_gate(folder / "small.toml", 20)
+    command = [BIN / "mpirun", "-n", "2", BIN / "petabatch", "run", held, "--out", "cut", "-q"]
     process = subprocess.Popen(command, cwd=folder)
-    wait_for(folder / "cut" / "checkpoints" / "step_000000020.h5", process)
-    process.kill()
-    process.wait()
+    wait_for_checkpoint(folder / "cut", 20, process)
+    kill_all(process)
+    gate.unlink()
     resumed = petabatch("resume", folder / "cut", "-q", ranks=3)
     assert resumed.returncode == 0, resumed.stderr
     assert contents(folder / "cut" / "run.h5") == contents(folder / "one" / "run.h5")
