@@ -106,8 +106,8 @@ class RunSession:
         first = engine.step
         with (
             closing(self),
+            watched(self.comm, self, seconds(network.run.stuck_after)),  # before anything is compiled
             watch(announces=self.comm.rank == 0 and not quiet) as flag,
-            watched(self.comm, self, seconds(network.run.stuck_after)),
             Progress(
                 first,
                 engine.plan.length,
