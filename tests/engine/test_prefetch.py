@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from petabatch.engine.prefetch import Prefetch
 from petabatch.errors import InputError
 from petabatch.sources import ImageArray
 from petabatch.sources.views import Views
+from support.processes import PATIENCE, wait_until
 
 SLICES, LAST = 2, 9
 
@@ -48,12 +50,10 @@ def prefetch() -> Iterator[Callable[[Reader], Prefetch]]:
         one.close()
 
 
-def settled(reader: Reader) -> list[tuple[int, int]]:
-    """Return what was read once nothing more is read."""
-    count = -1
-    while count != len(reader.read):
-        count = len(reader.read)
-        time.sleep(0.05)
+def settled(reader: Reader, count: int) -> list[tuple[int, int]]:
+    """Return what was read once as much as expected was, and the rest a moment later."""
+    wait_until(lambda: len(reader.read) >= count)
+    time.sleep(0.05)
     return sorted((number, item) for number, item, _ in reader.read)
 
 
@@ -63,10 +63,10 @@ def test_images_of_a_slice_are_read_once_ahead_and_no_further_than_the_run(
     reader = Reader()
     feed = prefetch(reader)
     assert feed.read("image", 1, 0).item() == 100
-    assert settled(reader) == [(1, item) for item in range(5)]
+    assert settled(reader, 5) == [(1, item) for item in range(5)]
     for item in range(1, LAST + 1):
         assert feed.read("image", 1, item).item() == 100 + item
-    assert settled(reader) == [(1, item) for item in range(LAST + 1)]
+    assert settled(reader, LAST + 1) == [(1, item) for item in range(LAST + 1)]
     assert {thread.rsplit("_", 1)[0] for _, _, thread in reader.read} == {"feed"}
 
 
@@ -95,7 +95,7 @@ def test_what_a_slice_has_shown_is_known_of_images_that_were_read_ahead(
         for item in range(LAST + 1):
             feed.read("image", number, item)
             if item == 0:  # the displays after it have been read, too
-                settled(reader)
+                settled(reader, number * (LAST + 1) + 5)
             assert stream.shown(number, item) == other.shown(number, item)
     assert sorted(chosen) == [(number, item) for number in range(SLICES) for item in range(LAST + 1)]
 
@@ -103,7 +103,7 @@ def test_what_a_slice_has_shown_is_known_of_images_that_were_read_ahead(
 def test_large_images_are_read_one_display_ahead(prefetch: Callable[[Reader], Prefetch]) -> None:
     reader = Reader(nbytes=1 << 30)
     prefetch(reader).read("image", 0, 3)
-    assert settled(reader) == [(0, 3), (0, 4)]
+    assert settled(reader, 2) == [(0, 3), (0, 4)]
 
 
 def test_a_slice_may_jump_to_another_image(prefetch: Callable[[Reader], Prefetch]) -> None:
@@ -126,29 +126,42 @@ def test_a_damaged_image_is_an_error_when_it_is_shown_not_when_it_is_read_ahead(
 def test_images_in_memory_are_read_when_they_are_shown(prefetch: Callable[[Reader], Prefetch]) -> None:
     reader = Reader(read_ahead=False)
     prefetch(reader).read("image", 0, 0)
-    assert settled(reader) == [(0, 0)]
+    assert settled(reader, 1) == [(0, 0)]
     assert reader.read[0][2] == threading.current_thread().name
 
 
-def test_waiting_is_counted(prefetch: Callable[[Reader], Prefetch]) -> None:
+def test_waiting_is_counted(prefetch: Callable[[Reader], Prefetch], monkeypatch: pytest.MonkeyPatch) -> None:
+    now, waiting, more = 0.0, threading.Event(), threading.Event()
+
+    def clock() -> float:
+        """Tell the seconds that images have taken; the first takes none before somebody waits for it."""
+        found = now
+        waiting.set()
+        return found
+
     class Slow(Reader):
         def __call__(self, number: int, item: int) -> np.ndarray:
-            time.sleep(0.2)
+            nonlocal now
+            assert (waiting if item < 5 else more).wait(PATIENCE)
+            now += 1.0
             return super().__call__(number, item)
 
-    feed = prefetch(Slow())
+    monkeypatch.setattr("petabatch.engine.prefetch.time", SimpleNamespace(perf_counter=clock))
+    reader = Slow()
+    feed = prefetch(reader)
     feed.read("image", 0, 0)
     first = feed.waited
-    assert first >= 0.01
-    time.sleep(1)
+    assert first >= 1
+    settled(reader, 5)
     feed.read("image", 0, 1)
-    assert feed.waited - first < 0.02
+    assert feed.waited == first
+    more.set()
 
 
 def test_the_frames_of_a_film_are_decoded_one_after_the_other_those_of_slices_side_by_side(
     prefetch: Callable[[Reader], Prefetch],
 ) -> None:
-    together = threading.Barrier(2, timeout=5)
+    together = threading.Barrier(2, timeout=PATIENCE)
     reading: set[int] = set()
 
     class Film(Reader):
@@ -193,8 +206,8 @@ def test_nobody_waits_for_ever_for_an_image_when_reading_stops(forward: bool) ->
     for thread in lanes:
         thread.start()
     for _ in range(4):
-        assert reading.acquire(timeout=5)
+        assert reading.acquire(timeout=PATIENCE)
     feed.close()
     for thread in lanes:
-        thread.join(5)
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in lanes)
