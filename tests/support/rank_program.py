@@ -6,7 +6,9 @@ import hashlib
 import os
 import signal
 import sys
+import threading
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -54,7 +56,7 @@ def polled(comm: Comm) -> None:
     """Finish an exact sum by polling alone."""
     parts, first = my_changes(comm)
     background = ExactSum(parts, comm, SLICES, first)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 200
     while not background.test():
         assert time.monotonic() < end, "polling does not move the sum"
     if comm.rank == 0:
@@ -96,26 +98,38 @@ def not_finite(comm: Comm) -> None:
 
 
 def idle(comm: Comm) -> None:
-    """Let rank 1 come a second late to a sum, and print how busy rank 0 was meanwhile."""
+    """Let rank 1 come a second late to a sum; print the processor time of rank 0, and how long it waited."""
     comm.barrier()
     if comm.rank == 1:
         time.sleep(1)
     begin, busy = time.monotonic(), time.process_time()
     comm.start_max(np.zeros(100, np.int32)).wait()
     if comm.rank == 0:
-        print((time.process_time() - busy) / (time.monotonic() - begin))
+        print(time.process_time() - busy, time.monotonic() - begin)
 
 
 def late(comm: Comm) -> None:
-    """Let rank 1 come half a second late to a sum, and print what rank 0 waited for."""
-    parts, first = my_changes(comm)
-    comm.barrier()
-    before = dict(comm.waited)
-    if comm.rank == 1:
-        time.sleep(0.5)
-    ExactSum(parts, comm, SLICES, first).wait()
-    if comm.rank == 0:
-        print(*(comm.waited[name] - before[name] for name in (FOR_RANKS, COMMUNICATION)))
+    """Let rank 1 come to some sums a while after rank 0, and print what that waited for."""
+    for turn in range(4):
+        waits = Path(f"{sys.argv[3]}{turn}")
+        comm.barrier()
+        before = dict(comm.waited)
+        if comm.rank == 0:
+            threading.Thread(target=announce, args=(comm, waits)).start()
+        while comm.rank == 1 and not waits.exists():
+            time.sleep(0.01)
+        parts, first = my_changes(comm)
+        ExactSum(parts, comm, SLICES, first).wait()
+        if comm.rank == 0:
+            print(*(comm.waited[name] - before[name] for name in (FOR_RANKS, COMMUNICATION)))
+
+
+def announce(comm: Comm, waits: Path) -> None:
+    """Make a file when this rank has waited for a while."""
+    while not comm.waiting:
+        time.sleep(0.001)
+    time.sleep(0.3)
+    waits.touch()
 
 
 def raising(comm: Comm) -> None:
