@@ -10,8 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from support.commands import BIN, SMALL, Command
+from support.processes import PATIENCE
+
+# The same examples each time, so that a change passes or fails everywhere; other ones with
+# --hypothesis-profile random. However slow the machine is, no example takes too long.
+slow = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, **slow)
+settings.register_profile("random", **slow)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +54,7 @@ def petabatch(tmp_path: Path) -> Command:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
             env={**os.environ, "COLUMNS": "200"},
             **keys,  # type: ignore[call-overload]
