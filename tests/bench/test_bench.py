@@ -100,7 +100,7 @@ def test_the_floor_does_the_arithmetic_of_a_step() -> None:
     patches = Trial.of(simulation.read(EXAMPLE).network).patches
     assert patches is not None
     floor = Floor.of_loop(patches, 16)
-    seconds = floor.seconds(2)
+    seconds = min(floor.seconds(2) for _ in range(5))  # the machine may stand still during some
     assert floor.rate(seconds) == pytest.approx(4 * patches.multiply_adds / seconds)
     # Faster than one multiply-add of a scalar at a time, slower than any processor there is.
     assert 1e9 < floor.rate(seconds) < 1e13

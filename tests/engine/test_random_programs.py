@@ -120,6 +120,6 @@ def test_real_ranks_change_no_bit() -> None:
         except (ParamsError, NonFiniteError):
             pass
         seed += 1
-    done = mpirun(3, "-c", SCRIPT.format(tests=str(Path(__file__).parents[1]), seeds=chosen), timeout=120)
+    done = mpirun(3, "-c", SCRIPT.format(tests=str(Path(__file__).parents[1]), seeds=chosen))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == digests(chosen, Serial())

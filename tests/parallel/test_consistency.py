@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import BIN
+from support.processes import PATIENCE
 
 pytestmark = pytest.mark.mpi
 
@@ -24,7 +25,7 @@ def two(small: Path, options: list[str], other: Path) -> subprocess.CompletedPro
         cwd=small.parent,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -27,6 +27,7 @@ from petabatch.spec.network import Evaluate
 from petabatch.spec.schedule import Every
 from support.lazy_codes import random_loops
 from support.networks import GivenImages, images, lca_network
+from support.processes import PATIENCE
 
 HUGE = ("run.batch=16", "layers.image.shape=[2000, 2000, 3]", "layers.error.shape=[2000, 2000, 3]",
         "layers.recon.shape=[2000, 2000, 3]", "layers.V1.shape=[1000, 1000, 128]")  # fmt: skip
@@ -103,8 +104,8 @@ def test_check_counts_what_only_a_run_imports(small: Path, monkeypatch: pytest.M
 def test_the_address_limit_counts_and_no_run_is_started_below_it(small: Path) -> None:
     command = f"ulimit -v 450000; exec {sys.executable} -m petabatch run {small} --out out"
     done = subprocess.run(
-        ["bash", "-c", command], cwd=small.parent, capture_output=True, text=True, timeout=60, check=False,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        ["bash", "-c", command], cwd=small.parent, capture_output=True, text=True, check=False,
+        timeout=PATIENCE, env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert "address space" in done.stderr

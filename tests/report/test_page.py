@@ -24,6 +24,7 @@ from petabatch.report.information import describe
 from petabatch.report.page import content
 from petabatch.report.page.build import report, rows
 from support.pictures import CORNERS, corners, four_corners, weights
+from support.processes import PATIENCE
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -238,7 +239,8 @@ def test_a_browser_shows_features_and_reconstructions_when_clicked(page: str, tm
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000",
          "--dump-dom", file.as_uri()],
-        capture_output=True, text=True, timeout=120, check=True, env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
+        env={**os.environ, "HOME": str(tmp_path)},
     )  # fmt: skip
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
     assert title

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from support.strict_arrays import far
 
 COMPILER = shutil.which("g++")
 NO_COMPILER = "no g++ here to compile CUDA kernels for the host"
-_FOLDER = Path(tempfile.gettempdir()) / "petabatch_emulated_kernels"
+_FOLDER = Path(tempfile.gettempdir()) / f"petabatch_emulated_kernels_{os.getuid()}"
 _TYPES = {np.dtype("i4"): ctypes.c_int32, np.dtype("f4"): ctypes.c_float, np.dtype("f8"): ctypes.c_double}
 
 _ONE_AT_A_TIME = threading.Lock()

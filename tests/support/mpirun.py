@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from support.processes import PATIENCE
+
 MPIRUN = Path(sys.executable).parent / "mpirun"
 
 
 def mpirun(
-    ranks: int, *arguments: str | Path, timeout: float = 60, options: Sequence[str] = ()
+    ranks: int, *arguments: str | Path, timeout: float = PATIENCE, options: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
     """Run `python ARGUMENTS` on `ranks` ranks and return what it printed and its exit code."""
     if not MPIRUN.exists():

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from petabatch.parallel.comm import Serial
+from support.processes import PATIENCE
 from support.streams import ALL, current
 
-_PATIENCE = 8
 _TYPES = {2: np.int32, 4: np.int64, 7: np.float32, 8: np.float64}
 _OPERATIONS = {0: np.add, 2: np.maximum}
 
@@ -35,7 +35,7 @@ class Meeting:
                 self.here.set()
 
     def wait(self) -> None:
-        assert self.here.wait(_PATIENCE), "a rank waits for ever"
+        assert self.here.wait(PATIENCE), "a rank waits for ever"
 
     def test(self) -> bool:
         return self.here.is_set()

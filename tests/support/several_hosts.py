@@ -32,6 +32,7 @@ from petabatch.storage.directory import RunDirectory  # noqa: E402
 from support.commands import BIN, SMALL, alone, contents  # noqa: E402
 from support.docs import toml  # noqa: E402
 from support.hosts import MPIRUN, Hosts, NoHosts, is_open_mpi, open_mpi_library  # noqa: E402
+from support.processes import PATIENCE, wait_for_checkpoint  # noqa: E402
 
 MODES = ("extra_shared", "shared", "extra_non_shared", "non_shared")
 DISPLAYS, SLICES = 400, 4
@@ -39,8 +40,8 @@ SUMMED = 8 * (1 + 36) * 4 * 4 * 8 * 3
 """Bytes of the integers that an update of both dictionaries that all slices share sums over ranks."""
 SILENCE = 15
 """Seconds without a heartbeat after which all ranks end (docs/ranks.md)."""
-ENDING = 10
-"""Seconds within which a run ends once it is known that a rank is lost; mostly a few."""
+ENDING = 60
+"""Seconds within which a run ends once it is known that a rank is lost; a few, unless the machine is busy."""
 
 
 class Campaign:
@@ -72,11 +73,11 @@ class Campaign:
         """Lose one of `number` hosts during a run, and resume the run on hosts `left`."""
         with self._hosts(number, "1gbit") as hosts:
             process = self._start(hosts, range(number), "run", self.file.name, "--out", "cut", "--force")
-            self._wait(process, self.folder / "cut" / "checkpoints" / "step_000001000.h5")
+            self._wait(process, "cut")
             {"link cut": hosts.cut, "processes killed": hosts.kill}[how](host)
             begin = time.monotonic()
             while any(hosts.processes(one, "python") for one in range(number)):
-                assert time.monotonic() < begin + 60, "ranks outlive the run"
+                assert time.monotonic() < begin + PATIENCE, "ranks outlive the run"
                 time.sleep(0.05)
             seconds = time.monotonic() - begin
             told, launcher = self._end(process, hosts)
@@ -99,9 +100,9 @@ class Campaign:
             own = {"PATH": path, "VENV": str(BIN.parent), "MPIRUN_OPTIONS": "-iface eth0"}
             run = [ROOT / "demos" / "hosts" / "run.sh", "hosts.txt", self.file.name, "script"]
             process = hosts.start(0, run, self.folder, {**self._environment, **own})
-            self._wait(process, self.folder / "script" / "checkpoints" / "step_000001000.h5")
+            self._wait(process, "script")
             hosts.cut(1)
-            told, _ = process.communicate(timeout=120)
+            told, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, told
         assert "hosts that answer: 10.77.0.1:1\n" in told, told
         self._compare("script")
@@ -165,14 +166,14 @@ class Campaign:
 
     def _finish(self, hosts: Hosts, which: Sequence[int], *arguments: str) -> None:
         process = self._start(hosts, which, *arguments)
-        told, _ = process.communicate(timeout=200)
+        told, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, told
 
     def _end(self, process: subprocess.Popen[str], hosts: Hosts) -> tuple[str, str]:
         """Return what a run without one of its hosts has printed, and what is strange about its launcher."""
         strange = ""
         try:
-            told, _ = process.communicate(timeout=10)
+            told, _ = process.communicate(timeout=ENDING)
         except subprocess.TimeoutExpired:
             strange = ", mpirun had to be killed"
             for host in range(len(hosts.names)):
@@ -186,18 +187,15 @@ class Campaign:
     def _refuse(self, hosts: Hosts, arguments: Sequence[str], *found: str) -> str:
         """Have a command refused on both hosts with a message that has these texts in it."""
         process = self._start(hosts, range(2), *arguments)
-        told, _ = process.communicate(timeout=120)
+        told, _ = process.communicate(timeout=PATIENCE)
         assert process.returncode != 0, told
         for text in found:
             assert text in told, told
         return told
 
-    def _wait(self, process: subprocess.Popen[str], file: Path) -> None:
-        end = time.monotonic() + 200
-        while not file.exists():
-            assert process.poll() is None, process.communicate()[0]
-            assert time.monotonic() < end, f"{file} never appeared"
-            time.sleep(0.02)
+    def _wait(self, process: subprocess.Popen[str], out: str) -> None:
+        """Wait for the first checkpoint of a run, or for a later one in its place."""
+        wait_for_checkpoint(self.folder / out, 1000, process)
         time.sleep(0.3)  # a rank that is silent while it writes counts as one with a slow file system
 
     def _compare(self, out: str) -> None:

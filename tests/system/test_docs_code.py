@@ -20,6 +20,7 @@ from petabatch import cli, simulation
 from support import docs
 from support.commands import BIN
 from support.docs import PAGES, REPOSITORY, Block
+from support.processes import PATIENCE
 
 SMALLER = {
     r"\bbatch = 16 ": "batch = 4 ",
@@ -121,7 +122,7 @@ def in_site(site: Path, *command: str) -> None:
         cwd=site,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=2 * PATIENCE,
         check=False,
         env={**os.environ, "PATH": path, "PYTHONPATH": python, "MPLBACKEND": "agg", "USER": "someone"},
     )

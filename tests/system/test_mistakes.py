@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import sys
@@ -106,6 +107,7 @@ def in_this_process(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> tuple[int, str]:
     """Return the exit code of a command, and what it prints."""
+    monkeypatch.setattr("petabatch.progress.PATIENCE", math.inf)  # no notice of what takes long
     monkeypatch.setattr(sys, "argv", ["petabatch", *command])
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit) as end:

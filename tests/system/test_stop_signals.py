@@ -16,7 +16,7 @@ import pytest
 from petabatch import cli
 from petabatch.stop_signals import watch
 from support.commands import BIN
-from support.processes import wait_for
+from support.processes import processor_time, wait_for, wait_until
 
 BUSY = """
 import collections, itertools, signal, sys
@@ -50,7 +50,8 @@ def busy(before: str) -> Iterator[subprocess.Popen[str]]:
     with started([sys.executable, "-c", BUSY.format(before=before)]) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(0.5)  # a signal before the long call would be answered by the interpreter
+        before = processor_time(process.pid)  # a signal before the long call is answered by the interpreter
+        wait_until(lambda: processor_time(process.pid) > before + 0.2)
         yield process
 
 

@@ -13,12 +13,15 @@ import pytest
 from petabatch import logs
 from petabatch.errors import StorageError
 from support.commands import alone
+from support.processes import PATIENCE
 
 
 def shell(small: Path, command: str) -> subprocess.CompletedProcess[bytes]:
     """Run a line of shell in the folder of a params file; `petabatch` is the command line."""
     line = command.replace("petabatch", f"{sys.executable} -m petabatch", 1)
-    return subprocess.run(["sh", "-c", line], cwd=small.parent, capture_output=True, check=False, timeout=120)
+    return subprocess.run(
+        ["sh", "-c", line], cwd=small.parent, capture_output=True, check=False, timeout=PATIENCE
+    )
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def small_workloads(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_speeds_and_agreement_are_measured_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_runs, "golden_cases", lambda: 1 / 0)
     path = tmp_path / "gpu.json"
-    report = benchmark.Report(path, ["kernels", "W1", "golden"], 100.0)
+    report = benchmark.Report(path, ["kernels", "W1", "golden"], 1e6)
     benchmark.measure(report, Gpu(), False, None, 2)
     found = json.loads(path.read_text())["parts"]
     assert list(found) == ["ceilings", "kernels", "W1 2", "golden"]
