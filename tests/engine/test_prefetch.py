@@ -149,13 +149,16 @@ def test_waiting_is_counted(prefetch: Callable[[Reader], Prefetch], monkeypatch:
     monkeypatch.setattr("petabatch.engine.prefetch.time", SimpleNamespace(perf_counter=clock))
     reader = Slow()
     feed = prefetch(reader)
-    feed.read("image", 0, 0)
-    first = feed.waited
-    assert first >= 1
-    settled(reader, 5)
-    feed.read("image", 0, 1)
-    assert feed.waited == first
-    more.set()
+    try:
+        feed.read("image", 0, 0)
+        first = feed.waited
+        assert first >= 1
+        settled(reader, 5)
+        feed.read("image", 0, 1)
+        assert feed.waited == first
+    finally:
+        waiting.set()
+        more.set()
 
 
 def test_the_frames_of_a_film_are_decoded_one_after_the_other_those_of_slices_side_by_side(
