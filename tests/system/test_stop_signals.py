@@ -27,6 +27,17 @@ print("ready", flush=True)
 collections.deque(itertools.repeat(0), maxlen=0)  # never returns to the interpreter, and keeps its lock
 """
 
+FULL = """
+import os
+os.set_blocking(2, False)
+try:
+    while True:
+        os.write(2, bytes(4096))
+except BlockingIOError:
+    os.set_blocking(2, True)
+"""
+"""Fills a pipe that nobody reads."""
+
 STOPPING = "stopping with a checkpoint; a second signal ends the process at once\n"
 
 
@@ -74,6 +85,11 @@ def test_a_second_signal_ends_a_process_that_does_not_answer() -> None:
         assert process.poll() is None, "signals that are sent together count as one"
         assert ended_by(signal.SIGINT, process) == 128 + signal.SIGINT
         assert process.stderr.read() == "ended by a second signal\n"
+
+
+def test_a_second_signal_ends_a_process_whose_messages_nobody_reads() -> None:
+    with busy(f"{FULL}\nwatching = watch(announces=True); watching.__enter__()") as process:
+        assert ended_by(signal.SIGTERM, process) == 128 + signal.SIGTERM
 
 
 def test_other_signals_do_not_end_it() -> None:

@@ -16,17 +16,17 @@ _exit = types.ExternalFunction("_exit", types.void(types.intc))
 
 _GRACE = 100
 """Milliseconds in which signals count as one: `timeout`, for example, sends its signal twice."""
-_READABLE = 1
-"""POLLIN."""
+_READABLE, _WRITABLE = 1, 4
+"""POLLIN and POLLOUT."""
 
 
 @njit(nogil=True)
 def end_at_second(socket: int, numbers: Any, first: Any, second: Any) -> None:
     """Read signals from `socket`; answer the first of those `numbers`, and end the process at the second.
 
-    `first` and `second` are written to standard error. A zero ends the wait instead. The exit code is
-    128 + the number, as of a process that the signal ended. When the wait begins, one byte is written to
-    `socket`.
+    `first` and `second` are written to standard error, if there is room. A zero ends the wait instead. The
+    exit code is 128 + the number, as of a process that the signal ended. When the wait begins, one byte is
+    written to `socket`.
     """
     about = np.array([socket, _READABLE], np.int32)  # struct pollfd
     number = np.zeros(1, np.uint8)
@@ -40,11 +40,19 @@ def end_at_second(socket: int, numbers: Any, first: Any, second: Any) -> None:
             continue
         received += 1
         if received == 2:
-            _write(2, second.ctypes, second.size)
+            _tell(second)
             _exit(128 + number[0])
-        _write(2, first.ctypes, first.size)
+        _tell(first)
         for _ in range(_GRACE):
             if _poll(about.ctypes, 1, 1) > 0:
                 _read(socket, number.ctypes, 1)
                 if number[0] == 0:
                     return
+
+
+@njit(nogil=True)
+def _tell(text: Any) -> None:
+    """Write to standard error, unless that would wait for a reader: for a pipe that is full, or Ctrl-S."""
+    about = np.array([2, _WRITABLE], np.int32)
+    if _poll(about.ctypes, 1, 0) > 0:
+        _write(2, text.ctypes, text.size)
