@@ -112,10 +112,6 @@ def test_what_the_time_of_each_rank_went_into_is_recorded_and_shown(small: Path,
     assert done.returncode == 0, done.stderr
     with results.open(small.parent / "out") as run:
         times = run.attributes["rank_times"]
-        learning = run.attributes["times"]["learning"]
-        assert learning < times["all"][0] - times["waiting for ranks"][0], (
-            "it holds no wait for the slow rank"
-        )
     slow = 60 * 0.02
     assert times["steps"][1] > slow
     assert times["waiting for ranks"][0] > slow / 2
