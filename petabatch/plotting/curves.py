@@ -34,7 +34,14 @@ class Curve(NamedTuple):
 
 def spread_curve(steps: np.ndarray, values: np.ndarray) -> Curve:
     """Return the mean and spread over slices of values `[n, slice]`."""
-    return Curve(steps, values.mean(axis=1), np.percentile(values, (10, 90), axis=1).T)
+    return Curve(steps, values.mean(axis=1), _spread(values, axis=1).T)
+
+
+def _spread(values: np.ndarray, axis: int | None = None) -> np.ndarray:
+    """Return percentiles 10 and 90, `[2, ...]`; NaN between infinities, such as gaps of codes without one."""
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = np.percentile(values, (10, 90), axis=axis)
+    return found
 
 
 def curve(series: Series, period: int | None, most: int = _MOST) -> Curve:
@@ -46,7 +53,7 @@ def curve(series: Series, period: int | None, most: int = _MOST) -> Curve:
         return spread_curve(*thinned(series, most))
     first, last = _displays(series, period)
     values = [series[int(a) : int(b) + 1] for a, b in zip(first, last, strict=True)]
-    band = np.array([np.percentile(each, (10, 90)) for each in values])
+    band = np.array([_spread(each) for each in values])
     numbers = np.column_stack([[each[-1].mean() for each in values], band])
     at, numbers = interrupted(series, series.steps[last], numbers)
     return Curve(at, numbers[:, 0], numbers[:, 1:])

@@ -21,11 +21,12 @@ from petabatch import plotting
 from petabatch.errors import ArgumentError, InputError, ResourceError
 from petabatch.pixels import pictures
 from petabatch.plotting.command import drawable, plot
-from petabatch.plotting.curves import thinned
+from petabatch.plotting.curves import curve, thinned
 from petabatch.plotting.figures import logarithmic, panels, ticks_at
 from petabatch.plotting.kinds import KINDS, draw_function
 from petabatch.report.integrity import verify
 from petabatch.results import Results
+from petabatch.results.series import Series
 from petabatch.results.use import use_of
 
 mpl.use("agg")
@@ -207,6 +208,18 @@ def test_energy_of_many_displays_is_that_at_their_ends_with_the_spread_within(lo
         (axes,) = plotting.energy(run).axes
         assert_ends_with_the_spread_within(axes.lines[0], axes.collections[0], totals(run))
     assert "at the end of each display; bands: 10–90 % within it" in texts(axes)[0].replace("\n", " ")
+
+
+def test_numbers_that_are_infinite_have_a_mean_and_no_band(
+    longer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Series.__getitem__
+    monkeypatch.setattr(Series, "__getitem__", lambda one, key: np.full_like(read(one, key), np.inf))
+    with petabatch.open(longer) as run:
+        for period, records in ((run.display, 10), (None, 40)):  # at ends of displays, and everywhere
+            _, mean, band = curve(run.probe("energy")["total"], period)
+            assert np.array_equal(mean, np.full(records, np.inf))
+            assert np.isnan(band).all()
 
 
 def test_runs_of_many_displays_are_compared_at_their_ends(longer: Path, folder: Path) -> None:
