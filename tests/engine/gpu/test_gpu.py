@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import session, simulation
+from petabatch import assembly, session, simulation
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu import choose as assignment
 from petabatch.engine.gpu.choose import announce, choose
@@ -114,9 +114,7 @@ def test_adaptive_time_scales_follow_the_energy_as_on_the_cpu(kernel: str) -> No
 @emulated
 def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignment, "missing", lambda: None)
-    monkeypatch.setattr(
-        simulation, "choose", lambda run, comm: EmulatedGpu() if run.device == "gpu" else None
-    )
+    monkeypatch.setattr(assembly, "choose", lambda run, comm: EmulatedGpu() if run.device == "gpu" else None)
     out, alone = small.parent / "changing", small.parent / "alone"
     loaded = simulation.read(small)
     simulation.run(loaded, alone, quiet=True)
