@@ -1,4 +1,4 @@
-"""The names of what a run has recorded, and what is said of others."""
+"""The names of recorded arrays, and the errors about names that were not recorded."""
 
 from __future__ import annotations
 
