@@ -40,9 +40,9 @@ def end_at_second(socket: int, numbers: Any, first: Any, second: Any) -> None:
             continue
         received += 1
         if received == 2:
-            _tell(second)
+            _write_error(second)
             _exit(128 + number[0])
-        _tell(first)
+        _write_error(first)
         for _ in range(_GRACE):
             if _poll(about.ctypes, 1, 1) > 0:
                 _read(socket, number.ctypes, 1)
@@ -51,7 +51,7 @@ def end_at_second(socket: int, numbers: Any, first: Any, second: Any) -> None:
 
 
 @njit(nogil=True)
-def _tell(text: Any) -> None:
+def _write_error(text: Any) -> None:
     """Write to standard error, unless that would wait for a reader: for a pipe that is full, or Ctrl-S."""
     about = np.array([2, _WRITABLE], np.int32)
     if _poll(about.ctypes, 1, 0) > 0:
