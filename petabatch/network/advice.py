@@ -68,7 +68,7 @@ def _recordings(plan: Plan) -> Iterator[str]:
     missed: dict[int, dict[str, None]] = {}
     for recording in plan.recordings:
         asked_for = recording.period and not recording.weights and not recording.key.startswith("inputs/")
-        if asked_for and not recording.steps(1, plan.length):
+        if asked_for and not recording.steps(1, min(recording.period, plan.length)):
             missed.setdefault(recording.period, {})[recording.key] = None
     for period, keys in missed.items():
         yield (

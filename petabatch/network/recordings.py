@@ -50,7 +50,7 @@ class Recording:
             return []
         start = first + (self.offset - first) % self.period
         multiples = range(start, last + 1, self.period)
-        ends = {0, self.last} & set(range(first, last + 1)) if self.weights else set()
+        ends = {step for step in (0, self.last) if self.weights and first <= step <= last}
         return sorted({step for step in multiples if self.due(step)} | ends)
 
 
