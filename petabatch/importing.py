@@ -9,11 +9,16 @@ from contextlib import contextmanager
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import modules while the block runs: they make 150,000 objects, among which there is no garbage."""
+    """Import modules while the block runs: they make 150,000 objects, among which there is no garbage.
+
+    Later collections pass over them, also the last one before the interpreter ends. That one is needed: HDF5
+    crashes at the end of the process if a virtual dataset is left, and garbage can hold one.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
+        gc.freeze()
     finally:
         if enabled:
             gc.enable()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -18,7 +16,6 @@ def main() -> NoReturn:
     """Run the command line."""
     open_missing()
     interrupt_once()
-    atexit.register(gc.freeze)  # or the interpreter looks for garbage among all modules before it ends
     verb, rest = sys.argv[1:2], sys.argv[2:]
     if verb != ["info"] or len(rest) > 1 or any(word.startswith("-") for word in rest):
         with importing():
