@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.curves import interrupted, mark_gaps
+from petabatch.plotting.curves import mark_gaps
 from petabatch.plotting.dictionary import find as find_dictionary
 from petabatch.plotting.figures import COLOURS, axes_title, grid, logarithmic, panels, styled
 from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
@@ -50,7 +50,8 @@ def weights_over_time(
 ) -> Any:
     """Return features as they form, from top to bottom, and how fast the dictionary changes.
 
-    The change between two records is |dW| / |W|, divided by the displays between them.
+    The change between two records is |dW| / |W|, divided by the displays between them. It is not
+    shown where steps between them are lost: several changes largely cancel each other.
     """
     weights = find(run, connection)
     name = weights.name.split("/")[1]
@@ -81,7 +82,7 @@ def weights_over_time(
     top.tick_params(length=0, labelsize=8)
     top.set(ylabel="display" if period else "step", xlabel="feature")
     axes_title(top, title or f"{read[0].name}: features forming")
-    at, change = interrupted(weights, *_changes(weights, slice, period or 1))
+    at, change = _changes(weights, slice, period or 1)
     below.plot(at / (period or 1), change, marker="o", ms=3, color=COLOURS[0], lw=1.8)
     mark_gaps(below, weights.gaps, period or 1)
     below.set(
@@ -96,7 +97,7 @@ def weights_over_time(
 
 
 def _changes(weights: Series, slice_: int, period: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return steps, and |dW| / |W| per `period` steps since the record before."""
+    """Return steps, and |dW| / |W| per `period` steps since the record before; NaN after lost steps."""
     times = np.unique(np.linspace(0, len(weights) - 1, 100).round().astype(int))
     per_slice = weights.dims[1] == "batch"
     change, before = [], None
@@ -106,4 +107,7 @@ def _changes(weights: Series, slice_: int, period: int) -> tuple[np.ndarray, np.
             change.append(np.linalg.norm(now - before) / (np.linalg.norm(now) or 1.0))
         before = now
     steps = weights.steps[times]
-    return steps[1:], np.array(change) / np.diff(steps) * period
+    rate = np.array(change) / np.diff(steps) * period
+    for first, _ in weights.gaps:
+        rate[(steps[:-1] < first) & (first <= steps[1:])] = np.nan
+    return steps[1:], rate

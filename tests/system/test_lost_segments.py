@@ -119,7 +119,11 @@ def test_gaps_are_shaded_and_no_line_crosses_them(runs: Path, stopped: Path) -> 
             "stopped; steps 11 to 20 are lost",
             "whole",
         ]
-        assert shaded(plotting.weights_over_time(run).axes[1]) == [(1, 2)]  # in displays
+        changes = plotting.weights_over_time(run).axes[1]
+        assert shaded(changes) == [(1, 2)]  # in displays
+        displays, change = changes.lines[0].get_xydata().T
+        assert np.isnan(change[displays == 3]).all()
+        assert not np.isnan(change[displays != 3]).any()
         plotting.raster(run)
         assert "steps 11 to 20 are lost" in [text.get_text() for text in plotting.energy(run).axes[0].texts][
             -1
