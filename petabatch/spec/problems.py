@@ -78,7 +78,8 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         owner = model_of(table, table_data)
         known = list(owner.model_fields) if owner else []
         name = str(path[-1])
-        hint = did_you_mean(name, known) or _own(name, model, data) or _elsewhere(name)
+        own = _own(name, model, data)
+        hint = (own if len(path) == 1 else "") or did_you_mean(name, known) or own or _elsewhere(name)
         return Problem(key, "there is no such key", name, ", ".join(known), hint)
     if kind == "missing" and isinstance(detail["loc"][-1], int):
         short = "" if value_data is None else shortened(repr(value_data))
@@ -134,6 +135,11 @@ def _per_slice(path: _Path, model: type[BaseModel]) -> str:
 def _own(name: str, model: type[BaseModel], data: Any) -> str:
     """Return a hint at the tables of the same file that have this name or such a key."""
     found = []
+    for table in model.model_fields:
+        values = item(data, table)
+        owner = None if values is None else model_of(child(model, data, table), values)
+        if owner is not None and name in owner.model_fields:
+            found.append(f"{table}.{name}")
     for kind in _SLICED:
         tables, annotation = item(data, kind), child(model, data, kind)
         for own in tables if isinstance(tables, dict) and annotation is not None else ():
