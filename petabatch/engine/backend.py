@@ -114,7 +114,7 @@ class Host:
     @property
     def name(self) -> str:
         """The CPU and its threads."""
-        return f"cpu, {self._threads} threads"
+        return f"cpu, {self._threads} thread{'s' * (self._threads != 1)}"
 
     @property
     def device(self) -> Device:

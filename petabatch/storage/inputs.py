@@ -125,7 +125,7 @@ def compare(directory: RunDirectory, now: Sequence[Fingerprint], changed_input: 
     if not changed_input:
         raise InputError(
             f"{directory.path}: the input files have changed since the run started\n    found:    {found}\n"
-            f"    expected: the {len(before):,} files listed in {directory.inputs}\n"
+            f"    expected: the {len(before):,} file{'s' * (len(before) != 1)} listed in {directory.inputs}\n"
             f"    hint:     restore them, or resume with --changed-input (results then differ from those of "
             "an uninterrupted run)"
         )
