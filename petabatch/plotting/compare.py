@@ -115,6 +115,7 @@ def _alike(axis: Any, alike: list[np.ndarray]) -> None:
         ylabel="similarity of dictionaries",
         ylim=(0, 1.02),
     )
+    axis.locator_params(axis="x", integer=True)
     grid(axis)
 
 

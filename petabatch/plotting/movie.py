@@ -91,7 +91,7 @@ def movie(
         what or find(run)
     ]
     number = check_slice(run, slice)
-    shown, steps, names, size = draw(run, number, grey, frames)
+    shown, steps, names, size, subject = draw(run, number, grey, frames)
     figure, (axes,) = panels(figure, (size[0], size[1] + 0.75), 1, len(names))
     drawn = []
     for axis, name, (image, limits) in zip(axes, names, shown(0), strict=True):
@@ -106,7 +106,7 @@ def movie(
     def update(frame: int) -> None:
         for artist, (image, _) in zip(drawn, shown(frame), strict=True):
             artist.set_data(image)
-        text = f"{title or run.label(number)}: {when(run, int(steps[frame]))}"
+        text = f"{title or subject}: {when(run, int(steps[frame]))}"
         top.set_text(wrapped(text, figure.bbox.width / figure.dpi, 10))
 
     return Movie(figure, len(steps), update, float(rate))
@@ -114,8 +114,8 @@ def movie(
 
 Shown = Callable[[int], list[tuple[np.ndarray, tuple[float, float]]]]
 """The images of a frame, with the values that are black and white."""
-Scenes = tuple[Shown, np.ndarray, list[str], tuple[float, float]]
-"""What is shown, at which steps, under which names, on how many inches."""
+Scenes = tuple[Shown, np.ndarray, list[str], tuple[float, float], str]
+"""What is shown, at which steps, under which names, on how many inches, and whose it is, for the title."""
 
 
 def _reconstruction(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
@@ -132,7 +132,8 @@ def _reconstruction(run: Results, slice_: int, grey: bool, frames: int) -> Scene
         return [(_plain(pictures(values, grey)), (0.0, 1.0)) for values in both]
 
     wide = 3 * 2.2
-    return shown, steps, ["input", "reconstruction", "error"], (wide, wide / 3 * aspect[0] / aspect[1])
+    size = wide, wide / 3 * aspect[0] / aspect[1]
+    return shown, steps, ["input", "reconstruction", "error"], size, run.label(slice_)
 
 
 def _activity(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
@@ -149,7 +150,8 @@ def _activity(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
         return [(laid.image[..., 0], (0.0, largest))]
 
     tiles = np.zeros((len(numbers), *code.shape[2:4], 1))
-    return shown, code.steps[chosen], ["activity"], (5.5, mosaic(tiles, columns, 5.5).tall)
+    size = 5.5, mosaic(tiles, columns, 5.5).tall
+    return shown, code.steps[chosen], ["activity"], size, run.label(slice_)
 
 
 def _dictionary(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
@@ -157,7 +159,8 @@ def _dictionary(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
     name = weights.name.split("/")[1]
     chosen = _even(np.arange(len(weights)), frames)
     code = find_dictionary(run, name).code
-    last = read_dictionary(run, name, -1, slice_).weights
+    newest = read_dictionary(run, name, -1, slice_)
+    last = newest.weights
     use = np.zeros(len(last)) if code is None else use_of(code)
     order = np.argsort(-use, kind="stable") if len(use) == len(last) else np.arange(len(last))
     tile = pictures(about_zero(last[:1]), grey)
@@ -168,7 +171,7 @@ def _dictionary(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
         return [(_plain(mosaic(pictures(about_zero(patches), grey), columns, 6.4).image), (0.0, 1.0))]
 
     laid = mosaic(pictures(about_zero(last), grey), columns, 6.4)
-    return shown, weights.steps[chosen], ["dictionary"], (6.4, laid.tall)
+    return shown, weights.steps[chosen], ["dictionary"], (6.4, laid.tall), newest.name
 
 
 def _even(values: np.ndarray, most: int) -> np.ndarray:

@@ -366,6 +366,19 @@ def test_a_film_has_a_frame_for_each_recorded_time(run: Results, tmp_path: Path,
         plotting.finish(plotting.movie(run, what=what), tmp_path / "film.png")
 
 
+def test_a_film_is_titled_by_its_slice_or_by_weights_that_all_slices_share(run: Results) -> None:
+    for what, subject in (("activity", run.label(1)), ("dictionary", "dictionary")):
+        film = plotting.movie(run, what=what, slice=1)
+        film.update(0)
+        assert film.figure.get_suptitle().startswith(f"{subject}: ")
+
+
+def test_compared_features_are_counted_in_whole_numbers(run: Results) -> None:
+    (axes,) = (each for each in plotting.compare(run, run).axes if "dictionaries" in each.get_ylabel())
+    axes.set_xlim(0, 19)  # as of 20 features
+    assert np.array_equal(axes.get_xticks(), np.round(axes.get_xticks()))
+
+
 def test_the_list_says_what_can_be_drawn_and_why_the_rest_cannot(run: Results, tmp_path: Path) -> None:
     assert [line.split()[1] for line in drawable(run).splitlines() if line[0] != " "] == ["yes:"] * len(KINDS)
     from petabatch import simulation
