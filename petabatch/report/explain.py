@@ -73,8 +73,8 @@ def _costs(plan: Plan) -> Iterator[str]:
         if kept := nbytes_of_source(plan.graph.network, name):
             steps = ", ".join(step.type for step in layer.source.steps)
             yield from field("transforms", f"{name}: {steps}; up to {_bytes(kept)} on each rank")
-    yield f"arithmetic         {2 * macs / 1e6:.1f} MFLOP per step and slice if dense,"
-    yield f"                   {2 * macs * batch * plan.length / 1e12:.2f} TFLOP for the run"
+    yield f"arithmetic         {_flop(2 * macs)} per step and slice if dense,"
+    yield f"                   {_flop(2 * macs * batch * plan.length)} for the run"
     yield from _parallel(plan)
 
 
@@ -135,6 +135,15 @@ def _schedules(plan: Plan) -> Iterator[str]:
         else "  checkpoint at the end"
     )
     yield f"  signals    checked at least every {plan.block} steps"
+
+
+def _flop(count: float) -> str:
+    """Return a number of floating-point operations as text."""
+    for unit in ("", "k", "M", "G", "T"):
+        if count < 1000:
+            return f"{count:.{1 if unit else 0}f} {unit}FLOP"
+        count /= 1000
+    return f"{count:,.1f} PFLOP"
 
 
 def _bytes(count: float) -> str:

@@ -146,7 +146,13 @@ def test_help_of_all_verbs_is_alike_and_names_no_type_of_flags(petabatch: Comman
 def test_check_draw_and_schema_print(small: Path, petabatch: Command) -> None:
     checked = petabatch("check", small, "--explain")
     assert checked.returncode == 0
-    for words in ("level 2    V1 <- + drive(error)", "feedback", "MFLOP", "every 10 steps", "KiB per slice"):
+    for words in (
+        "level 2    V1 <- + drive(error)",
+        "feedback",
+        "FLOP per step and slice",
+        "every 10 steps",
+        "KiB per slice",
+    ):
         assert words in checked.stdout
     assert "recon -.->" in petabatch("draw", small).stdout
     assert petabatch("draw", small, "-o", "net.svg").returncode == 0
