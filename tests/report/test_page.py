@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -230,23 +231,26 @@ addEventListener("load", () => {
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_a_browser_shows_features_and_reconstructions_when_clicked(page: str, tmp_path: Path) -> None:
-    file = tmp_path / "clicked.html"
-    file.write_text(page.replace("</head>", f"{CLICKS}</head>"), encoding="utf-8")
+def in_browser(page: str, script: str, folder: Path) -> list[Any]:
+    """Return what a script in the head of a page leaves as the title, in JSON."""
+    file = folder / "opened.html"
+    file.write_text(page.replace("</head>", f"{script}</head>"), encoding="utf-8")
     done = subprocess.run(
         [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000",
+         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000",
          "--dump-dom", file.as_uri()],
         capture_output=True, text=True, timeout=PATIENCE, check=True,
-        env={**os.environ, "HOME": str(tmp_path)},
+        env={**os.environ, "HOME": str(folder)},
     )  # fmt: skip
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
     assert title
-    seen = json.loads(
-        title[1].replace("&quot;", '"').replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-    )
+    return list(json.loads(unescape(title[1])))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_browser_shows_features_and_reconstructions_when_clicked(page: str, tmp_path: Path) -> None:
+    seen = in_browser(page, CLICKS, tmp_path)
     caption, patches, same, time, stolen, heading, wide, points, *colours = seen
     assert re.fullmatch(r"feature 2: [\d.]+ % active", caption)
     assert patches == 2  # one of each image shown
@@ -257,3 +261,30 @@ def test_a_browser_shows_features_and_reconstructions_when_clicked(page: str, tm
     assert points[0] == points[2] == 20  # steps of two displays
     assert 3 <= points[1] <= 6  # a fifth of the chart
     assert colours == [[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]
+
+
+SHAPES = """
+<script>
+addEventListener("load", () => {
+  const svg = document.querySelector(".chart svg");
+  const drawn = (kind) => [...svg.querySelectorAll(kind)].map((each) =>
+    each.getAttribute("points").split(" ").map((point) => point.split(",").map(Number)));
+  document.title = JSON.stringify([drawn("polyline"), drawn("polygon")]);
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_browser_draws_lines_outside_of_their_bands_and_where_there_are_none(
+    page: str, tmp_path: Path
+) -> None:
+    line = {"name": "gap", "steps": [10, 20, 30, 40, 50], "mean": [4, 1, 2, 3, None],
+            "low": [5, 5, 6, 6, None], "high": [9, 9, None, 9, None]}  # fmt: skip
+    text = json.dumps({**data(page), "curves": [{"title": "gap", "note": "", "lines": [line], "gaps": []}]})
+    begin, end = (page.index(mark) for mark in ('id="data">', "</script>\n<script>"))
+    lines, bands = in_browser(f'{page[:begin]}id="data">{text}{page[end:]}', SHAPES, tmp_path)
+    assert [len(each) for each in lines] == [4]
+    assert [len(each) for each in bands] == [2 * 2, 2 * 1]
+    heights = [y for shape in lines + bands for _, y in shape]
+    assert 10 <= min(heights) <= max(heights) <= 206  # within the axes

@@ -51,7 +51,7 @@ function chart(parent, { title, note, lines, gaps }) {
     svg.replaceChildren();
     const usable = (value) => value !== null && (!log.checked || value > 0);
     const inside = (line) => line.steps.map((s, i) => i).filter((i) => line.steps[i] >= range[0] && line.steps[i] <= range[1]);
-    const seen = lines.flatMap((line) => inside(line).flatMap((i) => [line.low[i], line.high[i]])).filter(usable);
+    const seen = lines.flatMap((line) => inside(line).flatMap((i) => [line.low[i], line.mean[i], line.high[i]])).filter(usable);
     let low = Math.min(...seen), high = Math.max(...seen);
     if (!seen.length) [low, high] = [1, 10];
     if (!log.checked && low >= 0 && low < 0.5 * high) low = 0;
@@ -74,13 +74,18 @@ function chart(parent, { title, note, lines, gaps }) {
     add(svg, "text", { x: (left + W - right) / 2, y: H - 3, "text-anchor": "middle" }, "step");
     lines.forEach((line, i) => {
       const point = (j, value) => `${x(line.steps[j]).toFixed(1)},${y(value).toFixed(1)}`;
-      const stretches = [[]];
-      for (const j of inside(line))
-        if (usable(line.mean[j]) && usable(line.low[j])) stretches.at(-1).push(j);
-        else stretches.push([]);  // no line crosses what is not there
-      for (const at of stretches.filter((stretch) => stretch.length)) {
+      const stretches = (there) => {  // no line crosses what is not there
+        const found = [[]];
+        for (const j of inside(line))
+          if (there(j)) found.at(-1).push(j);
+          else found.push([]);
+        return found.filter((stretch) => stretch.length);
+      };
+      for (const at of stretches((j) => usable(line.low[j]) && usable(line.high[j]))) {
         const edge = [...at.map((j) => point(j, line.high[j])), ...[...at].reverse().map((j) => point(j, line.low[j]))];
         add(svg, "polygon", { points: edge.join(" "), fill: COLOURS[i % 7], opacity: 0.18 });
+      }
+      for (const at of stretches((j) => usable(line.mean[j]))) {
         const path = at.map((j) => point(j, line.mean[j]));
         add(svg, "polyline", { points: path.join(" "), fill: "none", stroke: COLOURS[i % 7], "stroke-width": 1.8 });
         if (at.length === 1) add(svg, "circle", { cx: x(line.steps[at[0]]), cy: y(line.mean[at[0]]), r: 3, fill: COLOURS[i % 7] });
