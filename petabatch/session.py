@@ -65,8 +65,8 @@ class RunSession:
         self.started = self._index_due = time.monotonic()
         self._first = engine.step
         before = recorded_provenance(directory) or {}
-        self.gaps: list[tuple[int, int]] = []
-        """Displays of this rank in each segment, and how many of them came to the gap of `run.until`."""
+        self._shown = self._certified = 0
+        """Displays of this rank so far, and how many of them came to the gap of `run.until`."""
         self.provenance = collect(
             params_text=directory.params.read_text(encoding="utf-8"),
             params=resolved(loaded.network),
@@ -229,7 +229,7 @@ class RunSession:
 
     def _report_convergence(self) -> None:
         """Warn if `run.until` stopped no display early, or hardly any; collective."""
-        ranks = self.comm.gather(tuple(map(sum, zip(*self.gaps, strict=True))) or (0, 0))
+        ranks = self.comm.gather((self._shown, self._certified))
         if ranks is None:
             return
         shown, certified = (sum(column) for column in zip(*ranks, strict=True))
@@ -268,7 +268,8 @@ class RunSession:
         records = list(features.records(records))
         for record in records:
             if record.stream.path == GAP:
-                self.gaps.append((record.values.size, int((record.values <= self._tolerance).sum())))
+                self._shown += record.values.size
+                self._certified += int((record.values <= self._tolerance).sum())
         first = self.flushed + 1
         written = None
         if first <= engine.step and features.writes:
