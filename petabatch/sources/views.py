@@ -23,7 +23,7 @@ from petabatch.spec.images import ImageStream, Shown
 DRAWS = 100
 """Largest number of crops drawn to reach the required contrast."""
 KEPT = 8
-"""Displays of a slice of which it is kept what was shown: more than are read ahead."""
+"""Displays of each slice whose image and crop are remembered: more than are read ahead."""
 
 
 class Views(ImageStream):

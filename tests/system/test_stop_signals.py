@@ -61,8 +61,8 @@ def busy(before: str) -> Iterator[subprocess.Popen[str]]:
     with started([sys.executable, "-c", BUSY.format(before=before)]) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        before = processor_time(process.pid)  # a signal before the long call is answered by the interpreter
-        wait_until(lambda: processor_time(process.pid) > before + 0.2)
+        began = processor_time(process.pid)  # a signal before the long call is answered by the interpreter
+        wait_until(lambda: processor_time(process.pid) > began + 0.2)
         yield process
 
 
