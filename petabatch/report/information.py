@@ -18,7 +18,6 @@ from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS, RUN_FILE
 from petabatch.storage.gaps import steps_text
-from petabatch.storage.rows import all_segments
 from petabatch.storage.verify import file_states
 
 _MOST_POINTS = 40
@@ -64,7 +63,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
         for state in damaged
         if state.name != RUN_FILE  # results.open tells more
     ]
-    if not directory.run_file.exists() and all_segments(directory):
+    if not directory.run_file.exists() and any(state.name == RUN_FILE for state in damaged):
         problem = f"run.h5: this file is missing; `petabatch verify --repair {directory.path}` makes it again"
         wrong.insert(0, problem)
         lines += field("status", "the index of what was recorded is missing")
@@ -243,7 +242,7 @@ def _missing(run: results.Results) -> list[str]:
 
 
 def _log(directory: RunDirectory) -> Iterator[str]:
-    """Yield the last line of the log: the index is rewritten at each flush only."""
+    """Yield the last entry of the log, of which indented lines are left out; the index may be older."""
     try:
         with directory.log.open("rb") as file:
             file.seek(max(0, directory.log.stat().st_size - 4096))
@@ -251,8 +250,8 @@ def _log(directory: RunDirectory) -> Iterator[str]:
     except OSError:
         yield from field("damaged", f"{directory.log.name} cannot be read")
         return
-    if lines:
-        yield from field("log", lines[-1])
+    if entries := [line for line in lines if line[:1].strip()]:
+        yield from field("log", entries[-1])
 
 
 def _files(directory: RunDirectory, bad: Collection[int | None]) -> Iterator[str]:

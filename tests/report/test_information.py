@@ -250,6 +250,31 @@ def test_a_lost_index_is_named_with_the_way_to_make_it_again(run: Path) -> None:
     assert "nothing recorded" not in page
 
 
+def test_a_run_killed_in_its_first_flush_has_recorded_nothing_and_is_not_damaged(run: Path) -> None:
+    (run / "run.h5").unlink()
+    named = (run / "manifest.txt").read_text().splitlines(keepends=True)
+    (run / "manifest.txt").write_text("".join(line for line in named if not line.endswith(" run.h5\n")))
+    page = lines(describe(run))
+    assert page["status"] == "interrupted; nothing recorded yet"
+    assert "damaged" not in page
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("2026-11-22 19:08:20 stopped at step 3\n    hint:     petabatch resume x\n", "stopped at step 3"),
+        (
+            "2026-11-22 19:08:20 Traceback:\n  File x\nPartError: wrong\n    found:    3\n\n",
+            "PartError: wrong",
+        ),
+    ],
+)
+def test_the_last_entry_of_the_log_is_shown_by_its_first_line(run: Path, written: str, shown: str) -> None:
+    with (run / "log.txt").open("a") as file:
+        file.write(written)
+    assert lines(describe(run))["log"].endswith(shown)
+
+
 def test_a_run_without_its_checkpoints_folder_is_damaged_and_can_be_replaced(run: Path, small: Path) -> None:
     shutil.rmtree(run / "checkpoints")
     with pytest.raises(RunDirectoryError, match="this run is damaged: it has no checkpoints/"):
