@@ -107,7 +107,7 @@ class Progress:
             self._bar.show(step, self._displays(-(-step // self.display)), text)
 
     def _displays(self, done: int) -> str:
-        return f"display {done} of {-(-self.length // self.display)}"
+        return f"{'display' if self.display > 1 else 'step'} {done} of {-(-self.length // self.display)}"
 
 
 def _minutes(seconds: float) -> str:

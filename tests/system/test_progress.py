@@ -104,7 +104,7 @@ def test_a_long_log_has_a_line_a_minute_and_a_short_one_a_line_a_second(
     assert np.diff(when[:100]).max() == 1
     assert np.diff(when).max() == 60
     assert len(when) < 800
-    assert lines[-1].message.startswith("display 40000 of 40000")
+    assert lines[-1].message.startswith("step 40000 of 40000")
 
 
 def test_displays_that_take_longer_than_a_minute_have_a_line_each(
