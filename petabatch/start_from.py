@@ -88,7 +88,11 @@ def checkpoint_of(origin: Path) -> Path:
             return origin
         head = latest_checkpoint(RunDirectory.open(origin))
         if head is None:
-            raise StorageError(f"{origin}: no complete checkpoint to start from")
+            raise StorageError(
+                f"{origin}: no complete checkpoint to start from\n"
+                "    hint:     if they were pruned, recorded weights are left: "
+                f'init = {{ type = "file", path = "{origin}", connection = NAME }}'
+            )
     return head
 
 

@@ -86,7 +86,7 @@ def verify(
 
 @app.command()
 def prune(folder: Folder) -> None:
-    """Remove the checkpoints of a run that is done; they are often most of its size."""
+    """Remove the checkpoints of a run that is done, often most of its size; no run can start from it then."""
     from petabatch.storage.prune import prune as prune_run
 
     freed = prune_run(folder)

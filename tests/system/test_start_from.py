@@ -12,6 +12,7 @@ from petabatch import simulation
 from petabatch import start_from as origin
 from petabatch.errors import ParamsError
 from petabatch.session import RunSession
+from petabatch.storage.prune import prune
 from support.commands import Command, alone, contents, set_all
 
 STOP = 25
@@ -96,6 +97,16 @@ def test_another_network_is_an_error_that_names_the_arrays(small: Path, first: P
     small.write_text(small.read_text().replace(", momentum = 0.5", ""))
     with pytest.raises(
         ParamsError, match=r"(?s)run\.start_from.*expected: connections/dictionary/momentum missing"
+    ):
+        go_on(small, "on")
+
+
+def test_a_pruned_run_is_no_start_and_the_message_says_how_to_take_its_weights(
+    small: Path, first: Path
+) -> None:
+    prune(first)
+    with pytest.raises(
+        ParamsError, match=r'no complete checkpoint(?s:.*)init = { type = "file", path = ".*first"'
     ):
         go_on(small, "on")
 
