@@ -11,6 +11,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -39,9 +40,13 @@ class StopFlag:
 def watch(announces: bool = False) -> Iterator[StopFlag]:
     """While the block runs, let SIGINT, SIGTERM and SIGUSR1 set a flag, and a second one end the process.
 
-    With `announces`, the first one is answered on standard error.
+    With `announces`, the first one is answered on standard error. Outside of the main thread, which
+    alone may set handlers, signals are left to the program.
     """
     flag = StopFlag()
+    if threading.current_thread() is not threading.main_thread():
+        yield flag
+        return
     answer = (_SHOW_CURSOR if os.isatty(2) else b"") + _STOPPING if announces else b""
     with _ending_at_second(answer):
         once = bool(_interrupt().flags & _ONCE)
@@ -58,7 +63,6 @@ def watch(announces: bool = False) -> Iterator[StopFlag]:
 @contextmanager
 def _ending_at_second(answer: bytes) -> Iterator[None]:
     import socket
-    import threading
 
     import numpy as np
 

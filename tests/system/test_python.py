@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import petabatch
 from petabatch.errors import StoppedEarly, TableError
 from petabatch.results import Results
 from petabatch.session import RunSession
+from support.commands import contents
 
 SCRIPT = """
 import petabatch
@@ -64,6 +66,13 @@ def test_run_and_resume_return_the_results(small: Path, monkeypatch: pytest.Monk
         assert run["layers/V1/A"].at(display=6).shape == (3, 6, 6, 8)
     with petabatch.run(small, out, quiet=True, force=True) as run:
         assert run.status == "done"
+
+
+def test_a_run_in_another_thread_leaves_signals_to_the_program(small: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(petabatch.run, small, small.parent / "other", quiet=True).result().close()
+    petabatch.run(small, small.parent / "main", quiet=True).close()
+    assert contents(small.parent / "other" / "run.h5") == contents(small.parent / "main" / "run.h5")
 
 
 @pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO, logging.WARNING])
