@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -110,12 +111,24 @@ _ONCE = -(1 << 31)
 def interrupt_once() -> None:
     """Let the first Ctrl-C raise KeyboardInterrupt, and the kernel end the process at the second.
 
-    For everything but steps, as reading, merging and starting. Has an effect on Linux only.
+    For everything but steps, as reading, merging and starting. The second has this effect on Linux only. An
+    interrupt of a callback of the garbage collector, which Python drops, is raised again after it.
     """
+    sys.unraisablehook = _raise_again
     if sys.platform.startswith("linux"):
         action = _interrupt()
         action.flags |= _ONCE
         ctypes.CDLL(None).sigaction(signal.SIGINT, ctypes.byref(action), None)
+
+
+def _raise_again(dropped: sys.UnraisableHookArgs) -> None:
+    """Let an interrupt that Python dropped interrupt the main thread once this function has returned."""
+    if issubclass(dropped.exc_type, KeyboardInterrupt):
+        again = threading.Timer(0.02, interrupt_main)
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(dropped)
 
 
 def _interrupt() -> Any:

@@ -112,6 +112,21 @@ def test_outside_of_the_steps_the_kernel_ends_it() -> None:
         assert ended_by(signal.SIGINT, process) == -signal.SIGINT
 
 
+def test_an_interrupt_of_a_callback_is_not_dropped() -> None:
+    code = (
+        "import time\nfrom petabatch.stop_signals import interrupt_once\ninterrupt_once()\n"
+        "class Dropping:\n"
+        "    def __del__(self):\n        print('ready', flush=True)\n        time.sleep(200)\n"
+        "try:\n    Dropping()\n    while True:\n        time.sleep(0.01)\n"
+        "except KeyboardInterrupt:\n    print('interrupted')"
+    )
+    with started([sys.executable, "-c", code]) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60) == ("interrupted\n", "")
+
+
 def test_a_run_whose_threads_hang_ends_at_the_second_signal(small: Path) -> None:
     hanging = small.parent / "hanging"
     (small.parent / "hanging.py").write_text(
