@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from _thread import interrupt_main
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,11 +125,20 @@ def interrupt_once() -> None:
 def _raise_again(dropped: sys.UnraisableHookArgs) -> None:
     """Let an interrupt that Python dropped interrupt the main thread once this function has returned."""
     if issubclass(dropped.exc_type, KeyboardInterrupt):
-        again = threading.Timer(0.02, interrupt_main)
-        again.daemon = True
-        again.start()
+        threading.Thread(target=_interrupt_after, args=(sys._getframe(),), daemon=True).start()
     else:
         sys.__unraisablehook__(dropped)
+
+
+def _interrupt_after(hook: FrameType) -> None:
+    """Interrupt the main thread when it has left a frame, in which Python would drop the interrupt again."""
+    frame: FrameType | None = hook
+    while frame is not None:
+        time.sleep(0.01)
+        frame = sys._current_frames()[threading.main_thread().ident or 0]
+        while frame is not None and frame is not hook:
+            frame = frame.f_back
+    interrupt_main()
 
 
 def _interrupt() -> Any:

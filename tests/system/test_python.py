@@ -42,7 +42,7 @@ def test_a_plain_script_needs_no_other_import_and_reports_progress(tmp_path: Pat
     assert done.stdout.startswith(f"<petabatch run {tmp_path}/out/run.h5: done, step 4 of 4, batch 2>")
     assert "layers/sum/A (time: 2, batch: 2, y: 4, x: 4, feature: 1) float32" in done.stdout
     assert "started in" in done.stderr
-    assert "display 4 of 4" in done.stderr
+    assert "step 4 of 4" in done.stderr
     assert "rank 0 of 1" not in done.stderr  # a detail for log.txt
     assert "rank 0 of 1" in (tmp_path / "out" / "log.txt").read_text()
 

@@ -114,7 +114,9 @@ def test_outside_of_the_steps_the_kernel_ends_it() -> None:
 
 def test_an_interrupt_of_a_callback_is_not_dropped() -> None:
     code = (
-        "import time\nfrom petabatch.stop_signals import interrupt_once\ninterrupt_once()\n"
+        "import threading, time\nfrom petabatch.stop_signals import interrupt_once\ninterrupt_once()\n"
+        "start = threading.Thread.start\n"  # on a busy machine it takes a while
+        "threading.Thread.start = lambda thread: (start(thread), time.sleep(0.5))\n"
         "class Dropping:\n"
         "    def __del__(self):\n        print('ready', flush=True)\n        time.sleep(200)\n"
         "try:\n    Dropping()\n    while True:\n        time.sleep(0.01)\n"
