@@ -134,7 +134,7 @@ def test_waiting_is_counted(prefetch: Callable[[Reader], Prefetch], monkeypatch:
     now, waiting, more = 0.0, threading.Event(), threading.Event()
 
     def clock() -> float:
-        """Tell the seconds that images have taken; the first takes none before somebody waits for it."""
+        """Return the time, in seconds; the first image is read once a lane is waiting for it."""
         found = now
         waiting.set()
         return found

@@ -128,7 +128,7 @@ def test_killed_at_eight_random_moments_it_resumes_with_the_same_bits(
 
 
 def wait_for_steps(number: int, cut: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a run has made so many steps with checkpoints, or has ended."""
+    """Wait until the newest checkpoint of a run is `number` steps later than now, or the run has ended."""
     end = newest_checkpoint(cut) + number
     while process.poll() is None and newest_checkpoint(cut) < end:
         time.sleep(0.001)

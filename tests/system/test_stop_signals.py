@@ -36,7 +36,7 @@ try:
 except BlockingIOError:
     os.set_blocking(2, True)
 """
-"""Fills a pipe that nobody reads."""
+"""Write to standard error until its pipe is full."""
 
 STOPPING = "stopping with a checkpoint; a second signal ends the process at once\n"
 
