@@ -13,6 +13,7 @@ from petabatch.engine.features import Features
 from petabatch.engine.history import History
 from petabatch.engine.images import ImageMargin
 from petabatch.engine.state import owned
+from petabatch.engine.weight_update import SUMMED
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network.graph import Edge, Graph
 from petabatch.spec.weights import Learning
@@ -71,10 +72,14 @@ class Signals:
         They are written to the connection's arrays: its Hebbian product, what its rule counts, and how often
         features were active. `known` writes what the stepper knows already, and returns whether it did.
         """
-        mine = self.learning[weights]
-        for number, (name, against) in enumerate(self.graph.learning_pairs[weights]):
-            for kind, values in self._terms(weights, name, against, mine, step, known).items():
-                mine[kind][...] = values if number == 0 else mine[kind] + values
+        sums = {kind: array for kind, array in self.learning[weights].items() if kind in SUMMED}
+        (owner, against), *clones = self.graph.learning_pairs[weights]
+        self._write_terms(weights, owner, against, sums, step, known)
+        for clone, against in clones:
+            terms = {kind: self.kernels.xp.empty_like(array) for kind, array in sums.items()}
+            self._write_terms(weights, clone, against, terms, step, known)
+            for kind, values in terms.items():
+                sums[kind] += values
 
     def _arrival(self, edge: Edge) -> Callable[[int], Array]:
         """Return the function of the step that gives what an edge delivers."""
@@ -116,16 +121,16 @@ class Signals:
         assert link is not None
         return self.kernels.to_patches(self.arrays[f"connections/{owner}/weights"], link)
 
-    def _terms(
+    def _write_terms(
         self,
         weights: str,
         name: str,
         against: str,
-        mine: Mapping[str, Array],
+        into: Mapping[str, Array],
         step: int,
         known: KnownProduct,
-    ) -> dict[str, Array]:
-        """Return what connection `name` adds to an update of `weights`: their owner, or a clone of it."""
+    ) -> None:
+        """Write what connection `name` adds to an update of `weights`: their owner, or a clone of it."""
         graph, xp = self.graph, self.kernels.xp
         connection, rule, link = (
             graph.network.connections[name],
@@ -142,17 +147,15 @@ class Signals:
             ends = (a, b) if link.scatter else (b, a)
             borders: tuple[Border, Border] = (beyond, "zero") if link.scatter else ("zero", beyond)
             full = self.kernels.outer(*ends, link.patches, *borders)
-            return self.kernels.from_patches(full, link, mine["weights"].shape[1:])
+            return self.kernels.from_patches(full, link, into["product"].shape[1:])
 
-        found = {}
-        if not known(step, name, connection.pre, against, rule, mine["product"], mine.get("counts")):
-            found["product"] = product(pre, post, beyond)
+        if not known(step, name, connection.pre, against, rule, into["product"], into.get("counts")):
+            into["product"][...] = product(pre, post, beyond)
             if rule.counted:
                 # Units beyond the edge count as those of the layer do.
                 if not isinstance(beyond, str):
                     tallied = rule.tally(xp.asarray(beyond))
                     beyond = tallied if tallied.ndim else float(tallied)
-                found["counts"] = product(rule.tally(pre), xp.ones_like(post), beyond)[..., :1]
-        if "active" in mine:
-            found["active"] = (pre != 0).sum(axis=(1, 2))[:, None, None]
-        return found
+                into["counts"][...] = product(rule.tally(pre), xp.ones_like(post), beyond)[..., :1]
+        if "active" in into:
+            into["active"][...] = (pre != 0).sum(axis=(1, 2))[:, None, None]

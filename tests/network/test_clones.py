@@ -10,11 +10,14 @@ import pytest
 from petabatch import in_memory
 from petabatch.connections import Clone
 from petabatch.errors import ParamsError
+from petabatch.layers import Constant
 from petabatch.learning import Hebbian, Revive
 from petabatch.network.build import build
 from petabatch.spec.network import ConnectionOutput, Network, Output
 from petabatch.spec.weights import Learning
 from petabatch.weights import Gaussian
+from support.gpu_emulation import EmulatedGpu
+from support.gpu_runs import simulate
 from support.networks import images, lca_network
 
 
@@ -67,6 +70,43 @@ def test_a_clone_with_an_error_teaches_as_a_second_slice_would(rule: Learning, m
         np.testing.assert_allclose(together[path], slices[path], rtol=1e-9, atol=1e-11)
     usage = "connections/dictionary/usage"
     assert (together[usage][1].sum() > alone[usage][1].sum()).all()
+
+
+MODES = ("extra_shared", "shared", "non_shared", "extra_non_shared")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_kernel_adds_what_a_clone_learns_to_what_its_owner_learns(mode: str) -> None:
+    data, rule = images(2, 3, (8, 8, 3)), Hebbian(error="error", rate=0.3)
+    path, size = "connections/dictionary/weights", {"features": 6, "display": 8}
+
+    def weights(**run: Any) -> np.ndarray:
+        return in_memory.run(without_revival(twins(data, rule, mode=mode, **size, **run))).recorded[path]
+
+    expected = weights(precision="float64")
+    for kernel in ("array", "auto", "dense", "lazy"):
+        np.testing.assert_allclose(weights(kernel=kernel), expected, rtol=0, atol=1e-5, err_msg=kernel)
+    net = without_revival(twins(data, rule, mode=mode, **size, device="gpu"))
+    on_gpu = simulate(net, EmulatedGpu())[1][path]
+    np.testing.assert_allclose(on_gpu, expected, rtol=0, atol=1e-5, err_msg="gpu")
+
+
+@pytest.mark.parametrize("channel", ["exc", "none"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_clone_of_a_silent_layer_changes_no_bit(mode: str, channel: str) -> None:
+    """With a channel the network is a program, without it is a sparse-coding loop."""
+    data = images(2, 3, (8, 8, 3))
+    for kernel in ("auto", "dense", "lazy"):
+        net = lca_network(data, features=6, display=8, displays=2, mode=mode, kernel=kernel)
+        layers = {**net.layers, "silent": Constant(shape=net.layers["V1"].shape, value=0.0)}
+        learned = []
+        for error in (None, "error"):
+            clone = Clone(pre="silent", post="recon", of="dictionary", error=error, channel=channel)
+            changed = {"layers": layers, "connections": {**net.connections, "clone": clone}}
+            recorded = in_memory.run(net.model_copy(update=changed)).recorded
+            learned.append(recorded["connections/dictionary/weights"])
+        assert (learned[0][-1] != learned[0][0]).any()
+        assert learned[0].tobytes() == learned[1].tobytes(), kernel
 
 
 def without_revival(net: Network) -> Network:
