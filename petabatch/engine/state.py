@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.engine.arrays import FixedArrays
 from petabatch.engine.weight_update import normalise
-from petabatch.errors import InputError, InputFileError, ParamsError, Problem
+from petabatch.errors import FormatError, InputError, InputFileError, ParamsError, Problem
 from petabatch.kernels.array import ArrayKernels
 from petabatch.network import lazy
 from petabatch.network.graph import Graph
@@ -173,9 +173,17 @@ class State:
         return {key: array for key, array in self.arrays.items() if self.variables[key].checkpoint}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the arrays of a checkpoint; raises ValueError when one has another shape or dtype."""
+        """Take over the arrays of a checkpoint.
+
+        Raises FormatError when some are missing, ValueError when one has another shape or dtype.
+        """
         saved = self.saved()
         restarts = set() if lazy.continues(saved, arrays) else lazy.keys(saved)
+        if missing := sorted(saved.keys() - arrays.keys() - restarts):
+            raise FormatError(
+                f"the checkpoint lacks arrays of this network\n    found:    no {', '.join(missing)}\n"
+                "    hint:     it is of an earlier version of petabatch, with which the run can be resumed"
+            )
         for key in saved:
             if key not in restarts:
                 self.arrays[key] = arrays[key]

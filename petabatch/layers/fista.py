@@ -30,6 +30,9 @@ class FISTA(Layer):
     the weights have changed. If that bound is exceeded fourfold, the momentum is restarted as well. The
     momentum coefficient for a varying step size follows Scheinberg, Goldfarb & Bai 2014. `kernels/fista.py`
     has the rule for one slice.
+
+    Its memory is the code of the previous step. After a reset the next step starts from x = 0, which an `age`
+    of 0 tells it: connections may still deliver the activity.
     """
 
     graph_safe: ClassVar[bool] = True
@@ -71,7 +74,9 @@ class FISTA(Layer):
             Variable("A_before", self.shape, LAYER_DIMS, "activity of the step before the previous one"),
             Variable("drive_before", self.shape, LAYER_DIMS, "drive of the previous step"),
             Variable("step", (), (), "size of the step k", dtype="float64", initial=self.step),
-            Variable("age", (), (), "t of the momentum (t - 1) / t+", dtype="float64", initial=1.0),
+            Variable(
+                "age", (), (), "t of the momentum (t - 1) / t+; 0: the code starts from 0", dtype="float64"
+            ),
         )
 
     def update(
@@ -84,6 +89,7 @@ class FISTA(Layer):
     ) -> None:
         """Make one accelerated proximal step."""
         xp, before = ctx.xp, state["step"]
+        previous = xp.where((state["age"] > 0).reshape(-1, 1, 1, 1), previous, 0)
         moved, turned = previous - state["A_before"], drive[0] - state["drive_before"]
         change, limit = before**2 * _dot(turned, turned), _dot(moved, moved)
         step = before * xp.where(change > limit, 0.5, GROWTH)

@@ -11,11 +11,11 @@ import numpy as np
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Positive
 from petabatch.spec.parts import Layer, StepContext
-from petabatch.variable import Array
+from petabatch.variable import LAYER_DIMS, Array, Variable
 
 
 class LeakyIntegrator(Layer):
-    """A+ = exp(-dt / tau) A + input; for a constant input g, A converges to about g tau / dt.
+    """V+ = exp(-dt / tau) V + input, A = V; for a constant input g, A converges to about g tau / dt.
 
     Source: PetaVision's `LeakyIntegratorBuffer.cpp:47-57`.
     """
@@ -26,12 +26,20 @@ class LeakyIntegrator(Layer):
     """Time constant of the decay, in the unit of `run.dt` (integrationTime)."""
 
     def decay(self, dt: float, precision: np.dtype) -> tuple[float, float]:
-        """Return (e, 1): A = e A + input."""
+        """Return (e, 1): V = e V + input."""
         return precision.type(math.exp(-dt / self.tau)), precision.type(1)
 
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
-        return CompiledRule("leaky_integrator", memory=True, decay=self.decay)
+        return CompiledRule("leaky_integrator", memory=True, decay=self.decay, variables=("V",))
+
+    def variables(self) -> Sequence[Variable]:
+        """Declare the potential, which is the activity as long as it is not reset."""
+        return (Variable("V", self.shape, LAYER_DIMS, "membrane potential"),)
+
+    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+        """Set the activity to the initial potential."""
+        activity[...] = state["V"]
 
     def update(
         self,
@@ -42,5 +50,7 @@ class LeakyIntegrator(Layer):
         activity: Array,
     ) -> None:
         """Decay and add the input."""
-        keep = previous.dtype.type(math.exp(-ctx.dt / self.tau))
-        activity[...] = keep * previous + drive[0]
+        potential = state["V"]
+        potential *= potential.dtype.type(math.exp(-ctx.dt / self.tau))
+        potential += drive[0]
+        activity[...] = potential

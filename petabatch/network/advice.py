@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from petabatch.network.checks import remembers
 from petabatch.network.evaluation import NAME as EVALUATE
 from petabatch.network.plan import Plan
 from petabatch.network.slices import sliced
@@ -17,6 +18,7 @@ _DEAR = 0.1
 def advice(plan: Plan) -> Iterator[str]:
     """Yield the notes on a checked network."""
     yield from _penalties(plan.graph.network)
+    yield from _resets(plan)
     yield from _recordings(plan)
     yield from _evaluation(plan)
 
@@ -59,6 +61,17 @@ def _penalties_of(network: Network) -> Iterator[tuple[str, str]]:
                     f"{code} minimises: {found.cost} with coefficient {found.coefficient:g}, and "
                     f"{minimised.cost} with {coefficient}; to measure what {code} minimises, give it {wanted}"
                 ),
+            )
+
+
+def _resets(plan: Plan) -> Iterator[str]:
+    """Yield the layers of which films reset nothing, although they may remember something."""
+    films = [name for name, layer in plan.inputs.items() if layer.source.resets]
+    for name, layer in plan.graph.network.layers.items() if films else ():
+        if remembers(layer) and not layer.variables():
+            yield (
+                f"layers.{name}: the films of {', '.join(films)} reset the variables of layers, and "
+                f"{layer.type} declares none; what it keeps of its activity of the step before is not reset"
             )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 
 from petabatch.errors import Problem, did_you_mean
 from petabatch.geometry import GeometryError
+from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import Network
-from petabatch.spec.parts import WeightOwner
+from petabatch.spec.parts import Layer, WeightOwner
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -186,14 +187,12 @@ def check_resets(network: Network, problems: list[Problem]) -> None:
     for name, layer in network.layers.items():
         key, variables = f"layers.{name}", [variable.name for variable in layer.variables()]
         if layer.reset.count and not variables:
-            problems.append(
-                Problem(
-                    f"{key}.reset",
-                    "this layer has no state to reset: its activity is a function of its input",
-                    found=layer.type,
-                    hint="reset layers with state variables, such as lca",
-                )
-            )
+            message = "this layer has no state to reset: its activity is a function of its input"
+            hint = "reset layers with state variables, such as lca"
+            if remembers(layer):
+                message = "this layer declares no variables, which are what a reset sets"
+                hint = "declare a variable for what is to be reset: the activity of the step before is not"
+            problems.append(Problem(f"{key}.reset", message, found=layer.type, hint=hint))
         source = layer.reset_to
         if source is None:
             continue
@@ -208,6 +207,16 @@ def check_resets(network: Network, problems: list[Problem]) -> None:
                     expected="`reset`, a layer with a potential V, and two layers of the same shape",
                 )
             )
+
+
+def remembers(layer: Layer) -> bool:
+    """Return whether the activity of a layer may depend on the step before otherwise than by its input."""
+    if layer.static:
+        return False
+    try:
+        return layer.compiled_rule().memory
+    except NotSuitable:
+        return True
 
 
 def unknown(key: str, what: str, found: str, choices: Iterable[str]) -> Problem:

@@ -48,6 +48,11 @@ def find_loop(graph: Graph) -> Loop:
     for name, layer in moving.items():
         if not layer.steady:
             raise NotSuitable(f"{name}.{'reset' if layer.reset.count else 'every'} is set")
+    films = [
+        name for name, layer in layers.items() if layer.images is not None and layer.images.source.resets
+    ]
+    if rule.adaptive is not None and films:
+        raise NotSuitable(f"{code} of type {layers[code].type} is reset where films of {films[0]} begin")
     drive = _only(graph, code, ("transposed",))
     error = drive.connection.pre
     recons = [name for name in moving if name not in (code, error)]

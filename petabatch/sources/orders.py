@@ -55,6 +55,11 @@ class Order(Part):
     """Each slice goes on from frame to frame at a place of its own."""
     type: str
 
+    @property
+    def resets(self) -> bool:
+        """Whether the layers of a slice are reset where it begins a film."""
+        return False
+
     @abstractmethod
     def open(self, frames: Sequence[int], batch: int, seed: int) -> Playlist:
         """Return what `batch` slices show of items with these numbers of frames.
@@ -156,6 +161,11 @@ class Movie(Order):
     frames of other slices remain."""
     reset: Flag = False
     """Reset the layers of a slice to their initial state when it begins a film."""
+
+    @property
+    def resets(self) -> bool:
+        """The key `reset`."""
+        return self.reset
 
     @model_validator(mode="after")
     def _ends_if_it_counts(self) -> Movie:

@@ -80,6 +80,11 @@ class View(TransformedSource):
         contrast = self.contrast if self.crop == "random" else 0.0
         return Crop(position=self.crop, offset=self.offset, contrast=contrast), *super().short
 
+    @property
+    def resets(self) -> bool:
+        """As its order says."""
+        return self.order.resets
+
     def open(self, shape: tuple[int, int, int], batch: int, seed: int) -> Views:
         """Return the reader; raises InputError if an image does not fit the layer."""
         views = self._views(shape, batch, seed)

@@ -34,7 +34,7 @@ class CompiledRule:
     row: RowFunction | None = None
     """Of the rule `row`, the function of a layer that makes its update."""
     variables: tuple[str, ...] = ()
-    """Of rules without membrane, the variables of the layer that they change, in their order."""
+    """Of layers that are no code, the variables that the rule changes, in its order."""
     vertices: tuple[tuple[float, float], ...] = ()
     """Of a polyline that takes the place of the transfer function."""
     slopes: tuple[float, float] = (0.0, 0.0)

@@ -123,7 +123,17 @@ def random_network(seed: int, batch: int = BATCH) -> Network:
         kind = one_of(*LAYERS)
         simple = one_of(True, True, False)
         shape = one_of(coarse, fine, fine, pooled)
-        has_potential = kind in ("lca", "firm", "heavy", "momentum", "ista", "lif", "polyline", "row")
+        has_potential = kind in (
+            "lca",
+            "firm",
+            "heavy",
+            "momentum",
+            "ista",
+            "lif",
+            "polyline",
+            "row",
+            "leaky",
+        )
         twins = [name for name, layer in layers.items() if layer.shape == shape]
         common: dict[str, Any] = {
             "shape": shape,

@@ -76,6 +76,11 @@ class Source(Part):
         return False
 
     @property
+    def resets(self) -> bool:
+        """Whether the layers of a slice are reset where it begins a film."""
+        return False
+
+    @property
     def steps(self) -> Sequence[Any]:
         """The transforms of its images, in order: see `petabatch.sources.transforms`."""
         return ()

@@ -44,7 +44,6 @@ from petabatch.kernels.cpu.program.units import (
     CHUNK,
     FACTOR,
     GAIN,
-    LEAKY_INTEGRATOR,
     LINEAR,
     RULE,
     apply,
@@ -83,8 +82,7 @@ def _update(
     factor, gain = np.float32(own[FACTOR]), np.float32(own[GAIN])
     if row[G] > 0:
         factor, gain = rates(own, doubles(arrays, row[G])[0])
-    remembers = own[RULE] < LINEAR or own[RULE] == LEAKY_INTEGRATOR
-    carried = remembers and arrays[row[OUT], DEPTH] > 1
+    carried = own[RULE] < LINEAR and arrays[row[OUT], DEPTH] > 1
     for chunk in range(first, min(last, -(-activity.size // CHUNK))):
         begin = chunk * CHUNK
         end = min(begin + CHUNK, activity.size)

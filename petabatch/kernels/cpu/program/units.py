@@ -161,9 +161,11 @@ def polyline(potential: Any, vertices: Any, below: Any, out: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _integrate(drive: Any, factor: Any, A: Any) -> None:
+def _integrate(drive: Any, factor: Any, V: Any, A: Any) -> None:
     for i in range(A.size):
-        A[i] = factor * A[i] + drive[i]
+        u = factor * V[i] + drive[i]
+        V[i] = u
+        A[i] = u
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -243,7 +245,7 @@ def apply(
     elif rule == TRANSFER:
         _transfer(drive, cell_of(numbers), activity)
     elif rule == LEAKY_INTEGRATOR:
-        _integrate(drive, factor, activity)
+        _integrate(drive, factor, V, activity)
     elif rule in (LOGISTIC, LINE):
         centre, width = np.float32(numbers[SHIFT]), np.float32(numbers[TOP])
         _sigmoid(drive, centre, width, rule == LOGISTIC, numbers[SIGNED] != 0, activity)

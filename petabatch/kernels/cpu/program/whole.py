@@ -65,6 +65,8 @@ def fista(
 ) -> None:  # fmt: skip
     """Make one accelerated proximal step; see `layers/fista.py`."""
     copy(previous, A)
+    if age[0] == 0:
+        A[:] = 0
     moves, turns = compare(drive, A, A_before, drive_before, turned)
     step[0], momentum, older = step_size(step[0], age[0], moves, turns)
     k = np.float32(step[0])

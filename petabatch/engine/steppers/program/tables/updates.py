@@ -27,12 +27,13 @@ def update(to: Writer, one: Update) -> None:
     """Write the rows of the update of a layer: its input, its rule, and what follows the rule."""
     first, last = to.summed(one.sources)
     rule, key = one.rule, f"layers/{one.layer}"
-    V, before = (to.array(f"{key}/{n}" if n else NOTHING) for n in (rule.potential, rule.previous))
+    potential = rule.potential or next(iter(rule.variables), "")
+    V, before = (to.array(f"{key}/{n}" if n else NOTHING) for n in (potential, rule.previous))
     row = {t.A: first, t.B: last, t.D: V, t.E: before, t.F: to.array(BUFFERS)}
     if rule.adaptive is not None:
         _accelerate(to, one, row)
         return
-    if rule.variables:
+    if rule.name == "conductance_lif":
         _spike(to, one, row)
         return
     if rule.row is not None:
