@@ -46,11 +46,11 @@ def page() -> str:
         *kind("Codes", Codes),
     ]
     lines += ["## Plots", "", "The functions of `petabatch.plotting` take an open run, options by name, and"]
-    lines += ["`figure`, a figure or subfigure to draw into; they return the figure.", ""]
+    lines += ["`figure`, a figure or subfigure to draw into or a `Page`; they return the figure.", ""]
     for name in KINDS:
         lines += plot(draw_function(name))
-    lines += kind("Movie", Movie)
-    for name in ("finish", "psnr"):
+    lines += [*kind("Page", plotting.Page), *kind("Movie", Movie)]
+    for name in ("finish", "described", "psnr"):
         lines += function(f"petabatch.plotting.{name}", getattr(plotting, name))
     lines += ["## PetaVision", ""]
     for name in ("network", "simulate"):

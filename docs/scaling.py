@@ -12,7 +12,16 @@ from petabatch.bench.prediction.figure import ranks_axis
 from petabatch.bench.prediction.link import NAMED
 from petabatch.bench.prediction.model import by_batch
 from petabatch.bench.prediction.traffic import traffic
-from petabatch.plotting.figures import COLOURS, MUTED, axes_title, finish, heading, panels, styled
+from petabatch.plotting.figures import (
+    MUTED,
+    axes_title,
+    colours,
+    finish,
+    grid_of_panels,
+    heading,
+    legend_below,
+    styled,
+)
 
 HERE = Path(__file__).parent
 JOB = HERE.parent / "params" / "natural_images.toml"
@@ -25,17 +34,17 @@ KRIZHEVSKY = {4: 3.74 / 4, 8: 6.25 / 8}
 @styled
 def draw() -> Any:
     """Return the figure."""
-    figure, ((strong, weak),) = panels(None, (10, 4.2), 1, 2)
+    figure, (strong, weak) = grid_of_panels(None, 2, 3.0)
     for every, line in UPDATES.items():
         often = f'connections.dictionary.learn.every="{every}"'
         calibration = calibrate(params.read(JOB, [often]).network, JOB.name, threads=1)
         found, large = (
             traffic(params.plan(params.read(JOB, [often, f"run.batch={batch}"]))) for batch in (EACH, STRONG)
         )
-        for colour, (name, link) in zip(COLOURS, NAMED.items(), strict=False):
+        for colour, (name, link) in zip(colours(len(NAMED)), NAMED.items(), strict=True):
             same = [by_batch(large, calibration, link, ranks) for ranks in RANKS]
             more = [by_batch(replace(found, batch=EACH * n), calibration, link, n) for n in RANKS]
-            style = {"color": colour, "label": f"{name}, update every {every}", "ms": 3, "lw": 1.2}
+            style = {"color": colour, "label": f"{name}, update every {every}", "ms": 2.5, "lw": 1.0}
             strong.plot(RANKS, [one.efficiency(same[0]) for one in same], line, **style)
             weak.plot(RANKS, [more[0].seconds / one.seconds for one in more], line, **style)
     for axes, title in ((strong, f"{STRONG:,} slices"), (weak, f"{EACH} slices for each rank")):
@@ -43,8 +52,8 @@ def draw() -> Any:
         axes.set_ylim(0, 1.05)
         ranks_axis(axes, RANKS)
     strong.plot([*KRIZHEVSKY], [*KRIZHEVSKY.values()], "x", color=MUTED, label="Krizhevsky 2014, measured")
-    strong.set_ylabel("parallel efficiency")
-    strong.legend(fontsize=8)
+    strong.set_ylabel("Parallel efficiency")
+    legend_below(figure, *strong.get_legend_handles_labels())
     heading(figure, f"PREDICTION, not measured: {JOB.name}, one rank per core")
     return figure
 

@@ -52,7 +52,7 @@ codes = {
 }
 figure = plt.figure(figsize=(8, 6), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[2.4, 1])
-plotting.dictionary(learned, figure=above, title="64 features of digits", columns=16)
+plotting.dictionary(learned, figure=above, title="64 features of digits", per_row=16)
 axes = below.subplots()
 for name, code in codes.items():
     code = code.reshape(-1, 64)[: len(images)]

@@ -37,7 +37,7 @@ spikes = run["layers/sheet/A"][...]  # [step, slice, row, column, channel]
 print(f"{spikes.mean():.1%} of the neurons spike in a step")
 figure = plt.figure(figsize=(10, 4.8), layout="constrained")
 left, right = figure.subfigures(1, 2, width_ratios=[3, 1])
-plotting.raster(run, layer="sheet", count=60, figure=left)
+plotting.raster(run, layers=["sheet"], count=60, figure=left)
 steps = params.network.run.display
 rate = spikes[-steps:, 0].mean(axis=0)
 for axes, image, name in zip(

@@ -54,7 +54,7 @@ for name, features in (("learned", weights[-1]), ("at the start", weights[0])):
 
 figure = plt.figure(figsize=(9.6, 11), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[1.1, 1])
-plotting.dictionary(run, columns=20, figure=above)
+plotting.dictionary(run, per_row=20, figure=above)
 plotting.receptive_fields(run, figure=below)
 figure.savefig("runs/demos/olshausen_field.png")
 print("figure: runs/demos/olshausen_field.png")

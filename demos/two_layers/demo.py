@@ -37,8 +37,8 @@ run = petabatch.run(params, "runs/demos/two_layers", force=True)
 # %%
 figure = plt.figure(figsize=(7, 9.2), layout="constrained")
 first, second, below = figure.subfigures(3, 1, height_ratios=[1, 1.45, 1.35])
-plotting.dictionary(run, connection="dictionary", figure=first, title="V1: 32 features", columns=16)
-plotting.dictionary(run, connection="dictionary2", figure=second, title="V2, through V1", columns=16)
+plotting.dictionary(run, connection="dictionary", figure=first, title="V1: 32 features", per_row=16)
+plotting.dictionary(run, connection="dictionary2", figure=second, title="V2, through V1", per_row=16)
 layers = {"image": "image", "recon": "V1", "recon2": "V2"}
 for (layer, name), row in zip(layers.items(), below.subplots(3, 8), strict=True):
     pixels = run.layer(layer)[-1][..., 0]  # [slice, row, column]

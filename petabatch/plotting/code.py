@@ -8,8 +8,8 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import pictures
-from petabatch.plotting.figures import heading, panels, styled
-from petabatch.plotting.options import Code, Columns, DisplayForStep, Grey, Option, Slice, Step, Title
+from petabatch.plotting.figures import heading, height_of, panels, styled, width_of
+from petabatch.plotting.options import Code, DisplayForStep, Grey, Option, PerRow, Slice, Step, Title
 from petabatch.plotting.select import check_slice, code_layer, image_layer, when
 from petabatch.plotting.tiles import columns_of, frame, label, mosaic, show
 from petabatch.results import Results
@@ -30,7 +30,7 @@ def code(
     display: DisplayForStep = None,
     slice: Slice = 0,
     count: Annotated[int, Option("number of features", least=1)] = 24,
-    columns: Columns = None,
+    per_row: PerRow = None,
     grey: Grey = False,
     title: Title = "",
     figure: Any = None,
@@ -52,17 +52,19 @@ def code(
         raise InputError(f"{run.path}: {series.name} is silent at step {step} in slice {number}")
     image = _image(run, step, number)
     maps = np.moveaxis(values[:, :, order], -1, 0)
-    columns = columns or columns_of(len(order), maps.shape[1] / maps.shape[2])
-    laid = mosaic(maps[..., None], columns, 6.4, 4, gap=np.nan)
-    left, wide = 0.0 if image is None else 2.2, laid.inches + 0.9
-    figure, axes = panels(
-        figure, (max(4.6, left + wide), max(2.2, laid.tall + 0.6)), 1, 1 if image is None else 2,
-        **({} if image is None else {"width_ratios": [left, wide]}),
-    )  # fmt: skip
-    if image is not None:
+    wide, high = width_of(figure), height_of(figure)
+    beside = image is not None and wide > 5
+    left = 0.25 * wide if beside else 0.0
+    per_row = per_row or columns_of(len(order), maps.shape[1] / maps.shape[2], 1.8 if wide > 5 else 1.2)
+    laid = mosaic(maps[..., None], per_row, wide - left - 1.0, 4, gap=np.nan, tallest=high - 0.45)
+    ratios = {"width_ratios": [left, wide - left]} if beside else {}
+    figure, axes = panels(figure, max(1.8 if beside else 0, laid.tall + 0.45), 1, 1 + beside, **ratios)
+    if beside and image is not None:
         low, high = image.min(), image.max()
-        show(axes[0, 0], pictures((image - low) / ((high - low) or 1.0), grey))
-        axes[0, 0].set_title("image", fontsize=10)
+        pixels = pictures((image - low) / ((high - low) or 1.0), grey)
+        show(axes[0, 0], pixels)
+        frame(axes[0, 0], pixels.shape[:2])
+        axes[0, 0].set_title("Input")
     right = axes[0, -1]
     signed = bool((values < 0).any())
     largest = float(np.abs(values).max())
@@ -71,13 +73,14 @@ def code(
         vmin=-largest if signed else 0, vmax=largest,
     )  # fmt: skip
     right.set_axis_off()
+    right.set_anchor("NW")
     label(right, laid, [str(each) for each in order])
-    for corner in laid.corners:
-        frame(right, corner, laid.tile)
-    figure.colorbar(drawn, ax=right, shrink=0.8, label=f"activity of {series.name.split('/')[1]}")
+    layer = series.name.split("/")[1]
+    figure.colorbar(drawn, ax=right, shrink=0.8, label=f"Activity of {layer}")
     active = np.count_nonzero(values)
-    text = f"{run.label(number)}, {when(run, step)}: {active} of {values.size} units active"
-    heading(figure, title or f"{text}, strongest features first", 10)
+    many = f", the {len(order)} strongest features" if len(order) < values.shape[-1] else ""
+    text = f"{active:,} of {values.size:,} units active{many}"
+    heading(figure, title or f"Code of {layer}, {run.label(number)}, {when(run, step)}: {text}")
     return figure
 
 

@@ -7,14 +7,26 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError, PetabatchError
-from petabatch.plotting.curves import curve, drawn, ends, lost_steps, mark_gaps
-from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
-from petabatch.plotting.options import Title
+from petabatch.plotting.curves import at_record, curve, drawn, ends, lost_steps, mark_gaps
+from petabatch.plotting.figures import (
+    capital,
+    colours,
+    grid,
+    grid_of_panels,
+    heading,
+    legend_below,
+    note,
+    styled,
+)
+from petabatch.plotting.options import Steps, Title, Unit
 from petabatch.plotting.patches import read_dictionary
+from petabatch.plotting.words import Clock, clock, quantity
 from petabatch.results import Results
 
 _MOST = 4
 """Probes that are drawn."""
+_FEW = 6
+"""Slices that all have a colour."""
 _PREFERRED = ("total", "fraction", "psnr")
 
 
@@ -27,71 +39,96 @@ def find(run: Results, *others: Results) -> list[str]:
         raise InputError(f"{run.path}: there is no probe {whose}\n    hint:     add one to [probes]")
     if not others and run.batch == 1:
         raise InputError(f"{run.path}: a single run of a single slice has nothing to compare")
-    chosen = [name for name in names if name.endswith(_PREFERRED)]
+    chosen = [name for end in _PREFERRED for name in names if name.endswith(f"/{end}")]
     return (chosen or names)[:_MOST]
 
 
 @styled
-def compare(run: Results, *others: Results, title: Title = "", figure: Any = None) -> Any:
+def compare(
+    run: Results,
+    *others: Results,
+    unit: Unit = "",
+    steps: Steps = False,
+    title: Title = "",
+    figure: Any = None,
+) -> Any:
     """Return the probes of several runs together, and how alike their features are; or the slices of one run.
 
     Lines are means over slices, bands percentiles 10 to 90. If there are several records in each of many
     displays, they are those at the end of each display, and the spread within it. The similarity of features
-    is the absolute cosine of their patches: of each feature of the first run with its best match.
+    is the absolute cosine of their patches: of each feature of the first run with its best match. Of the
+    slices of one run, two have colours, if there are many: those with the smallest and the largest mean of
+    the first quantity, in the last quarter of the run.
     """
     names = find(run, *others)
     runs = [run, *others]
     alike = _similarities(runs) if others else []
-    count = len(names) + bool(alike)
-    columns = min(count, 2)
-    figure, axes = panels(
-        figure, (4.8 * columns, 3.3 * -(-count // columns) + 0.4), -(-count // columns), columns
-    )
-    places = list(axes.flat)
+    time = clock(run, unit)
+    figure, places = grid_of_panels(figure, len(names) + bool(alike), 2.0)
+    chosen = {} if others else _chosen(run, names[0])
+    scale = colours(len(runs) if others else len(chosen))
     for axis, name in zip(places, names, strict=False):
-        _, probe, quantity = name.split("/")
         if others:
-            _runs(axis, runs, name)
+            _runs(axis, runs, name, time, scale)
         else:
-            _slices(axis, run, name)
+            _slices(axis, run, name, time, chosen, scale)
         for one in runs:
-            mark_gaps(axis, one.gaps)
-        axis.set(xlabel="step", ylabel=f"{probe}: {quantity}")
+            mark_gaps(axis, one.gaps, time.per)
+        time.label_axis(axis, steps)
+        at_record(axis, run[name].steps, time)
+        axis.set_ylabel(quantity(run, name, names))
         grid(axis)
-    if alike:
-        _alike(places[len(names)], alike)
-    for axis in places[count:]:
-        axis.set_axis_off()
     if others:
         labels = ["; ".join([name, *lost_steps(one)]) for name, one in zip(_labels(runs), runs, strict=True)]
-        lines = places[0].lines[: len(runs)]
-        across = 1 if any(one.gaps for one in runs) else min(3, len(runs))  # then labels are long
-        figure.legend(lines, labels, loc="outside lower center", ncols=across, fontsize=9)
-    heading(figure, title or (f"{len(runs)} runs" if others else f"{run.batch} slices of a run"))
+        lines, notes = places[0].lines[: len(runs)], _RUNS if _at_ends(runs, names) else ""
+    else:
+        labels, lines = list(chosen.values()), [places[0].lines[number] for number in chosen]
+        shown = ["at the end of each display"] if ends(run[names[0]], run.display) else []
+        notes = "; ".join([*shown, *lost_steps(run)])
+    if alike:
+        _alike(places[len(names)], alike, scale)
+    if notes:
+        note(places[0], capital(notes))
+    legend_below(figure, lines, labels)
+    heading(figure, title or (f"{len(runs)} runs compared" if others else f"{run.batch} slices of a run"))
     return figure
 
 
-def _runs(axis: Any, runs: list[Results], name: str) -> None:
-    for number, run in enumerate(runs):
+_RUNS = "of displays with several records: lines are their ends, bands 10–90 % within them"
+
+
+def _at_ends(runs: list[Results], names: list[str]) -> bool:
+    return any(ends(run[name], run.display) for run in runs for name in names)
+
+
+def _runs(axis: Any, runs: list[Results], name: str, time: Clock, scale: list[str]) -> None:
+    for run, colour in zip(runs, scale, strict=True):
         steps, mean, band = curve(run[name], run.display)
-        colour = COLOURS[number % len(COLOURS)]
-        axis.plot(steps, mean, color=colour, lw=1.8, marker="o" if len(steps) == 1 else None)
-        axis.fill_between(steps, *band.T, color=colour, alpha=0.15, linewidth=0)
-    if any(ends(run[name], run.display) for run in runs):
-        note(axis, "of displays with several records: lines are their ends, bands 10–90 % within them")
+        axis.plot(steps / time.per, mean, color=colour, marker="o" if len(steps) == 1 else None)
+        axis.fill_between(steps / time.per, *band.T, color=colour, alpha=0.15, linewidth=0)
 
 
-def _slices(axis: Any, run: Results, name: str) -> None:
-    steps, values = drawn(run[name], run.display)
+def _chosen(run: Results, name: str) -> dict[int, str]:
+    """Return the slices that have a colour, in all panels the same, and what the legend says of them."""
+    if run.batch <= _FEW:
+        return {number: run.label(number) for number in range(run.batch)}
+    _, values = drawn(run[name], run.display)
     last = np.nanmean(values[-max(1, len(values) // 4) :], axis=0)
-    best, worst = int(last.argmin()), int(last.argmax())
-    axis.plot(steps, values, color="#b8b8b8", lw=0.6)
-    for number, colour in ((best, COLOURS[0]), (worst, COLOURS[1])):
-        axis.plot(steps, values[:, number], color=colour, lw=1.4, label=run.label(number))
-    axis.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.1, fontsize=8)
-    shown = ["at the end of each display"] if ends(run[name], run.display) else []
-    coloured = "coloured: smallest and largest mean of the last quarter"
-    note(axis, "; ".join([*shown, coloured, *lost_steps(run)]))
+    words = {"smallest": int(last.argmin()), "largest": int(last.argmax())}
+    what = quantity(run, name).split(" (")[0]
+    what = what[0].lower() + what[1:] if what[1:2].islower() else what
+    return {number: f"{run.label(number)}: {size} {what} at the end" for size, number in words.items()}
+
+
+def _slices(
+    axis: Any, run: Results, name: str, time: Clock, chosen: dict[int, str], scale: list[str]
+) -> None:
+    steps, values = drawn(run[name], run.display)
+    lines = axis.plot(
+        steps / time.per, values, color="#c0c0c0", lw=0.5, marker="o" if len(steps) == 1 else None
+    )
+    for number, colour in zip(chosen, scale, strict=True):
+        lines[number].set(color=colour, lw=1.2, zorder=3)
 
 
 def _similarities(runs: list[Results]) -> list[np.ndarray]:
@@ -107,12 +144,12 @@ def _similarities(runs: list[Results]) -> list[np.ndarray]:
     return [np.abs(unit[0] @ other.T).max(axis=1) for other in unit[1:]]
 
 
-def _alike(axis: Any, alike: list[np.ndarray]) -> None:
-    for number, values in enumerate(alike, start=1):
-        axis.plot(np.sort(values)[::-1], color=COLOURS[number % len(COLOURS)], lw=1.8)
+def _alike(axis: Any, alike: list[np.ndarray], scale: list[str]) -> None:
+    for values, colour in zip(alike, scale[1:], strict=True):
+        axis.plot(np.arange(len(values)), np.sort(values)[::-1], color=colour, clip_on=False)
     axis.set(
-        xlabel="feature of the first run, most alike first",
-        ylabel="similarity of dictionaries",
+        xlabel="Feature of the first run, most alike first",
+        ylabel="Similarity of dictionaries",
         ylim=(0, 1.02),
     )
     axis.locator_params(axis="x", integer=True)

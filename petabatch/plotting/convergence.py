@@ -8,9 +8,19 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.plotting.curves import interrupted
-from petabatch.plotting.figures import grid, heading, logarithmic, note, panels, pyplot, styled
-from petabatch.plotting.options import Option, Title
+from petabatch.plotting.figures import (
+    capital,
+    grid,
+    grid_of_panels,
+    heading,
+    logarithmic,
+    note,
+    pyplot,
+    styled,
+)
+from petabatch.plotting.options import Option, Title, Unit
 from petabatch.plotting.select import recorded
+from petabatch.plotting.words import clock, quantity
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -38,34 +48,37 @@ def convergence(
     run: Results,
     *,
     displays: Annotated[int, Option("number of displays, from the first to the last", least=1)] = 5,
+    unit: Unit = "",
     title: Title = "",
     figure: Any = None,
 ) -> Any:
     """Return energy and gap within displays, from the first display to the last: means over slices."""
     series = find(run)
     period = run.display or 1
-    figure, (axes,) = panels(figure, (4.6 * len(series) + 0.6, 3.7), 1, len(series))
+    time, names = clock(run, unit, every=1), [one.name for one in series]
+    figure, axes = grid_of_panels(figure, len(series), 2.6)
     for place, one in zip(axes, series, strict=True):
         steps = one.steps
         number = (steps - 1) // period
         chosen = np.unique(number)
         chosen = chosen[np.unique(np.linspace(0, len(chosen) - 1, displays).round().astype(int))]
-        colours = pyplot().get_cmap("viridis")(np.linspace(0, 0.85, len(chosen)))
-        for each, colour in zip(chosen, colours, strict=True):
+        scale = pyplot().get_cmap("viridis")(np.linspace(0, 0.85, len(chosen)))
+        for each, colour in zip(chosen, scale, strict=True):
             first, last = np.flatnonzero(number == each)[[0, -1]]
             mean = one[int(first) : int(last) + 1].mean(axis=1)
             at, mean = interrupted(one, steps[first : last + 1], mean)
-            place.plot(at - each * period, mean, color=colour, lw=1.6, label=f"{each + 1}")
-        _, probe, quantity = one.name.split("/")
+            place.plot((at - each * period) / time.per, mean, color=colour, label=f"{each + 1}")
         place.set(
-            xlabel=f"step within a display of {period}", ylabel=f"{probe}: {quantity}", xlim=(0, period)
-        )
+            xlabel=f"{time.label} within a display", ylabel=quantity(run, one.name, names),
+            xlim=(0, period / time.per),
+        )  # fmt: skip
         logarithmic(place)
         grid(place)
-        place.locator_params(axis="x", integer=True)
+        if time.per == 1:
+            place.locator_params(axis="x", integer=True)
         if run.batch > 1:
-            note(place, f"means over {run.batch} slices")
-    axes[-1].legend(title="display", fontsize=8, title_fontsize=8)
+            note(place, capital(f"means over {run.batch} slices"))
+    axes[-1].legend(title="Display")
     heading(figure, title or "Convergence within displays")
     return figure
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.plotting.figures import COLOURS, grid, logarithmic, note
+from petabatch.plotting.figures import capital, colours, grid, logarithmic, note
+from petabatch.plotting.words import Clock
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.storage.gaps import Gap, steps_text
@@ -88,31 +88,44 @@ def ends(series: Series, period: int | None) -> bool:
     return _MANY < len(np.unique(display)) < len(display) / 1.5
 
 
-def draw_curves(axes: Any, curves: Mapping[str, Curve], *, log: bool = False) -> None:
+def draw_curves(axes: Any, curves: Mapping[str, Curve], clock: Clock, *, log: bool = False) -> None:
     """Draw curves by their names, with a legend if there are several."""
     lowest = np.inf
-    for (label, (steps, mean, band)), colour in zip(curves.items(), cycle(COLOURS), strict=False):
+    for (label, (steps, mean, band)), colour in zip(curves.items(), colours(len(curves)), strict=True):
         marker = "o" if len(steps) == 1 else None
-        axes.plot(steps, mean, marker=marker, color=colour, lw=1.8, label=label, zorder=3)
+        axes.plot(steps / clock.per, mean, marker=marker, color=colour, label=label, zorder=3)
         lowest = min(lowest, np.nanmin(mean, initial=np.inf), np.nanmin(band, initial=np.inf))
-        axes.fill_between(steps, *band.T, color=colour, alpha=0.18, linewidth=0)
+        axes.fill_between(steps / clock.per, *band.T, color=colour, alpha=0.18, linewidth=0)
     grid(axes)
-    axes.margins(x=0.01)
     if log:
         logarithmic(axes)
     elif lowest >= 0:
         axes.set_ylim(bottom=0)
+    for steps, *_ in curves.values():
+        at_record(axes, steps, clock)
     if len(curves) > 1:
-        axes.legend(ncols=min(4, len(curves)), loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2)
+        legend_above(axes)
 
 
-def over_the_run(run: Results, axes: Any, at_ends: bool = False) -> None:
+def at_record(axes: Any, steps: np.ndarray, clock: Clock) -> None:
+    """Put the only tick of the x axis at the record, where there is a single one."""
+    if len(steps) == 1:
+        axes.set_xticks(steps / clock.per)
+
+
+def legend_above(axes: Any, **keys: Any) -> None:
+    """Put the legend in a row above the axes, where it hides nothing."""
+    axes.legend(
+        ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, columnspacing=1.2, **keys
+    )
+
+
+def over_the_run(run: Results, axes: Any, clock: Clock, at_ends: bool = False, steps: bool = False) -> None:
     """Label the axes of curves over a run; `at_ends` as `ends` says of what is drawn."""
-    display = run.display
-    axes.set_xlabel(f"step ({display} per display)" if display else "step")
-    mark_gaps(axes, run.gaps)
+    clock.label_axis(axes, steps)
+    mark_gaps(axes, run.gaps, clock.per)
     if notes := [*meaning(run.batch, at_ends), *lost_steps(run)]:
-        note(axes, "; ".join(notes))
+        note(axes, capital("; ".join(notes)))
 
 
 def meaning(slices: int, at_ends: bool) -> list[str]:
@@ -129,7 +142,7 @@ def lost_steps(run: Results) -> list[str]:
     return [f"{steps_text(run.gaps)} are lost"] if run.gaps else []
 
 
-def mark_gaps(axes: Any, gaps: Sequence[Gap], unit: int = 1) -> None:
+def mark_gaps(axes: Any, gaps: Sequence[Gap], unit: float = 1) -> None:
     """Shade the steps that are lost, on an axis that counts `unit` steps as one."""
     for first, last in gaps:
         axes.axvspan((first - 1) / unit, last / unit, color="#ececec", linewidth=0, zorder=0)

@@ -7,14 +7,25 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import COLOURS, axes_title, panels, styled
+from petabatch.plotting.figures import (
+    MARK,
+    axes_title,
+    capital,
+    colours,
+    grid,
+    heading,
+    height_of,
+    panels,
+    styled,
+    width_of,
+)
 from petabatch.plotting.options import (
     Code,
-    Columns,
     Connection,
     DisplayForTime,
     Grey,
     Option,
+    PerRow,
     Slice,
     Time,
     Title,
@@ -62,7 +73,7 @@ def dictionary(
     ] = None,
     code: Code = None,
     last: Annotated[int, Option("number of displays over which to average the use", least=1)] = 10,
-    columns: Columns = None,
+    per_row: PerRow = None,
     grey: Grey = False,
     title: Title = "",
     figure: Any = None,
@@ -81,18 +92,15 @@ def dictionary(
     count = len(read.weights)
     numbers = np.arange(count) if use is None or order == "index" else np.argsort(-use, kind="stable")
     tiles = pictures(about_zero(read.weights[numbers]), grey)
-    columns = columns or columns_of(count, tiles.shape[1] / tiles.shape[2])
-    inches = float(np.clip(0.36 * columns, 6.4, 14.0))
-    laid = mosaic(tiles, columns, inches, len(str(count - 1)))
-    size = (inches, laid.tall + (0.5 if use is None else 2.1))
-    rows = [1.0] if use is None else [laid.tall, 1.1]
-    figure, axes = panels(figure, size, len(rows), 1, height_ratios=rows)
-    top = axes[0, 0]
-    show(top, laid.image)
-    top.set_anchor("W")
+    per_row = per_row or columns_of(count, tiles.shape[1] / tiles.shape[2])
+    wide, below = width_of(figure), 0.35 if use is None else 1.75
+    laid = mosaic(tiles, per_row, wide - 0.2, len(str(count - 1)), tallest=height_of(figure) - below)
+    rows = [1.0] if use is None else [laid.tall, 0.9]
+    figure, axes = panels(figure, laid.tall + below, len(rows), 1, height_ratios=rows)
+    show(axes[0, 0], laid.image)
     dead = [] if use is None else (use[numbers] == 0).tolist()
-    label(top, laid, [str(number) for number in numbers], dead)
-    axes_title(top, title or f"{read.title}, {when(run, read.step)}")
+    label(axes[0, 0], laid, [str(number) for number in numbers], dead)
+    heading(figure, title or f"{capital(read.title)}, {when(run, read.step)}")
     if use is not None:
         _use(axes[1, 0], use, numbers, order)
     return figure
@@ -100,10 +108,12 @@ def dictionary(
 
 def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     count = len(use)
-    axes.bar(np.arange(count), 100 * use[numbers], width=1.0, color=COLOURS[0], linewidth=0)
+    axes.bar(np.arange(count), 100 * use[numbers], width=1.0, color=colours(1)[0], linewidth=0)
+    dead = np.flatnonzero(use[numbers] == 0)
+    axes.plot(dead, np.zeros(len(dead)), "|", color=MARK, ms=6, mew=1, clip_on=False)
     places = "in the order above" if order == "use" else "number"
-    axes.set(xlim=(-0.5, count - 0.5), xlabel=f"feature, {places}", ylabel="active (%)")
+    axes.set(xlim=(-0.5, count - 0.5), xlabel=f"Feature, {places}", ylabel="Active (%)")
     axes.locator_params(axis="x", integer=True)
-    dead = int(np.count_nonzero(use == 0))
-    text = "no feature is dead" if not dead else f"{dead} of {count} features are dead (red)"
-    axes.text(1, 1.02, text, transform=axes.transAxes, ha="right", va="bottom", fontsize=9)
+    grid(axes)
+    text = "none of them dead" if not len(dead) else f"{len(dead)} of {count} dead (framed)"
+    axes_title(axes, f"Use of the features, {text}")

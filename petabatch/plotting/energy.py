@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from petabatch.plotting.curves import curve, draw_curves, ends, over_the_run
 from petabatch.plotting.figures import heading, panels, styled
-from petabatch.plotting.options import Option, Title
+from petabatch.plotting.options import Option, Steps, Title, Unit
 from petabatch.plotting.select import choose, with_records
+from petabatch.plotting.words import clock, quantity
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -33,6 +34,8 @@ def energy(
     probe: Annotated[str | None, Option("probe to draw (default: the first energy probe)")] = None,
     quantities: Annotated[Sequence[str], Option("quantities to draw (default: all)")] = (),
     log: Annotated[bool, Option("use a logarithmic axis")] = False,
+    unit: Unit = "",
+    steps: Steps = False,
     title: Title = "",
     figure: Any = None,
 ) -> Any:
@@ -42,10 +45,15 @@ def energy(
     and the band the spread over its records.
     """
     found = find(run, probe, quantities)
-    name = next(iter(found.values())).name.split("/")[1]
-    figure, ((axes,),) = panels(figure, (6.4, 3.6))
-    draw_curves(axes, {quantity: curve(s, run.display) for quantity, s in found.items()}, log=log)
-    over_the_run(run, axes, any(ends(s, run.display) for s in found.values()))
-    axes.set_ylabel("energy" if "total" in found else name if len(found) > 1 else next(iter(found)))
-    heading(figure, title or name.capitalize())
+    names = {name: series.name for name, series in found.items()}
+    label = quantity(run, names.get("total", next(iter(names.values()))))
+    time = clock(run, unit)
+    figure, ((axes,),) = panels(figure, 2.9)
+    curves = {name.replace("_", " "): curve(series, run.display) for name, series in found.items()}
+    draw_curves(axes, curves, time, log=log)
+    over_the_run(run, axes, time, any(ends(s, run.display) for s in found.values()), steps)
+    axes.set_ylabel(
+        label if "total" in found or len(found) == 1 else next(iter(names.values())).split("/")[1]
+    )
+    heading(figure, title or f"{label.split(' (')[0]} over the run")
     return figure

@@ -9,12 +9,12 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import MUTED, heading, panels, styled
+from petabatch.plotting.figures import MUTED, capital, heading, height_of, panels, styled, width_of
 from petabatch.plotting.options import Connection, Grey, Option, Title
 from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.select import code_layer, image_layer, percent, spread, when
 from petabatch.plotting.strongest import cut, strongest
-from petabatch.plotting.tiles import label, mosaic, show
+from petabatch.plotting.tiles import frame, label, mosaic, show
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import use_of
@@ -64,23 +64,32 @@ def features(
             )
     driven = strongest(run, found.code, found.image, count)
     count = max([1, *(len(driven[each]) for each in numbers)])
-    size = (9.0, 0.4 + 1.1 * len(numbers))
-    figure, axes = panels(figure, size, len(numbers), 2, width_ratios=[1.3, 6.5])
+    wide = width_of(figure) - 0.2
+    count = min(count, max(1, int((wide - 0.9) / 0.42)))
+    row = min(0.95, (height_of(figure) - 0.4) / len(numbers))
+    figure, axes = panels(figure, 0.4 + row * len(numbers), len(numbers), 2, width_ratios=[0.8, wide - 0.8])
     for (left, right), each in zip(axes, numbers, strict=True):
-        show(left, pictures(about_zero(found.dictionary.weights[each]), grey))
-        left.set_title(f"{each}: {percent(use[each])} active", fontsize=9)
-        patches = [cut(found.image, found.dictionary, unit) for unit in driven[each]]
+        pixels = pictures(about_zero(found.dictionary.weights[each]), grey)
+        show(left, pixels)
+        frame(left, pixels.shape[:2])
+        left.set_title(f"{each}: {percent(use[each])}", fontsize=7, pad=2)
+        patches = [cut(found.image, found.dictionary, unit) for unit in driven[each][:count]]
         if not patches:
-            right.text(0, 0.5, "inactive in all codes", color=MUTED, va="center")
+            right.text(0, 0.5, "Inactive in all codes", color=MUTED, va="center")
             right.set_axis_off()
             continue
         values = np.stack(patches)
         low, high = np.nanmin(values), np.nanmax(values)
-        scaled = np.nan_to_num((values - low) / ((high - low) or 1.0), nan=0.93)
+        scaled = pictures(np.nan_to_num((values - low) / ((high - low) or 1.0), nan=0.93), grey)
         blank = np.ones((count - len(scaled), *scaled.shape[1:]))
-        laid = mosaic(pictures(np.concatenate([scaled, blank]), grey), count, 7.4, 6)
+        laid = mosaic(np.concatenate([scaled, blank]), count, wide - 1.0, 6, tallest=row - 0.1)
         show(right, laid.image)
-        label(right, laid, [f"{unit.activity:.2f}" for unit in driven[each]] + [""] * len(blank))
+        shown = laid._replace(corners=laid.corners[: len(patches)])
+        label(right, shown, [f"{unit.activity:.2f}" for unit in driven[each][:count]])
     step = when(run, found.dictionary.step)
-    heading(figure, title or f"{found.dictionary.connection}, {step}: features and what drives them")
+    name = capital(found.dictionary.connection)
+    heading(
+        figure,
+        title or f"{name}, {step}: features, how often they are active, and what drives them, with activity",
+    )
     return figure

@@ -6,8 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-LIKE = "R² > 0.8, both sigmas > 0.8 pixels, from 0.04 to 0.35 cycles per pixel"
+LIKE = "R² > 0.8, both sigmas > 0.8 pixels, from 0.04 to 0.35 cycles per pixel, lobes of both signs"
 """What makes a patch Gabor-like."""
+_LOBE = 0.05
+"""Share of the squared fit that the weaker sign has at least; a blob has only one lobe."""
+_COLOUR = 0.5
+"""Share of the squared weights that is no luminance, from which on a feature is one of colour."""
 _STEPS = 80
 _SIGMAS = (0.12, 0.25)
 """Widths to start from, as fractions of the patch."""
@@ -35,22 +39,59 @@ class Gabors(NamedTuple):
 
     @property
     def like(self) -> np.ndarray:
-        """Which patches are like Gabor functions: a good fit, no single pixel, and a band-pass.
+        """Which patches are like Gabor functions: a good fit, no single pixel, a band-pass of several lobes.
 
         R² > 0.8 alone does not separate learned features from those of images with shuffled pixels, since
-        single pixels are fitted well.
+        single pixels are fitted well, and so are blobs.
         """
-        broad = np.minimum(self.sigma_u, self.sigma_v) > 0.8
-        return np.asarray((self.r2 > 0.8) & broad & (self.frequency > 0.04) & (self.frequency < 0.35))
+        band = (self.frequency > 0.04) & (self.frequency < 0.35)
+        return np.asarray(self._broad & band & (self._lobes >= _LOBE))
+
+    @property
+    def blob(self) -> np.ndarray:
+        """Which patches are blobs: a good fit, no single pixel, and a single lobe."""
+        return np.asarray(self._broad & (self._lobes < _LOBE))
+
+    @property
+    def _broad(self) -> np.ndarray:
+        return np.asarray((self.r2 > 0.8) & (np.minimum(self.sigma_u, self.sigma_v) > 0.8))
+
+    @property
+    def _lobes(self) -> np.ndarray:
+        """Share of the squared fit that the weaker sign has."""
+        power = np.square(self.fitted)
+        above = np.where(self.fitted > 0, power, 0).sum(axis=(1, 2))
+        total = power.sum(axis=(1, 2))
+        return np.asarray(np.minimum(above, total - above) / np.maximum(total, 1e-30))
 
 
-def to_grey(patches: np.ndarray) -> np.ndarray:
-    """Return patches `[patch, y, x]` along the mix of channels in which each one varies most."""
+class Mixed(NamedTuple):
+    """Patches along a mix of their channels."""
+
+    grey: np.ndarray
+    """`[patch, y, x]`."""
+    mixes: np.ndarray
+    """The mixes, of norm 1, `[patch, channel]`: `grey * mix` is what a fit to `grey` explains."""
+    coloured: np.ndarray
+    """Which patches are of colour: less than half of their squared weights are luminance, `[patch]`."""
+
+
+def mixed(patches: np.ndarray) -> Mixed:
+    """Return patches `[patch, y, x, channel]` along their luminance, or the mix in which they vary most.
+
+    The luminance is the mean of the channels. Features of which it has less than half of the squared weights,
+    such as opponent colours, are taken along the mix of channels that explains most of them.
+    """
     count, height, width, channels = patches.shape
     flat = patches.reshape(count, height * width, channels)
-    mixes = np.linalg.svd(flat, full_matrices=False)[2][:, 0]
-    mixes = mixes * np.where(mixes.sum(axis=1, keepdims=True) < 0, -1, 1)
-    return np.asarray(np.einsum("npc,nc->np", flat, mixes).reshape(count, height, width))
+    strongest = np.linalg.svd(flat, full_matrices=False)[2][:, 0]
+    strongest = strongest * np.where(strongest.sum(axis=1, keepdims=True) < 0, -1, 1)
+    luminance = np.full(channels, channels**-0.5)
+    share = np.square(flat @ luminance).sum(axis=1) / np.maximum(np.square(flat).sum(axis=(1, 2)), 1e-30)
+    coloured = (share < 1 - _COLOUR) & (channels % 3 == 0)
+    mixes = np.where(coloured[:, None] | (channels % 3 != 0), strongest, luminance)
+    grey = np.einsum("npc,nc->np", flat, mixes).reshape(count, height, width)
+    return Mixed(np.asarray(grey), mixes, coloured)
 
 
 def fit_gabors(patches: np.ndarray) -> Gabors:

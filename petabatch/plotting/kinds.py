@@ -6,7 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from petabatch.errors import PetabatchError
+from petabatch.errors import InputError, PetabatchError
+from petabatch.plotting.activity import spikes
 from petabatch.results import Results
 
 KINDS = (
@@ -21,6 +22,10 @@ KINDS = (
     "sweep",
     "receptive-fields",
     "raster",
+    "traces",
+    "phase",
+    "correlation",
+    "weights",
     "compare",
     "movie",
 )
@@ -45,6 +50,25 @@ def reason_against(kind: str, run: Results) -> str:
         hints = [line.split(":", 1)[1].strip() for line in lines[1:] if line.strip().startswith("hint:")]
         return "; ".join([lines[0].removeprefix(f"{run.path}: "), *hints[:1]])
     return ""
+
+
+def suggested(run: Results) -> str:
+    """Return the kind that shows best what a run is: its sweep, spikes, dictionary, dynamics or energy.
+
+    Raises InputError if none can be drawn.
+    """
+    spiking = [
+        name for name in run if name.startswith("layers/") and name.endswith("/A") and spikes(run[name])
+    ]
+    first = ("sweep", *(("raster",) if spiking else ()), "dictionary", "reconstructions", "phase", "traces")
+    kinds: list[str] = [*first, *KINDS]
+    for kind in kinds:
+        if not reason_against(kind, run):
+            return kind
+    raise InputError(
+        f"{run.path}: nothing can be drawn of this run\n"
+        f"    hint:     `petabatch plot --list {run.path.parent}` says what each kind needs"
+    )
 
 
 def _module_name(kind: str) -> str:

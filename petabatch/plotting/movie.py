@@ -12,7 +12,7 @@ import numpy as np
 from petabatch.errors import InputError, PetabatchError, ResourceError, install
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
-from petabatch.plotting.figures import heading, panels, styled, wrapped
+from petabatch.plotting.figures import capital, heading, height_of, panels, points, styled, width_of, wrapped
 from petabatch.plotting.options import Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
@@ -91,34 +91,35 @@ def movie(
         what or find(run)
     ]
     number = check_slice(run, slice)
-    shown, steps, names, size, subject = draw(run, number, grey, frames)
-    figure, (axes,) = panels(figure, (size[0], size[1] + 0.75), 1, len(names))
+    wide = width_of(figure)
+    shown, steps, names, tall, subject = draw(run, number, grey, frames, wide - 0.1)
+    figure, (axes,) = panels(figure, min(tall + 0.5, height_of(figure)), 1, len(names))
     drawn = []
     for axis, name, (image, limits) in zip(axes, names, shown(0), strict=True):
         scale = {"vmin": limits[0], "vmax": limits[1]}
-        colours = "magma_r" if name == "activity" else "gray"
+        colours = "magma_r" if name == "Activity" else "gray"
         drawn.append(axis.imshow(image, cmap=colours, interpolation="nearest", **scale))
         axis.set_axis_off()
         if len(names) > 1:
-            axis.set_title(name, fontsize=10)
-    top = heading(figure, " ", 10)
+            axis.set_title(name)
+    top, size = heading(figure, " "), points("figure.titlesize")
 
     def update(frame: int) -> None:
         for artist, (image, _) in zip(drawn, shown(frame), strict=True):
             artist.set_data(image)
-        text = f"{title or subject}: {when(run, int(steps[frame]))}"
-        top.set_text(wrapped(text, figure.bbox.width / figure.dpi, 10))
+        text = f"{title or capital(subject)}, {when(run, int(steps[frame]))}"
+        top.set_text(wrapped(text, wide, size))
 
     return Movie(figure, len(steps), update, float(rate))
 
 
 Shown = Callable[[int], list[tuple[np.ndarray, tuple[float, float]]]]
 """The images of a frame, with the values that are black and white."""
-Scenes = tuple[Shown, np.ndarray, list[str], tuple[float, float], str]
-"""What is shown, at which steps, under which names, on how many inches, and whose it is, for the title."""
+Scenes = tuple[Shown, np.ndarray, list[str], float, str]
+"""What is shown, at which steps, under which names, how many inches high, and whose it is, for the title."""
 
 
-def _reconstruction(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
+def _reconstruction(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:
     image, recon = find_reconstructions(run)
     steps = _even(np.intersect1d(image.steps, recon.steps), frames)
     first = image.at(step=int(steps[0]), slice=slice_)
@@ -131,12 +132,11 @@ def _reconstruction(run: Results, slice_: int, grey: bool, frames: int) -> Scene
         both = (one - low) / span, (other - low) / span, 0.5 + (one - other) / span
         return [(_plain(pictures(values, grey)), (0.0, 1.0)) for values in both]
 
-    wide = 3 * 2.2
-    size = wide, wide / 3 * aspect[0] / aspect[1]
-    return shown, steps, ["input", "reconstruction", "error"], size, run.label(slice_)
+    tall = wide / 3 * aspect[0] / aspect[1]
+    return shown, steps, ["Input", "Reconstruction", "Error"], tall, run.label(slice_)
 
 
-def _activity(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
+def _activity(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:
     code = code_layer(run)
     chosen = _even(np.arange(len(code)), frames)
     use = use_of(code)
@@ -146,15 +146,15 @@ def _activity(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
 
     def shown(frame: int) -> list[tuple[np.ndarray, tuple[float, float]]]:
         values = np.abs(code[int(chosen[frame]), slice_][:, :, numbers].astype(float))
-        laid = mosaic(np.moveaxis(values, -1, 0)[..., None], columns, 5.5, gap=np.nan)
+        laid = mosaic(np.moveaxis(values, -1, 0)[..., None], columns, wide, gap=np.nan)
         return [(laid.image[..., 0], (0.0, largest))]
 
     tiles = np.zeros((len(numbers), *code.shape[2:4], 1))
-    size = 5.5, mosaic(tiles, columns, 5.5).tall
-    return shown, code.steps[chosen], ["activity"], size, run.label(slice_)
+    tall = mosaic(tiles, columns, wide).tall
+    return shown, code.steps[chosen], ["Activity"], tall, run.label(slice_)
 
 
-def _dictionary(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
+def _dictionary(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:
     weights = find_weights(run)
     name = weights.name.split("/")[1]
     chosen = _even(np.arange(len(weights)), frames)
@@ -168,10 +168,10 @@ def _dictionary(run: Results, slice_: int, grey: bool, frames: int) -> Scenes:
 
     def shown(frame: int) -> list[tuple[np.ndarray, tuple[float, float]]]:
         patches = read_dictionary(run, name, int(chosen[frame]), slice_).weights[order]
-        return [(_plain(mosaic(pictures(about_zero(patches), grey), columns, 6.4).image), (0.0, 1.0))]
+        return [(_plain(mosaic(pictures(about_zero(patches), grey), columns, wide).image), (0.0, 1.0))]
 
-    laid = mosaic(pictures(about_zero(last), grey), columns, 6.4)
-    return shown, weights.steps[chosen], ["dictionary"], (6.4, laid.tall), newest.name
+    laid = mosaic(pictures(about_zero(last), grey), columns, wide)
+    return shown, weights.steps[chosen], ["Dictionary"], laid.tall, newest.name
 
 
 def _even(values: np.ndarray, most: int) -> np.ndarray:

@@ -71,7 +71,7 @@ def draw_network(layers: Tables, connections: Tables, title: str = "") -> Any:
         size = min(9.0, 1.5 * 72 / (0.62 * max(1, len(name))))
         axes.text(x, y + 0.17, name, fontsize=size, weight="bold", va="center", **shown)
         axes.text(x, y - 0.11, text, fontsize=7.5, va="center", color="#404040", linespacing=1.1, **shown)
-    axes.text(0.15, 0.2, title or "network", fontsize=11, va="center", parse_math=False)
+    axes.text(0.15, 0.2, title or "Network", fontsize=9, va="center", parse_math=False)
     _legend(axes, -height - 0.18)
     for number, text in enumerate(key):
         x = 0.15 + (number // rows) * (width - 0.15) / columns

@@ -38,7 +38,9 @@ DisplayForStep = Annotated[
 DisplayForTime = Annotated[
     int | None, Option("display whose end to draw, instead of an index", instead_of="time")
 ]
-Columns = Annotated[int | None, Option("number in a row (default: automatic)", least=1)]
+PerRow = Annotated[int | None, Option("number of tiles in a row (default: automatic)", least=1)]
+Unit = Annotated[str, Option("unit of dt, such as ms: draw time in it (default: displays, or steps)")]
+Steps = Annotated[bool, Option("add an axis of steps above")]
 Grey = Annotated[bool, Option("draw every channel as a grey tile of its own, also where there are three")]
 Title = Annotated[str, Option("title of the figure (default: automatic)")]
 
@@ -111,7 +113,7 @@ def _add(group: argparse._ActionsContainer, flag: str, kind: Any, option: Option
     elif get_origin(kind) is not None:  # Sequence[...]
         keys |= {"nargs": "+", "type": get_args(kind)[0]}
     else:
-        keys["type"] = kind if option.least is None else _at_least(option.least)
+        keys["type"] = kind if option.least is None else at_least(option.least)
     group.add_argument(flag, **keys)
 
 
@@ -120,7 +122,9 @@ def _help(option: Option, default: Any) -> str:
     return option.help if automatic else f"{option.help} (default: {default})"
 
 
-def _at_least(least: int) -> Callable[[str], int]:
+def at_least(least: int) -> Callable[[str], int]:
+    """Return what reads a whole number of at least this."""
+
     def number(text: str) -> int:
         value = int(text)  # argparse reports a ValueError
         if value < least:

@@ -1,93 +1,160 @@
-"""Plot of the activity or the spikes of one slice over time."""
+"""Plot of the spikes or the activity of one slice over time, with rates."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.curves import interrupted, mark_gaps
-from petabatch.plotting.figures import axes_title, panels, styled
-from petabatch.plotting.options import Option, Slice, Title
-from petabatch.plotting.select import check_slice, code_layer, recorded, with_records
+from petabatch.plotting.activity import (
+    Units,
+    every_of,
+    most_active,
+    of_layers,
+    over_time,
+    read_units,
+    shares,
+    spikes,
+)
+from petabatch.plotting.curves import legend_above, mark_gaps
+from petabatch.plotting.figures import colours, grid, heading, height_of, panels, styled
+from petabatch.plotting.options import Option, Slice, Steps, Title, Unit
+from petabatch.plotting.select import check_slice
+from petabatch.plotting.words import Clock, clock
 from petabatch.results import Results
 from petabatch.results.series import Series
 
-
-class Found(NamedTuple):
-    """What there is to draw."""
-
-    series: Series
-    layer: str
+_SPIKING, _GRADED = 1000, 100
+"""Units that are drawn by default."""
+_BINS = 200
+"""Bins of a rate, at most."""
 
 
-def find(run: Results, layer: str | None = None) -> Found:
-    """Return the activity of a layer that was recorded at least twice: of a spiking one, else of a code."""
-    if layer is None:
-        types = {name: table.get("type", "") for name, table in run.params.get("layers", {}).items()}
-        spiking = [n for n in recorded(run, "layers") if "lif" in types.get(n, "") and f"layers/{n}/A" in run]
-        layer = spiking[0] if spiking else None
-    series = code_layer(run) if layer is None else with_records(run, run.layer(layer))
-    if len(series) < 2:
-        raise InputError(
-            f"{run.path}: {series.name} was recorded only once\n"
-            "    hint:     record it more often in [output.layers]"
-        )
-    return Found(series, series.name.split("/")[1])
+def find(run: Results, layers: Sequence[str] = ()) -> list[Series]:
+    """Return the activities of spiking layers, else of the first code, recorded at least twice."""
+    found = over_time(run, layers)
+    return found if layers or spikes(found[0]) else found[:1]
 
 
 @styled
 def raster(
     run: Results,
     *,
-    layer: Annotated[str | None, Option("layer to draw (default: a spiking one, else the code)")] = None,
+    layers: Annotated[
+        Sequence[str], Option("layers to draw (default: all spiking ones, else the first code)")
+    ] = (),
     slice: Slice = 0,
-    count: Annotated[int, Option("number of units, the most active ones", least=1)] = 100,
+    count: Annotated[
+        int | None, Option("number of units, the most active (default: 1000 spiking or 100 others)", least=1)
+    ] = None,
     times: Annotated[int, Option("number of recorded times, the last ones", least=2)] = 1000,
+    unit: Unit = "",
+    steps: Steps = False,
     title: Title = "",
     figure: Any = None,
 ) -> Any:
-    """Return the spikes of one slice over time as dots, or its activity as colours; one row for each unit.
+    """Return the spikes of one slice over time as dots, or its activity as colours, with rates above.
 
-    Of the recorded times and the units, the last times and the most active units are drawn, by feature.
+    Each row is a unit. Of the recorded times and the units, the last times and the most active units are
+    drawn, of several layers in proportion to their sizes. Units are numbered by row, column and feature, as
+    in the flattened array. The rate is the mean over all units of a layer.
     """
-    found = find(run, layer)
-    number = check_slice(run, slice)
-    first = max(0, len(found.series) - times)
-    shape = found.series.shape[2:]
-    total = np.zeros(shape)
-    for time in range(first, len(found.series)):
-        total += np.abs(found.series[time, number])
-    flat = np.moveaxis(total, -1, 0).ravel()  # units by feature, then row and column
-    units = np.sort(np.argsort(-flat, kind="stable")[: min(count, np.count_nonzero(flat))])
-    if not units.size:
-        raise InputError(f"{run.path}: {found.series.name} is silent in slice {number}")
-    feature, row, column = np.unravel_index(units, (shape[2], shape[0], shape[1]))
-    values = np.stack(
-        [found.series[t, number][row, column, feature] for t in range(first, len(found.series))], axis=1
-    )
-    steps, over_time = interrupted(found.series, found.series.steps[first:], values.T)
-    values = over_time.T
-    figure, ((axes,),) = panels(figure, (8.0, float(np.clip(0.05 * len(units), 2.4, 7.0)) + 0.9))
-    if np.isin(values[np.isfinite(values)], (0, 1)).all():
-        at, when = np.nonzero(values == 1)
-        axes.plot(steps[when], at, "|", color="#202020", ms=4, mew=0.9)
-    else:
-        signed = bool((values < 0).any())
-        largest = float(np.nanmax(np.abs(values)))
-        edges = np.concatenate([steps - np.diff(steps, prepend=2 * steps[0] - steps[1]), steps[-1:]])
-        drawn = axes.pcolormesh(
-            edges, np.arange(len(units) + 1) - 0.5, values, cmap="RdBu_r" if signed else "magma_r",
-            vmin=-largest if signed else 0, vmax=largest, rasterized=True,
-        )  # fmt: skip
-        figure.colorbar(drawn, ax=axes, label="activity")
-    mark_gaps(axes, [gap for gap in found.series.gaps if steps[0] < gap[0]])
-    ticks = np.unique(np.linspace(0, len(units) - 1, min(12, len(units))).round().astype(int))
-    axes.set_yticks(ticks, [f"{feature[i]} ({row[i]}, {column[i]})" for i in ticks], fontsize=8)
-    axes.set(xlabel="step", ylabel="feature (row, column)", ylim=(len(units) - 0.5, -0.5))
-    text = (
-        f"{found.layer}, {run.label(number)}: {len(units)} of {np.count_nonzero(flat)} units that were active"
-    )
-    axes_title(axes, title or text, 10)
+    found, number = find(run, layers), check_slice(run, slice)
+    every = [read_units(series, number, times) for series in found]
+    if not any(np.nansum(np.abs(each.values)) for each in every):
+        raise InputError(f"{run.path}: {found[0].name} is silent in slice {number}")
+    spiking = all(np.isin(each.values[np.isfinite(each.values)], (0, 1)).all() for each in every)
+    most = count or (_SPIKING if spiking else _GRADED)
+    drawn = [most_active(each, share) for each, share in zip(every, shares(every, most), strict=True)]
+    rows = sum(len(each.numbers) for each in drawn)
+    time = clock(run, unit, every_of(found[0]))
+    tall = float(np.clip(0.045 * rows, 1.2, 3.6))
+    figure, ((above,), (below,)) = panels(figure, 1.6 + tall, 2, 1, height_ratios=[0.8, tall])
+    above.sharex(below)
+    _rates(above, every, time, spiking)
+    inches = min(tall, height_of(figure) - 1.6)
+    (_dots if spiking else _map)(figure, below, drawn, time, inches)
+    gaps = [gap for gap in found[0].gaps if drawn[0].steps[0] < gap[0]]
+    for axes in (above, below):
+        mark_gaps(axes, gaps, time.per)
+    above.tick_params(labelbottom=False)
+    time.label_axis(below)
+    if steps and time.per != 1:
+        time.label_axis(above, steps)
+        above.set_xlabel("")
+    _number(below, drawn)
+    shown = len(np.unique(drawn[0].steps))
+    cut = f", the last {shown:,} of {len(found[0]):,} records" if shown < len(found[0]) else ""
+    what = "Spikes" if spiking else "Activity"
+    heading(figure, title or f"{what} of {of_layers(drawn, 'most active')}, {run.label(number)}{cut}")
     return figure
+
+
+def _rates(axes: Any, every: Sequence[Units], time: Clock, spiking: bool) -> None:
+    for each, colour in zip(every, colours(len(every)), strict=True):
+        width = max(1, -(-len(each.steps) // _BINS))
+        whole = len(each.steps) // width * width
+        values = np.abs(each.values[-whole:]).mean(axis=1).reshape(-1, width).mean(axis=1)
+        at = each.steps[-whole:].reshape(-1, width).mean(axis=1) / time.per
+        axes.plot(
+            at,
+            values * (time.hertz / every_of(each.series) if spiking else 1),
+            color=colour,
+            label=each.layer,
+            lw=0.9,
+        )
+    axes.set_ylabel(f"Rate ({time.unit})" if spiking else "Mean activity")
+    axes.set_ylim(bottom=0)
+    grid(axes)
+    if len(every) > 1:
+        legend_above(axes)
+
+
+def _dots(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None:
+    first, rows = 0, sum(len(each.numbers) for each in drawn)
+    size = float(np.clip(72 * inches / rows, 0.8, 4.0))
+    for each, colour in zip(drawn, colours(len(drawn)), strict=True):
+        at, unit = np.nonzero(each.values == 1)
+        style = {"marker": "|", "ms": size, "mew": 0.7} if size > 2 else {"marker": "o", "ms": 1.1, "mew": 0}
+        axes.plot(
+            each.steps[at] / time.per, first + unit, ls="none", color=colour, label=each.layer, **style,
+            rasterized=len(at) > 20_000,
+        )  # fmt: skip
+        first += len(each.numbers)
+    start, end = (float(drawn[0].steps[place]) for place in (0, -1))
+    axes.set_xlim((start - 1) / time.per, (end + 1) / time.per)
+
+
+def _map(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None:
+    steps = drawn[0].steps
+    values = np.concatenate([each.values for each in drawn], axis=1).T
+    signed = bool((values < 0).any())
+    largest = float(np.nanmax(np.abs(values)))
+    edges = np.concatenate([steps - np.diff(steps, prepend=2 * steps[0] - steps[1]), steps[-1:]]) / time.per
+    mesh = axes.pcolormesh(
+        edges, np.arange(len(values) + 1) - 0.5, values, cmap="RdBu_r" if signed else "magma_r",
+        vmin=-largest if signed else 0, vmax=largest, rasterized=True,
+    )  # fmt: skip
+    axes.set_xlim(edges[0], edges[-1])
+    figure.colorbar(mesh, ax=axes, label="Activity", pad=0.01, fraction=0.05)
+
+
+def _number(axes: Any, drawn: Sequence[Units]) -> None:
+    """Label the rows: by layers if there are several, else by the numbers of units."""
+    ends = np.cumsum([0, *(len(each.numbers) for each in drawn)])
+    axes.set_ylim(ends[-1] - 0.5, -0.5)
+    if len(drawn) > 1:
+        axes.set_yticks((ends[1:] + ends[:-1] - 1) / 2, [each.layer for each in drawn])
+        axes.tick_params(axis="y", length=0)
+        axes.set_ylabel("Units")
+        return
+    numbers = drawn[0].numbers
+    if len(numbers) == drawn[0].of:
+        axes.locator_params(axis="y", integer=True)
+        axes.set_ylabel("Unit")
+        return
+    ticks = np.unique(np.linspace(0, len(numbers) - 1, min(7, len(numbers))).round().astype(int))
+    axes.set_yticks(ticks, [f"{number}" for number in numbers[ticks]])
+    axes.set_ylabel("Unit, by number")

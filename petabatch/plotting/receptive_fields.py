@@ -6,16 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.pixels import about_zero
-from petabatch.plotting.figures import COLOURS, MUTED, axes_title, grid, heading, note, panels, styled
-from petabatch.plotting.gabor import LIKE, Gabors, fit_gabors, to_grey
+from petabatch.pixels import about_zero, pictures
+from petabatch.plotting.figures import (
+    MUTED,
+    axes_title,
+    capital,
+    colours,
+    grid,
+    heading,
+    height_of,
+    panels,
+    styled,
+    width_of,
+    wrapped,
+)
+from petabatch.plotting.gabor import LIKE, Gabors, Mixed, fit_gabors, mixed
 from petabatch.plotting.options import Connection, DisplayForTime, Slice, Time, Title
 from petabatch.plotting.patches import Dictionary, find_weights, read_dictionary
 from petabatch.plotting.select import recorded_time, when
-from petabatch.plotting.tiles import label, mosaic, show
+from petabatch.plotting.tiles import Mosaic, label, mosaic, show
 from petabatch.results import Results
 
-_EXAMPLES = 18
+_TILE = 0.4
+"""Inches of an example, at least."""
 
 
 def find(run: Results, connection: str | None = None, time: int = -1, slice: int = 0) -> Dictionary:
@@ -36,37 +49,89 @@ def receptive_fields(
 ) -> Any:
     """Return Gabor fits of the features: examples, orientation, frequency and shape.
 
-    A feature is Gabor-like if R² > 0.8, both sigmas > 0.8 pixels, and the frequency from 0.04 to 0.35 cycles
-    per pixel. Colour features are fitted along the mix of channels in which they vary most. The grey field
-    of the last panel is about the range of cells in macaque V1 (Ringach, J. Neurophysiol. 88:455, 2002).
+    A feature is Gabor-like if R² > 0.8, both sigmas > 0.8 pixels, the frequency from 0.04 to 0.35 cycles per
+    pixel, and the weaker sign has 5 % of the squared fit; a blob is fitted as well, but has a single lobe.
+    Features are fitted along their luminance; those of which it is less than half, along the mix of channels
+    in which they vary most. The grey field of the last panel is about the range of cells in macaque V1
+    (Ringach, J. Neurophysiol. 88:455, 2002).
     """
     found = find(run, connection, recorded_time(find_weights(run, connection), time, display), slice)
-    patches = to_grey(found.weights)
-    fits = fit_gabors(patches)
+    along = mixed(found.weights)
+    fits = fit_gabors(along.grey)
+    classes = classified(fits, along)
     like = np.flatnonzero(fits.like)
-    order = np.argsort(-fits.r2, kind="stable")
-    shown = order[np.linspace(0, len(order) - 1, min(_EXAMPLES, len(order))).astype(int)]
-    tiles = np.concatenate([about_zero(each[shown][..., None]) for each in (patches, fits.fitted)])
-    laid = mosaic(tiles, len(shown), 8.6, 4)
-    below = 3.0 if like.size else 0.8
-    figure, axes = panels(figure, (9.6, 1.2 + below + laid.tall), 2, 3, height_ratios=[laid.tall, below])
-    top = _whole(figure, axes[0])
-    show(top, laid.image)
-    top.set_anchor("W")
-    label(top, laid, [str(each) for each in shown] + [f"{fits.r2[each]:.2f}" for each in shown])
-    axes_title(top, "features from the best fit to the worst; below, the fits and their R²", 9)
+    wide, rows = width_of(figure), -(-3 // max(1, min(3, int(width_of(figure) / 2.1))))
+    below = (1.9 if rows == 1 else 1.5) * rows if like.size else 0.5
+    laid = _examples(
+        found.weights, along, fits, classes, wide, (height_of(figure) - below - 0.6) / len(classes)
+    )
+    strips = [each.tall + 0.22 for each in laid.values()]
+    across = 3 // rows
+    tall = 0.4 + sum(strips) + below
+    figure, axes = panels(
+        figure, tall, len(strips) + rows, across, height_ratios=[*strips, *[below / rows] * rows]
+    )
+    for row, (name, tiles) in zip(axes, laid.items(), strict=False):
+        top = _whole(figure, row)
+        members = classes[name]
+        count = len(tiles.corners) // 2
+        best = members[np.argsort(-fits.r2[members], kind="stable")][:count]
+        show(top, tiles.image)
+        texts = [f"{fits.r2[each]:.2f}" for each in best]
+        label(top, tiles, [str(each) for each in best] + texts)
+        axes_title(top, f"{capital(name)}: {len(members)}")
     if like.size:
-        _orientation(axes[1, 0], fits, like)
-        _frequency(axes[1, 1], fits, like)
-        _shape(axes[1, 2], fits, like)
+        draw = iter((_orientation, _frequency, _shape))
+        for panel, each in zip(axes[len(strips) :].flat, draw, strict=False):
+            each(panel, fits, like)
     else:
-        panel = _whole(figure, axes[1])
+        panel = _whole(figure, axes[-1])
         panel.set_axis_off()
-        panel.text(0, 0.5, f"No feature is Gabor-like, that is: {LIKE}.", color=MUTED, va="center")
-    share = f"{len(like)} of {len(patches)} features are Gabor-like ({len(like) / len(patches):.0%})"
-    about = f"{found.name}, {when(run, found.step)}: {share}, median R² {np.median(fits.r2):.2f}"
-    heading(figure, title or about)
+        said = wrapped(f"No feature is Gabor-like, that is: {LIKE}.", wide - 0.3, 8)
+        panel.text(0, 0.5, said, color=MUTED, va="center")
+    heading(
+        figure,
+        title
+        or f"{capital(found.name)}, {when(run, found.step)}: features by the Gabor functions fitted to "
+        f"them; below each, the fit and its R² (median of all {np.median(fits.r2):.2f})",
+    )
     return figure
+
+
+def classified(fits: Gabors, along: Mixed) -> dict[str, np.ndarray]:
+    """Return the features of each class that has any; each feature is in one."""
+    like, blob = fits.like, fits.blob
+    classes = {
+        "Gabor-like": like,
+        "blobs of a colour": blob & along.coloured,
+        "blobs of luminance": blob & ~along.coloured,
+        "others": ~(like | blob),
+    }
+    return {name: np.flatnonzero(members) for name, members in classes.items() if members.any()}
+
+
+def _examples(
+    weights: np.ndarray,
+    along: Mixed,
+    fits: Gabors,
+    classes: dict[str, np.ndarray],
+    wide: float,
+    tallest: float,
+) -> dict[str, Mosaic]:
+    """Return the features of each class that are fitted best, and their fits below, all of one size."""
+    longest = max(map(len, classes.values()))
+    tiles = pictures(about_zero(weights[:1]))
+    count = max(1, min(int((wide - 0.2) / (_TILE * tiles.shape[2] / tiles.shape[1])), max(longest, 6)))
+    laid = {}
+    for name, members in classes.items():
+        best = members[np.argsort(-fits.r2[members], kind="stable")][:count]
+        scale = np.abs(weights[best]).max(axis=(1, 2, 3), keepdims=True)
+        scale = np.where(scale > 0, scale, 1)
+        models = fits.fitted[best][..., None] * along.mixes[best][:, None, None]
+        pairs = np.concatenate([0.5 + 0.5 * each / scale for each in (weights[best], models)])
+        share = len(best) / count
+        laid[name] = mosaic(pictures(pairs), len(best), (wide - 0.2) * share, 4, tallest=tallest - 0.22)
+    return laid
 
 
 def _whole(figure: Any, row: np.ndarray) -> Any:
@@ -81,28 +146,29 @@ def _orientation(axes: Any, fits: Gabors, like: np.ndarray) -> None:
     edges = np.linspace(0, 180, 9)
     # Bins are centred on 0, 22.5, ... degrees.
     turned = np.mod(fits.orientation[like] + 11.25, 180)
-    axes.bar(edges[:-1], np.histogram(turned, edges)[0], width=20, color=COLOURS[0])
-    axes.set(xlabel="orientation (0° is horizontal)", ylabel="features", xticks=np.arange(0, 180, 45))
+    axes.bar(edges[:-1], np.histogram(turned, edges)[0], width=20, color=colours(1)[0])
+    axes.set(
+        xlabel="Orientation (0° is horizontal)", ylabel="Gabor-like features", xticks=np.arange(0, 180, 45)
+    )
     axes.set_xticklabels([f"{angle}°" for angle in range(0, 180, 45)])
     axes.locator_params(axis="y", integer=True)
     grid(axes)
 
 
 def _frequency(axes: Any, fits: Gabors, like: np.ndarray) -> None:
-    axes.hist(fits.frequency[like], np.linspace(0, 0.4, 17), color=COLOURS[0], rwidth=0.9)
-    axes.set(xlabel="frequency (cycles per pixel)", ylabel="features")
+    axes.hist(fits.frequency[like], np.linspace(0, 0.4, 17), color=colours(1)[0], rwidth=0.9)
+    middle = np.median(fits.frequency[like])
+    axes.set(xlabel=f"Frequency (cycles per pixel), median {middle:.2f}", ylabel="Gabor-like features")
     axes.locator_params(axis="y", integer=True)
-    axes.axvline(np.median(fits.frequency[like]), color=COLOURS[1], lw=1.2)
-    note(axes, f"median {np.median(fits.frequency[like]):.2f}")
+    axes.axvline(middle, color="#404040", lw=0.8, ls="--")
     grid(axes)
 
 
 def _shape(axes: Any, fits: Gabors, like: np.ndarray) -> None:
     across, along = (s[like] * fits.frequency[like] for s in (fits.sigma_u, fits.sigma_v))
-    axes.axvspan(0.1, 0.8, color="#ececec", zorder=0, label="about the range of macaque V1 cells")
-    axes.plot(across, along, "o", ms=3.5, color=COLOURS[0], alpha=0.7, mew=0, label="Gabor-like features")
-    axes.set(xlabel="sigma × f, across the bars", ylabel="sigma × f, along the bars")
-    axes.set(
-        xlim=(0, max(0.9, 1.05 * across.max(initial=0))), ylim=(0, max(0.9, 1.05 * along.max(initial=0)))
-    )
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=8)
+    axes.axvspan(0.1, 0.8, color="#ececec", zorder=0, lw=0, label="about the range of macaque V1 cells")
+    axes.plot(across, along, "o", ms=2.5, color=colours(1)[0], alpha=0.7, mew=0, label="Gabor-like features")
+    axes.set(xlabel="Sigma × f, across the bars", ylabel="Sigma × f, along the bars")
+    largest = max(0.9, 1.05 * float(np.max([across, along], initial=0)))
+    axes.set(xlim=(0, largest), ylim=(0, largest))
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=6, borderaxespad=0)

@@ -9,12 +9,15 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import pictures
-from petabatch.plotting.figures import MUTED, heading, panels, styled
+from petabatch.plotting.figures import MUTED, heading, height_of, panels, styled, width_of, wrapped
 from petabatch.plotting.options import DisplayForStep, Grey, Option, Step, Title
 from petabatch.plotting.select import check_slice, common_step, image_layer, learned, psnr, when
 from petabatch.plotting.tiles import frame, show
 from petabatch.results import Results
 from petabatch.results.series import Series
+
+_SMALL = 6.5
+"""Size of the text below tiles, in points."""
 
 
 class Found(NamedTuple):
@@ -67,43 +70,53 @@ def reconstructions(
         np.stack([s[int(np.flatnonzero(s.steps == step)[0]), each].astype(float) for each in numbers])
         for s in found
     )
-    figure, cells = _grid(figure, len(numbers), rows, pictures(inputs[:1] * 0, grey).shape[1:3])
+    names = [run.label(number) for number in numbers]
+    figure, cells, below = _grid(figure, names, rows, pictures(inputs[:1] * 0, grey).shape[1:3])
     rows = len(cells)
-    for number, (each, one, other) in enumerate(zip(numbers, inputs, recons, strict=True)):
+    for number, (name, one, other) in enumerate(zip(below, inputs, recons, strict=True)):
         place = cells[number % rows, 4 * (number // rows) :][:3]
-        _triple(place, one, other, run.label(each), grey)
+        _triple(place, one, other, name, grey)
         if number % rows == 0:
-            for axes, name in zip(place, ("input", "reconstruction", "error"), strict=True):
-                axes.set_title(name, fontsize=10, pad=4)
-    heading(figure, title or f"Reconstructions of {when(run, step)}")
+            for axes, word in zip(place, ("Input", "Reconstruction", "Error"), strict=True):
+                axes.set_title(word, loc="center", pad=3)
+    heading(figure, title or f"Reconstructions, {when(run, step)}")
     return figure
 
 
-def _grid(figure: Any, count: int, rows: int, shape: tuple[int, int]) -> tuple[Any, np.ndarray]:
-    """Return a figure and its axes: three for each image, and a narrow empty column between groups."""
-    rows = min(count, rows)
-    ratios = ([1.0, 1.0, 1.0, 0.12] * -(-count // rows))[:-1]
-    side = 1.15 * max(1.0, min(3.0, shape[1] / shape[0]))
-    tall = min(2 * side, side * shape[0] / shape[1])
-    size = (side * sum(ratios) + 0.3, tall * rows + 0.5 + 0.16 * rows)
-    new = figure is None
-    figure, cells = panels(figure, size, rows, len(ratios), width_ratios=ratios)
-    if new:
-        apart = 0.02 if shape[1] < 1.5 * shape[0] else 0.07  # farther than the tiles of an image
-        figure.get_layout_engine().set(w_pad=apart, h_pad=0.02, wspace=0.01, hspace=0.01)
+def _grid(
+    figure: Any, names: list[str], rows: int, shape: tuple[int, int]
+) -> tuple[Any, np.ndarray, list[str]]:
+    """Return a figure, its axes, three for each image with narrow columns between, and the names in lines.
+
+    Groups of three are side by side where tiles keep a width of 0.8 inches, which the labels below them take.
+    """
+    wide, high = width_of(figure) - 0.5, height_of(figure)
+    groups = max(1, min(-(-len(names) // rows), int(wide / 2.6)))
+    rows = -(-len(names) // groups)
+    ratios = ([1.0, 1.0, 1.0, 0.15] * groups)[:-1]
+    side = min(wide / sum(ratios), 1.6)
+    below = [wrapped(name, 0.9 * side, _SMALL) for name in names]
+    text = 0.06 + 1.2 * _SMALL / 72 * max(name.count("\n") + 1 for name in below)
+    tall = min(1.6 * side, side * shape[0] / shape[1], (high - 0.5) / rows - text)
+    figure, cells = panels(figure, (tall + text) * rows + 0.5, rows, len(ratios), width_ratios=ratios)
+    if hasattr(figure, "get_layout_engine") and (layout := figure.get_layout_engine()) is not None:
+        edge = 0.04 / figure.get_figheight()
+        layout.set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(0, edge, 1, 1 - edge))
     for axes in cells.flat:
         axes.set_axis_off()
-    return figure, cells
+    return figure, cells, below
 
 
 def _triple(place: np.ndarray, image: np.ndarray, recon: np.ndarray, text: str, grey: bool) -> None:
     low, span = image.min(), (image.max() - image.min()) or 1.0
     shown = (image - low) / span, (recon - low) / span, 0.5 + (image - recon) / span
-    below = text, f"PSNR {psnr(image, recon):.1f} dB", f"± {span / 2:.2g}"
+    quality = psnr(image, recon)
+    below = text, f"PSNR {quality:.1f} dB" if np.isfinite(quality) else "exact", f"± {span / 2:.2g}"
     for axes, values, said in zip(place, shown, below, strict=True):
         pixels = pictures(values, grey)
         show(axes, pixels)
-        frame(axes, (0, 0), pixels.shape[:2])
+        frame(axes, pixels.shape[:2])
+        axes.set_anchor("C")
         axes.text(
-            0.5, -0.03, said, transform=axes.transAxes, ha="center", va="top", fontsize=8.5, color=MUTED
+            0.5, -0.03, said, transform=axes.transAxes, ha="center", va="top", fontsize=_SMALL, color=MUTED
         )

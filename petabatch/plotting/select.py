@@ -124,8 +124,8 @@ def when(run: Results, step: int) -> str:
     """Return a step in words, as the end of a display where it is one."""
     display = run.display
     if display and step and step % display == 0:
-        return f"display {step // display} (step {step})"
-    return f"step {step}"
+        return f"display {step // display:,}"
+    return f"step {step:,}"
 
 
 def percent(fraction: float) -> str:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from petabatch.plotting.curves import Curve, curve, draw_curves, ends, interrupted, over_the_run, spread_curve
-from petabatch.plotting.figures import COLOURS, grid, heading, note, panels, styled
-from petabatch.plotting.options import Code, Title
+from petabatch.plotting.figures import axes_title, colours, grid, grid_of_panels, heading, styled
+from petabatch.plotting.options import Code, Steps, Title, Unit
 from petabatch.plotting.select import code_layer, percent, recorded, with_records
+from petabatch.plotting.words import clock
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import latest_codes, use_of
@@ -36,33 +37,40 @@ def find(run: Results, code: str | None = None) -> Found:
 
 
 @styled
-def sparsity(run: Results, *, code: Code = None, title: Title = "", figure: Any = None) -> Any:
+def sparsity(
+    run: Results,
+    *,
+    code: Code = None,
+    unit: Unit = "",
+    steps: Steps = False,
+    title: Title = "",
+    figure: Any = None,
+) -> Any:
     """Return the active fraction over the run, and how often each feature is active.
 
     The probability of a feature is the fraction of its units that were active in the latest recorded codes.
     """
     found = find(run, code)
     layer = found.code.name.split("/")[1]
-    figure, ((left, right),) = panels(figure, (9.6, 3.5), 1, 2)
-    probe = found.fraction
+    figure, (left, right) = grid_of_panels(figure, 2, 2.4)
+    probe, time = found.fraction, clock(run, unit)
     active = spread_curve(*_measured(found.code)) if probe is None else curve(probe, run.display)
-    draw_curves(left, {"active": Curve(active.steps, 100 * active.mean, 100 * active.band)})
-    over_the_run(run, left, probe is not None and ends(probe, run.display))
-    left.set_ylabel(f"active units of {layer} (%)")
+    draw_curves(left, {"active": Curve(active.steps, 100 * active.mean, 100 * active.band)}, time)
+    over_the_run(run, left, time, probe is not None and ends(probe, run.display), steps)
+    left.set_ylabel(f"Active units of {layer} (%)")
     use = use_of(found.code, None)
     heights = 100 * np.sort(use)[::-1]
-    right.bar(np.arange(len(use)), heights, width=1.0, color=COLOURS[0], linewidth=0)
+    right.bar(np.arange(len(use)), heights, width=1.0, color=colours(1)[0], linewidth=0)
     even = float(use.mean())
-    right.axhline(100 * even, color=COLOURS[1], lw=1)
+    right.axhline(100 * even, color="#404040", lw=0.8, ls="--")
     text = f"mean {percent(even)}"
-    right.text(len(use) - 1, 100 * even, text, color=COLOURS[1], ha="right", va="bottom", fontsize=9)
-    right.set(
-        xlim=(-0.5, len(use) - 0.5), xlabel="feature, most used first", ylabel="probability of activity (%)"
-    )
+    right.text(len(use) - 1, 100 * even, text, ha="right", va="bottom", fontsize=7)
+    right.set(xlim=(-0.5, len(use) - 0.5), xlabel="Feature, most used first", ylabel="Active (%)")
     right.locator_params(axis="x", integer=True)
     grid(right)
     dead = int(np.count_nonzero(use == 0))
-    note(right, f"{dead} of {len(use)} features never active in the recorded codes")
+    axes_title(left, "Over the run")
+    axes_title(right, f"Of each feature: {dead or 'none'} of {len(use)} never active")
     heading(figure, title or f"Sparsity of {layer}")
     return figure
 

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import COLOURS, grid, heading, logarithmic, panels, styled, ticks_at
+from petabatch.plotting.figures import (
+    capital,
+    colours,
+    grid,
+    grid_of_panels,
+    heading,
+    legend_below,
+    logarithmic,
+    note,
+    styled,
+    ticks_at,
+)
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
+from petabatch.plotting.words import quantity
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -19,6 +30,9 @@ _WIDE = 8.0
 """Ratio of the largest to the smallest value, from which an axis of uneven values is logarithmic."""
 _FEW = 12
 """Values up to which a logarithmic axis has its ticks at them."""
+
+_LEGEND = 12
+"""Curves up to which there is a legend."""
 
 
 class Found(NamedTuple):
@@ -80,10 +94,11 @@ def sweep(
     curves: dict[tuple[float, ...], list[int]] = {}
     for number in range(run.batch):
         curves.setdefault(tuple(column[number] for column in columns.values()), []).append(number)
-    figure, (row,) = panels(figure, (1.2 + 3.6 * len(found.measured), 3.4), 1, len(found.measured))
-    for axes, (name, series) in zip(row, found.measured.items(), strict=True):
+    figure, panels = grid_of_panels(figure, len(found.measured), 2.5)
+    names = [series.name for series in found.measured.values()]
+    for axes, series in zip(panels, found.measured.values(), strict=True):
         values = series[-last:].mean(axis=0)
-        for (others, numbers), colour in zip(curves.items(), cycle(COLOURS), strict=False):
+        for (others, numbers), colour in zip(curves.items(), colours(len(curves)), strict=True):
             label = ", ".join(f"{key} {value:.6g}" for key, value in zip(columns, others, strict=True))
             _curve(axes, along[numbers], values[numbers], colour, label)
         if _is_wide(along):
@@ -91,13 +106,16 @@ def sweep(
             if len(places) <= _FEW:
                 ticks_at(axes, places)
         grid(axes)
-        axes.set(xlabel=found.along, ylabel=name.replace("/", ": "))
+        axes.set(xlabel=capital(found.along), ylabel=quantity(run, series.name, names))
         if values.min() >= 0:
             axes.set_ylim(bottom=0)
-    if columns:
-        row[-1].legend(fontsize=8)
-    if title:
-        heading(figure, title)
+    if len(places) < run.batch / len(curves):
+        note(panels[0], "Small dots: slices; lines: their means")
+    if columns and len(curves) > _LEGEND:
+        note(panels[-1], f"{len(curves)} curves: the combinations of {', '.join(columns)}")
+    elif columns:
+        legend_below(figure, *panels[0].get_legend_handles_labels())
+    heading(figure, title or f"What depends on {found.along}")
     return figure
 
 
@@ -105,8 +123,8 @@ def _curve(axes: Any, along: np.ndarray, values: np.ndarray, colour: str, label:
     places = np.unique(along)
     means = [values[along == place].mean() for place in places]
     if len(places) < len(values):
-        axes.plot(along, values, "o", color=colour, ms=2.5, alpha=0.45, mew=0)
-    axes.plot(places, means, "o-", color=colour, lw=1.6, ms=4.5, label=label, zorder=3)
+        axes.plot(along, values, "o", color=colour, ms=2, alpha=0.45, mew=0)
+    axes.plot(places, means, "o-", color=colour, label=label, zorder=3)
 
 
 def _follows(column: np.ndarray, along: np.ndarray) -> bool:

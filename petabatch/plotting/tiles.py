@@ -8,12 +8,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.plotting.figures import MUTED
+from petabatch.plotting.figures import FRAME, MARK, MUTED
 
 _DIGIT = 0.62
 """Width of a digit, as a fraction of the font size."""
-_LARGEST = 1.3
+_LARGEST = 1.0
 """Inches of the longer side of a tile, where there are few of them."""
+_FONT = 4.5, 7.0
+"""Smallest and largest labels in points: smaller ones cannot be read in print."""
+_FRAMED = 14.0
+"""Points of the longer side of a tile from which on its frame is as broad as those of axes."""
 
 
 def show(axes: Any, image: np.ndarray) -> None:
@@ -21,14 +25,7 @@ def show(axes: Any, image: np.ndarray) -> None:
     grey = image.shape[-1] == 1
     axes.imshow(image[..., 0] if grey else image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     axes.set_axis_off()
-
-
-def frame(axes: Any, corner: Sequence[int], size: Sequence[int]) -> None:
-    """Frame pixels, since white ones are not seen on white; `corner` and `size` are rows and columns."""
-    from matplotlib.patches import Rectangle
-
-    place = corner[1] - 0.5, corner[0] - 0.5
-    axes.add_patch(Rectangle(place, size[1], size[0], fill=False, ec="#b0b0b0", lw=0.6))
+    axes.set_anchor("NW")
 
 
 class Mosaic(NamedTuple):
@@ -51,8 +48,15 @@ class Mosaic(NamedTuple):
         return float(self.inches * self.image.shape[0] / self.image.shape[1])
 
 
-def mosaic(tiles: np.ndarray, columns: int, inches: float, longest: int = 0, gap: float = 1.0) -> Mosaic:
-    """Return tiles `[tile, y, x, channel]` in rows of `columns`, to be drawn at most `inches` wide.
+def mosaic(
+    tiles: np.ndarray,
+    columns: int,
+    inches: float,
+    longest: int = 0,
+    gap: float = 1.0,
+    tallest: float = math.inf,
+) -> Mosaic:
+    """Return tiles `[tile, y, x, channel]` in rows of `columns`, at most `inches` wide and `tallest` high.
 
     `longest` is the number of characters of the longest label, which is written above its tile; `gap` is the
     value between the tiles.
@@ -60,12 +64,16 @@ def mosaic(tiles: np.ndarray, columns: int, inches: float, longest: int = 0, gap
     count, height, width, channels = tiles.shape
     between = max(1, round(0.1 * max(height, width)))
     pixels = columns * (width + between) - between
-    inches = min(inches, _LARGEST * pixels / max(height, width))
-    points = 72 * inches / pixels  # of one pixel
-    font = min(8.0, points * (width + between) / (_DIGIT * longest)) if longest else 0.0
-    font = font if font >= 3.0 else 0.0
-    above = int(np.ceil(1.25 * font / points)) if font else 0
     rows = -(-count // columns)
+    inches = min(inches, _LARGEST * pixels / max(height, width))
+    above = 0
+    for _ in range(2):  # the height of labels follows from the width, which may follow from the height
+        high = rows * (height + max(between, above))
+        inches = min(inches, tallest * pixels / high)
+        points = 72 * inches / pixels  # of one pixel
+        font = min(_FONT[1], points * (width + between) / (_DIGIT * longest)) if longest else 0.0
+        font = font if font >= _FONT[0] else 0.0
+        above = int(np.ceil(1.25 * font / points)) if font else 0
     step = height + max(between, above)
     image = np.full((rows * step - (0 if font else between), pixels, channels), gap)
     corners = np.stack(
@@ -76,20 +84,32 @@ def mosaic(tiles: np.ndarray, columns: int, inches: float, longest: int = 0, gap
     return Mosaic(image, corners, (height, width), font, inches)
 
 
-def label(axes: Any, laid: Mosaic, labels: Sequence[str], marked: Sequence[bool] = ()) -> None:
-    """Write a label above each tile, and frame those that are marked in red."""
-    from matplotlib.patches import Rectangle
+def label(axes: Any, laid: Mosaic, labels: Sequence[str] = (), marked: Sequence[bool] = ()) -> None:
+    """Frame each tile, those that are marked in vermilion, and write its label above it."""
+    from matplotlib.collections import PolyCollection
 
     height, width = laid.tile
-    for number, ((y, x), text) in enumerate(zip(laid.corners, labels, strict=True)):
-        red = bool(marked) and marked[number]
-        if laid.font:
+    red = np.array(marked or [False] * len(laid.corners), bool)
+    points = 72 * laid.inches / laid.image.shape[1] * max(laid.tile)
+    thin = min(0.6, 0.6 * points / _FRAMED)
+    box = np.array([(0, 0), (width, 0), (width, height), (0, height)]) - 0.5
+    for chosen, colour, line in ((~red, FRAME, thin), (red, MARK, max(0.8, thin))):
+        if chosen.any():
+            boxes = [corner[::-1] + box for corner in laid.corners[chosen]]
+            axes.add_collection(
+                PolyCollection(boxes, facecolor="none", edgecolor=colour, lw=line, clip_on=False)
+            )
+    if laid.font:
+        for (y, x), text, mark in zip(laid.corners, labels, red, strict=False):
             axes.text(
                 x + width / 2 - 0.5, y - 0.5, text, fontsize=laid.font, ha="center", va="bottom",
-                color="#c00000" if red else MUTED,
+                color=MARK if mark else MUTED,
             )  # fmt: skip
-        if red:
-            axes.add_patch(Rectangle((x - 0.5, y - 0.5), width, height, fill=False, ec="#c00000", lw=1.0))
+
+
+def frame(axes: Any, size: Sequence[int]) -> None:
+    """Frame an image of this size, since white pixels are not seen on white."""
+    label(axes, Mosaic(np.zeros((size[0], size[1], 1)), np.zeros((1, 2), int), (size[0], size[1]), 0.0, 1.0))
 
 
 def columns_of(count: int, aspect: float, wide: float = 1.5) -> int:

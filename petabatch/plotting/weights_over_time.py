@@ -10,19 +10,31 @@ from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.curves import mark_gaps
 from petabatch.plotting.dictionary import find as find_dictionary
-from petabatch.plotting.figures import COLOURS, axes_title, grid, logarithmic, panels, styled
-from petabatch.plotting.options import Connection, Grey, Option, Slice, Title
+from petabatch.plotting.figures import (
+    axes_title,
+    capital,
+    colours,
+    grid,
+    heading,
+    height_of,
+    logarithmic,
+    panels,
+    styled,
+    width_of,
+)
+from petabatch.plotting.options import Connection, Grey, Option, Slice, Steps, Title, Unit
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.select import spread
-from petabatch.plotting.tiles import mosaic, show
+from petabatch.plotting.tiles import label, mosaic, show
+from petabatch.plotting.words import clock
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import use_of
 
-_LABELS = 0.7, 1.2
-"""Inches that labels take beside and above the panels, so that the mosaic is as wide as the curve."""
-_CURVE = 1.9
+_CURVE = 1.5
 """Inches of the height of the curve."""
+_AROUND = 1.35
+"""Inches that titles and labels take above and below the panels."""
 
 
 def find(run: Results, connection: str | None = None) -> Series:
@@ -45,6 +57,8 @@ def weights_over_time(
     times: Annotated[int, Option("number of times, as even as the records allow", least=2)] = 8,
     slice: Slice = 0,
     grey: Grey = False,
+    unit: Unit = "",
+    steps: Steps = False,
     title: Title = "",
     figure: Any = None,
 ) -> Any:
@@ -62,41 +76,42 @@ def weights_over_time(
     use = np.zeros(len(patches[0])) if code is None else use_of(code)
     numbers = spread(use, count) if len(use) == len(patches[0]) else np.arange(count)
     tiles = np.concatenate([about_zero(each[numbers]) for each in patches])
-    inches = float(np.clip(0.5 * len(numbers), 6.4, 12.0))
-    laid = mosaic(pictures(tiles, grey), len(numbers), inches - _LABELS[0], 0)
-    figure, ((top,), (below,)) = panels(
-        figure, (inches, laid.tall + _CURVE + _LABELS[1]), 2, 1, height_ratios=[laid.tall, _CURVE]
-    )
+    pixels = pictures(tiles, grey)
+    wide, high = width_of(figure), height_of(figure)
+    kept = min(len(numbers), max(1, int((wide - 0.8) / 0.2)))
+    if kept < len(numbers):
+        pixels = np.concatenate([each[:kept] for each in np.split(pixels, len(chosen))])
+        numbers = numbers[:kept]
+    laid = mosaic(pixels, len(numbers), wide - 0.75, 0, tallest=high - _CURVE - _AROUND)
+    tall, ratios = laid.tall + _CURVE + _AROUND, [laid.tall, _CURVE]
+    figure, ((top,), (below,)) = panels(figure, tall, 2, 1, height_ratios=ratios)
     show(top, laid.image)
+    label(top, laid)
     top.set_axis_on()
-    top.set_anchor("W")
     for side in top.spines.values():
         side.set_visible(False)
-    period = run.display
-    steps = weights.steps
-    middle = laid.tile[0] / 2 - 0.5, laid.tile[1] / 2 - 0.5
-    top.set_yticks(
-        laid.corners[:: len(numbers), 0] + middle[0], [f"{steps[t] / (period or 1):g}" for t in chosen]
-    )
-    top.set_xticks(laid.corners[: len(numbers), 1] + middle[1], [str(each) for each in numbers])
-    top.tick_params(length=0, labelsize=8)
-    top.set(ylabel="display" if period else "step", xlabel="feature")
-    axes_title(top, title or f"{read[0].name}: features forming")
-    at, change = _changes(weights, slice, period or 1)
-    below.plot(at / (period or 1), change, marker="o", ms=3, color=COLOURS[0], lw=1.8)
-    mark_gaps(below, weights.gaps, period or 1)
-    below.set(
-        xlabel="display" if period else "step",
-        ylabel=f"change per {'display' if period else 'step'}",
-    )
-    below.locator_params(axis="x", integer=True)
+    time = clock(run, unit)
+    y, x = laid.tile[0] / 2 - 0.5, laid.tile[1] / 2 - 0.5
+    when = weights.steps[chosen] / time.per
+    top.set_yticks(laid.corners[:: len(numbers), 0] + y, [f"{each:.6g}" for each in when])
+    apart = max(1, round(0.25 / (laid.inches / len(numbers))))  # so that numbers do not touch
+    top.set_xticks((laid.corners[: len(numbers), 1] + x)[::apart], [str(each) for each in numbers[::apart]])
+    top.tick_params(length=0)
+    top.set(ylabel=time.label, xlabel="Feature")
+    heading(figure, title or f"{capital(read[0].name)}: features as they form")
+    at, change = _changes(weights, slice, time.per)
+    below.plot(at / time.per, change, marker="o", color=colours(1)[0])
+    mark_gaps(below, weights.gaps, time.per)
+    time.label_axis(below, steps)
+    below.set_ylabel(f"Change {time.unit}" if time.unit != "Hz" else "Change per unit of time")
+    axes_title(below, "Change of the dictionary, relative to its norm")
     if change.any():  # fixed weights do not change
         logarithmic(below)
     grid(below)
     return figure
 
 
-def _changes(weights: Series, slice_: int, period: int) -> tuple[np.ndarray, np.ndarray]:
+def _changes(weights: Series, slice_: int, period: float) -> tuple[np.ndarray, np.ndarray]:
     """Return steps, and |dW| / |W| per `period` steps since the record before; NaN after lost steps."""
     times = np.unique(np.linspace(0, len(weights) - 1, 100).round().astype(int))
     per_slice = weights.dims[1] == "batch"

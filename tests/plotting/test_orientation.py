@@ -55,7 +55,7 @@ def test_a_plotted_image_looks_like_its_file(run: Results) -> None:
 
 
 def test_a_plotted_feature_looks_like_its_weights(run: Results) -> None:
-    figure = plotting.dictionary(run, order="index", columns=3)
+    figure = plotting.dictionary(run, order="index", per_row=3)
     tableau = np.asarray(figure.axes[0].images[0].get_array())
     for number, text in enumerate(figure.axes[0].texts):
         x, y = (round(float(each) + 0.5) for each in text.get_position())

@@ -10,7 +10,15 @@ from petabatch.bench.prediction.forecast import Forecast
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch
 from petabatch.bench.prediction.traffic import Traffic
-from petabatch.plotting.figures import COLOURS, grid, heading, logarithmic, panels, styled
+from petabatch.plotting.figures import (
+    colours,
+    grid,
+    grid_of_panels,
+    heading,
+    legend_below,
+    logarithmic,
+    styled,
+)
 
 _TICKS = 9
 """Numbers of ranks at an axis, at most."""
@@ -23,17 +31,18 @@ def draw_forecast(forecast: Forecast) -> Any:
     most = max(row.ranks for row in forecast.rows)
     batch = curve(traffic, calibration, link, most)
     features = [row.features.prediction for row in forecast.rows if row.features]
-    figure, ((times, efficiencies),) = panels(None, (9, 4), 1, 2)
-    for label, ones, colour in (("split batch", batch, COLOURS[0]), ("split features", features, COLOURS[1])):
-        ranks, style = [one.ranks for one in ones], {"color": colour, "label": label, "ms": 4}
+    figure, (times, efficiencies) = grid_of_panels(None, 2, 2.6)
+    first, second = colours(2)
+    for label, ones, colour in (("split batch", batch, first), ("split features", features, second)):
+        ranks, style = [one.ranks for one in ones], {"color": colour, "label": label}
         if ones:
             times.plot(ranks, [one.seconds for one in ones], "o-", **style)
             efficiencies.plot(ranks, [one.efficiency(batch[0]) for one in ones], "o-", **style)
     logarithmic(times)
-    times.set_ylabel("seconds per display")
-    times.legend()
+    times.set_ylabel("Time of a display (s)")
+    legend_below(figure, *times.get_legend_handles_labels())
     efficiencies.set_ylim(0, 1.05)
-    efficiencies.set_ylabel("parallel efficiency")
+    efficiencies.set_ylabel("Parallel efficiency")
     for axes in (times, efficiencies):
         ranks_axis(axes, [one.ranks for one in batch])
     over = f"{traffic.batch:,} slices, links of {link}"
@@ -53,5 +62,5 @@ def ranks_axis(axes: Any, ranks: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(shown, [f"{number:,}" for number in shown])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("ranks")
+    axes.set_xlabel("Ranks")
     grid(axes)

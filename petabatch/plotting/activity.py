@@ -1,0 +1,125 @@
+"""What layers did over time: which were recorded, which spike, and the values of single units."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.plotting.curves import interrupted
+from petabatch.plotting.select import recorded, with_records
+from petabatch.results import Results
+from petabatch.results.series import Series
+from petabatch.results.use import LIMIT
+
+_LOOKS = 20
+"""Records in which a layer is looked at to see whether it spikes."""
+_STILL = ("input", "constant")
+"""Types of layers whose activity is no dynamics of the network."""
+
+
+class Units(NamedTuple):
+    """Units of a layer over time, of one slice."""
+
+    series: Series
+    steps: np.ndarray
+    """`[time]`."""
+    values: np.ndarray
+    """`[time, unit]`; NaN where steps are lost."""
+    numbers: np.ndarray
+    """Places of the units in the layer's flattened array (row, column, feature)."""
+    of: int
+    """Units that the layer has."""
+
+    @property
+    def layer(self) -> str:
+        """Name of the layer."""
+        return self.series.name.split("/")[1]
+
+    @property
+    def whole(self) -> bool:
+        """Whether these are all units and times that were recorded."""
+        return len(self.numbers) == self.of and len(np.unique(self.steps)) >= len(self.series)
+
+    def chosen(self, columns: np.ndarray) -> Units:
+        """Return some of the units, in their order in the layer."""
+        columns = np.sort(columns)
+        return self._replace(values=self.values[:, columns], numbers=self.numbers[columns])
+
+
+def over_time(run: Results, layers: Sequence[str] = ()) -> list[Series]:
+    """Return the activities that a network made over time, or those of `layers`: recorded at least twice.
+
+    By default those of all spiking layers, else of all codes, else of all layers but inputs. Raises
+    InputError if there are none.
+    """
+    if layers:
+        given = [with_records(run, run.layer(name)) for name in layers]
+        if once := [series.name for series in given if len(series) < 2]:
+            raise InputError(
+                f"{run.path}: {once[0]} was recorded only once\n"
+                "    hint:     record it more often in [output.layers]"
+            )
+        return given
+    types = {name: table.get("type") for name, table in run.params.get("layers", {}).items()}
+    moving = [name for name in recorded(run, "layers") if types.get(name) not in _STILL]
+    known = [run.layer(name) for name in moving if f"layers/{name}/A" in run]
+    known = [series for series in known if len(series) >= 2]
+    if not known:
+        raise InputError(
+            f"{run.path}: no activity was recorded over time\n"
+            "    hint:     record a layer in [output.layers], such as V1 = { every = 1 }"
+        )
+    return [s for s in known if spikes(s)] or [s for s in known if s.sparse] or known
+
+
+def spikes(series: Series) -> bool:
+    """Return whether a layer spikes: its activity is 0 or 1, as some records of the first slice tell."""
+    if len(series) < 2:
+        return False
+    times = np.unique(np.linspace(0, len(series) - 1, _LOOKS).round().astype(int))
+    return series.sparse and all(np.isin(series[int(time), 0], (0, 1)).all() for time in times)
+
+
+def every_of(series: Series) -> float:
+    """Return the steps between two records."""
+    return float(np.median(np.diff(series.steps))) if len(series) > 1 else np.inf
+
+
+def read_units(series: Series, slice_: int, times: int | None = None) -> Units:
+    """Return all units of a layer in one slice, at the last `times`, as many as are within 256 MiB."""
+    units = int(np.prod(series.shape[2:]))
+    most = max(2, LIMIT // (units * series.dtype.itemsize))
+    first = max(0, len(series) - min(times or most, most))
+    values = series[first:, slice_].reshape(-1, units)
+    steps, values = interrupted(series, series.steps[first:], values)
+    return Units(series, steps, values, np.arange(units), units)
+
+
+def most_active(units: Units, count: int) -> Units:
+    """Return at most `count` units, those with the largest summed activity; silent ones only if all are."""
+    total = np.nansum(np.abs(units.values), axis=0)
+    count = min(count, int(np.count_nonzero(total)) or len(total))
+    return units if count == len(total) else units.chosen(np.argsort(-total, kind="stable")[:count])
+
+
+def most_varied(units: Units, count: int) -> Units:
+    """Return at most `count` units, those that vary most over time."""
+    spread = np.nanstd(units.values, axis=0)
+    return units.chosen(np.argsort(-spread, kind="stable")[:count])
+
+
+def shares(units: Sequence[Units], count: int) -> list[int]:
+    """Return how many of `count` units each layer has, in proportion to its size, and at least one."""
+    whole = sum(each.of for each in units)
+    return [max(1, round(min(1.0, count / whole) * each.of)) for each in units]
+
+
+def of_layers(units: Sequence[Units], what: str) -> str:
+    """Return which units these are, for a title: `V1, the 100 most active of 1,000 units`."""
+    shown, whole = sum(len(each.numbers) for each in units), sum(each.of for each in units)
+    names = " and ".join(each.layer for each in units)
+    many = f"all {whole:,}" if shown == whole and whole > 1 else f"the {shown:,} {what} of {whole:,}"
+    return f"{names}, {many} units" if whole > 1 else names

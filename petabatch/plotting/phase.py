@@ -1,0 +1,75 @@
+"""Plot of two variables against each other: phase portraits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+
+from petabatch.errors import InputError
+from petabatch.plotting.activity import most_varied, over_time, read_units
+from petabatch.plotting.figures import colours, heading, legend_below, panels, styled, width_of
+from petabatch.plotting.options import Option, Title
+from petabatch.plotting.select import check_slice
+from petabatch.plotting.traces import find as find_traces
+from petabatch.plotting.words import variable
+from petabatch.results import Results
+from petabatch.results.series import Series
+
+_SLICES = 6
+"""Slices that are drawn by default."""
+
+
+def find(run: Results, variables: Sequence[str] = ()) -> tuple[Series, Series]:
+    """Return two variables of units that belong together, recorded at the same steps."""
+    found = find_traces(run, variables)
+    if not variables:
+        found += [series for series in over_time(run) if series not in found]
+    for number, one in enumerate(found):
+        for other in found[number + 1 :]:
+            if one.shape == other.shape and np.array_equal(one.steps, other.steps):
+                return one, other
+    raise InputError(
+        f"{run.path}: there are no two variables of layers of one shape, recorded at the same steps\n"
+        f"    found:    {', '.join(series.name for series in found)}\n"
+        "    hint:     record V beside A in [output.layers]"
+    )
+
+
+@styled
+def phase(
+    run: Results,
+    *,
+    variables: Annotated[
+        Sequence[str], Option("two variables, as E I or V1/V V1/A (default: the first two that fit)")
+    ] = (),
+    number: Annotated[int | None, Option("unit to draw (default: the one that varies most)", least=0)] = None,
+    slices: Annotated[Sequence[int], Option("slices to draw (default: up to six of them)")] = (),
+    times: Annotated[int, Option("number of recorded times, the last ones", least=3)] = 2000,
+    title: Title = "",
+    figure: Any = None,
+) -> Any:
+    """Return the phase portrait of a unit: one variable against another, a curve for each slice.
+
+    Dots are where the curves begin.
+    """
+    one, other = find(run, variables)
+    even = np.unique(np.linspace(0, run.batch - 1, min(_SLICES, run.batch)).round().astype(int))
+    shown = [check_slice(run, each) for each in slices] or [int(each) for each in even]
+    whole = read_units(one, shown[0], times)
+    unit = int(most_varied(whole, 1).numbers[0]) if number is None else number
+    if unit >= whole.of:
+        raise InputError(f"{run.path}: there is no unit {unit}\n    expected: units from 0 to {whole.of - 1}")
+    figure, ((axes,),) = panels(figure, min(3.6, 0.95 * width_of(figure)))
+    for each, colour in zip(shown, colours(len(shown)), strict=True):
+        x, y = (read_units(series, each, times).values[:, unit] for series in (one, other))
+        axes.plot(x, y, color=colour, lw=0.9, label=run.label(each))
+        axes.plot(x[:1], y[:1], "o", color=colour, clip_on=False)
+    axes.set(xlabel=variable(run, one.name), ylabel=variable(run, other.name))
+    if run.batch > 1:
+        legend_below(figure, *axes.get_legend_handles_labels())
+    of = f", unit {unit}" if whole.of > 1 else ""
+    names = " and ".join(dict.fromkeys(series.name.split("/")[1] for series in (one, other)))
+    heading(figure, title or f"Phase portrait of {names}{of}")
+    return figure

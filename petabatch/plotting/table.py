@@ -1,0 +1,82 @@
+"""The numbers that a figure draws, as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+_MOST = 200_000
+"""Rows of a table; of what has more, every n-th is written."""
+HEAD = ("panel", "series", "x", "y", "value")
+
+
+def as_csv(figure: Any) -> str:
+    """Return the numbers of lines, bars, dots, bands and maps: one row for each, by panel and series.
+
+    Maps have their value at column x and row y. Images in colour are left out.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(HEAD)
+    for number, axes in enumerate(figure.axes, 1):
+        title = axes.get_title(loc="left") or axes.get_title() or axes.get_ylabel() or axes.get_xlabel()
+        panel = " ".join(title.split()) or f"panel {number}"
+        for series, x, y, value in _drawn(axes):
+            for row in zip(*_thinned(x, y, value), strict=True):
+                writer.writerow([panel, series, *(_short(each) for each in row)])
+    return text.getvalue()
+
+
+def _drawn(axes: Any) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield what axes show: the name of a series, and x, y and values."""
+    from matplotlib.collections import PathCollection, PolyCollection, QuadMesh
+    from matplotlib.container import BarContainer
+
+    def named(artist: Any, otherwise: str) -> str:
+        label = str(artist.get_label())
+        return otherwise if label.startswith("_") or not label else label
+
+    if axes.get_label() == "<colorbar>":
+        return
+    nothing = np.array([np.nan])
+    for number, line in enumerate(axes.lines, 1):
+        x, y = (np.asarray(each, float) for each in (line.get_xdata(), line.get_ydata()))
+        if line.get_transform() == axes.transData:
+            yield named(line, f"line {number}"), x, y, nothing
+    for number, bars in enumerate(axes.containers, 1):
+        if isinstance(bars, BarContainer):
+            boxes = [bar.get_bbox() for bar in bars.patches]
+            x, y = np.array([[(box.x0 + box.x1) / 2, box.y1] for box in boxes]).reshape(-1, 2).T
+            yield named(bars, f"bars {number}"), x, y, nothing
+    for number, one in enumerate(axes.collections, 1):
+        if isinstance(one, QuadMesh):
+            read: Any = one.get_array()
+            values = np.ma.filled(read, np.nan)
+            corners: Any = one.get_coordinates()
+            x, y = np.meshgrid(corners[0, 1:, 0], (corners[1:, 0, 1] + corners[:-1, 0, 1]) / 2)
+            yield "map", x.ravel(), y.ravel(), values.ravel()
+        elif isinstance(one, PathCollection):
+            places: Any = np.ma.filled(np.ma.asarray(one.get_offsets(), float), np.nan)
+            yield named(one, f"dots {number}"), *places.T, nothing
+        elif isinstance(one, PolyCollection):
+            for path in one.get_paths():
+                outline: Any = path.vertices
+                yield named(one, f"edge of band {number}"), *outline.T, nothing
+    for image in axes.images:
+        values = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
+        if values.ndim == 2:
+            y, x = np.mgrid[: values.shape[0], : values.shape[1]]
+            yield "map", x.ravel(), y.ravel(), values.ravel()
+
+
+def _thinned(*columns: np.ndarray) -> tuple[np.ndarray, ...]:
+    every = max(1, -(-len(columns[0]) // _MOST))
+    return tuple(each[::every] for each in np.broadcast_arrays(*columns))
+
+
+def _short(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.7g}"

@@ -1,0 +1,103 @@
+"""Words for what is drawn: quantities of probes, variables of layers, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from petabatch.plotting.figures import capital
+from petabatch.results import Results
+
+_QUANTITIES = {
+    "total": "energy",
+    "fraction": "active units (fraction)",
+    "active": "active units",
+    "psnr": "PSNR (dB)",
+    "relative_gap": "duality gap / energy",
+    "gap": "duality gap",
+    "kkt": "violation of optimality",
+}
+"""Names of quantities that are shorter than their descriptions."""
+
+
+class Clock(NamedTuple):
+    """The unit in which time is drawn."""
+
+    per: float
+    """Steps in one unit."""
+    label: str
+    """Of the axis."""
+    unit: str
+    """Of rates, such as `per step`; in Hz where the unit is known."""
+    hertz: float
+    """Factor from events per step to this unit."""
+
+    def label_axis(self, axes: Any, steps: bool = False) -> None:
+        """Label the x axis; with `steps`, add one of steps above."""
+        axes.set_xlabel(self.label)
+        if steps and self.per != 1:
+            above = axes.secondary_xaxis("top", functions=(self._steps, self._units))
+            above.set_xlabel("Step")
+            above.spines["top"].set_visible(True)
+
+    def _steps(self, units: Any) -> Any:
+        return units * self.per
+
+    def _units(self, steps: Any) -> Any:
+        return steps / self.per
+
+
+def clock(run: Results, unit: str = "", every: float = np.inf) -> Clock:
+    """Return how time is drawn: in the unit of `dt` if it is given, in displays if there are several.
+
+    Otherwise, and where records are `every` few steps, so that time within displays matters, time is that of
+    `dt`, or the step where `dt` is 1.
+    """
+    table = run.params.get("run", {})
+    dt = table.get("dt", 1.0)
+    dt = float(dt) if isinstance(dt, int | float) else 1.0
+    hertz = {"ms": 1000.0, "s": 1.0, "us": 1e6, "µs": 1e6}.get(unit)
+    if hertz:
+        return Clock(1 / dt, f"Time ({unit})", "Hz", hertz / dt)
+    if unit:
+        return Clock(1 / dt, f"Time ({unit})", f"per {unit}", 1 / dt)
+    if run.display and min(every, run.steps_reached / 2) >= run.display:
+        return Clock(run.display, "Display", "per display", run.display)
+    if dt == 1:
+        return Clock(1.0, "Step", "per step", 1.0)
+    return Clock(1 / dt, "Time (unit of dt)", "per unit of dt", 1 / dt)
+
+
+def quantity(run: Results, name: str, among: Sequence[str] = ()) -> str:
+    """Return a label for what a probe measured, as `probes/energy/total`.
+
+    Where others `among` the names have the same label, the names follow it in brackets.
+    """
+    label = _quantity(run, name)
+    if any(_quantity(run, other) == label for other in among if other != name):
+        label += f" [{name.removeprefix('probes/')}]"
+    return label
+
+
+def _quantity(run: Results, name: str) -> str:
+    _, probe, part = name.split("/")
+    table = run.params.get("probes", {}).get(probe, {})
+    if part == "total" and table.get("type") != "energy":
+        return capital(run[name].description or part)
+    described = run[name].description.split(";")[0].split(",")[0]
+    words = _QUANTITIES.get(part) or described or part
+    layer = table.get("layer")
+    head, _, unit = words.partition(" (")
+    text = f"{head} of {layer}" if isinstance(layer, str) else head
+    return capital(f"{text} ({unit}" if unit else text)
+
+
+def variable(run: Results, place: str) -> str:
+    """Return a label for a variable of a layer, as `layers/E/A`: `Activity of E`."""
+    _, layer, name = place.split("/")
+    units = run[place].units
+    unit = f" ({units})" if units != "1" else ""
+    words = run[place].description.split(";")[0].split(",")[0] or name
+    return capital(f"{words} of {layer}{unit}")
