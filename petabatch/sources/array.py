@@ -1,4 +1,4 @@
-"""Images stacked in one array: in a file of NumPy, MATLAB or HDF5, or in memory."""
+"""Images stacked in one array: in a file of NumPy, MATLAB, HDF5 or PetaVision, or in memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from petabatch.sources.mat import MatImages
 from petabatch.sources.memory import Data
 from petabatch.sources.npz import shared_npz
 from petabatch.sources.pixels import largest
+from petabatch.sources.pvp import pvp_images
 from petabatch.sources.shared import shared
 from petabatch.sources.view import View
 from petabatch.spec.paths import FilePath
 
-_SINGLE = (".npy", ".npz", ".mat")
+_SINGLE = (".npy", ".npz", ".mat", ".pvp")
 """Files that may have a single array."""
 
 
@@ -31,8 +32,8 @@ class ImageArray(View):
 
     type: Literal["array"] = "array"
     file: FilePath | None = None
-    """A `.npy`, `.npz`, `.mat` or HDF5 file. A `.mat` file has the image number last: `[ny, nx, n]` or
-    `[ny, nx, nf, n]`."""
+    """A `.npy`, `.npz`, `.mat` or HDF5 file, or activities in a `.pvp` file of PetaVision. A `.mat` file has
+    the image number last: `[ny, nx, n]` or `[ny, nx, nf, n]`."""
     dataset: str | None = None
     """Path of the dataset in the HDF5 file, such as `train/images`, or name of the variable in a `.npz` or
     `.mat` file, which may be omitted if there is only one."""
@@ -80,6 +81,8 @@ def _of_file(path: str, name: str | None) -> Gallery:
             if (found := beginning_of_npy(path)) is None:
                 raise
             return lacking(_stack(found[0], path), found[1], error)
+    if path.endswith(".pvp"):
+        return pvp_images(path)
     full = path if name is None else f"{path}:{name}"
     if path.endswith((".npz", ".mat")):
         return _stack((shared_npz if path.endswith(".npz") else MatImages)(path, name), full)

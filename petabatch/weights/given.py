@@ -13,9 +13,11 @@ from petabatch.errors import InputError
 from petabatch.sources.files import dataset, open_hdf5, open_npy, values
 from petabatch.sources.mat import open_mat
 from petabatch.sources.memory import Data
+from petabatch.spec.model import Offset
 from petabatch.spec.paths import FilePath
 from petabatch.spec.weights import Initial
 from petabatch.weights.axes import Axes, arranged, likely_axes
+from petabatch.weights.pvp import dictionary_of_pvp, of_pvp
 
 
 class WeightArray(Initial):
@@ -33,26 +35,32 @@ class WeightArray(Initial):
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the weights; raises InputError if their shape does not match."""
-        return _checked(_in_order(self.data.array, self.axes, "data"), shape, "data", self.per_slice)
+        return _checked(_in_order(self.data.array, self.axes, "data"), "data", shape, self.per_slice)
 
 
 class WeightFile(Initial):
     """Weights `[ky, kx, nf_pre, nyp, nxp, nf_post]`, or a state variable `[ny, nx, nf]`, from a file.
 
     Leading axes of length 1 may be omitted. The file is a `.npy` file, an HDF5 file or `.mat` file (give
-    `dataset`), or another run (give `connection`). An array of a run's checkpoint is a dataset too: `path =
-    "runs/a/checkpoints/step_000000400.h5"`, `dataset = "layers/V1/V"`, `per_slice = true`.
+    `dataset`), another run (give `connection`), or a `.pvp` file of PetaVision. An array of a run's
+    checkpoint is a dataset too: `path = "runs/a/checkpoints/step_000000400.h5"`, `dataset = "layers/V1/V"`,
+    `per_slice = true`.
     """
 
     given = True
     type: Literal["file"] = "file"
     path: FilePath
-    """A `.npy` file, an HDF5 file, a `.mat` file of MATLAB, or a run directory or its `run.h5`."""
+    """A `.npy` file, an HDF5 file, a `.mat` file of MATLAB, a `.pvp` file of PetaVision, or a run directory
+    or its `run.h5`."""
     dataset: str | None = None
     """Path of the dataset in an HDF5 file, such as `decoder/weights`, or name of the variable in a `.mat`
     file, which may be omitted if there is only one."""
     connection: str | None = None
     """Name of a connection of the run; its most recently recorded weights are used."""
+    frame: Offset | None = None
+    """Number of the frame in a `.pvp` file, from 0; negative ones count from the end. By default the last
+    one of weights, the first one of a state variable; with `per_slice`, each slice has one of its own, from
+    this one on."""
     axes: Axes | None = None
     """Axes of a dictionary from another program: the letters `o` (feature), `h` and `w` (patch row and
     column) and `i` (channel of the image, may be omitted for grey images), in the order of the array. PyTorch
@@ -61,7 +69,8 @@ class WeightFile(Initial):
     @model_validator(mode="after")
     def _one_place(self) -> WeightFile:
         given = [key for key in ("dataset", "connection") if getattr(self, key) is not None]
-        wanted = (0,) if self.path.endswith(".npy") else (0, 1) if self.path.endswith(".mat") else (1,)
+        single = self.path.endswith((".npy", ".pvp"))
+        wanted = (0,) if single else (0, 1) if self.path.endswith(".mat") else (1,)
         if len(given) not in wanted:
             raise PydanticCustomError(
                 "weight_file",
@@ -71,17 +80,24 @@ class WeightFile(Initial):
                     "expected": "`dataset` for an HDF5 file, `connection` for a run, neither for a .npy file",
                 },
             )
+        if self.frame is not None and not self.path.endswith(".pvp"):
+            raise PydanticCustomError("frame", "only a .pvp file has frames", {"got": self.path})
         return self
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Read the weights; raises InputError if they are missing, not finite, or of another shape."""
+        if self.path.endswith(".pvp"):
+            read = of_pvp(self.path, self.frame, shape, self.per_slice)
+            return _checked(*read, shape, self.per_slice)
         found, name = self.stored()
-        return _checked(_in_order(found, self.axes, name), shape, name, self.per_slice)
+        return _checked(_in_order(found, self.axes, name), name, shape, self.per_slice)
 
     def stored(self) -> tuple[np.ndarray, str]:
         """Return the array as it is in the file, and its name for messages; raises InputError without it."""
         if self.path.endswith(".npy"):
             return open_npy(self.path), self.path
+        if self.path.endswith(".pvp"):
+            return dictionary_of_pvp(self.path, self.frame), self.path
         if self.path.endswith(".mat"):
             return open_mat(self.path, self.dataset), self.path
         path = os.path.join(self.path, "run.h5") if os.path.isdir(self.path) else self.path
@@ -102,7 +118,7 @@ def _in_order(array: np.ndarray, axes: str | None, name: str) -> np.ndarray:
     return array if axes is None else arranged(array, axes, name)
 
 
-def _checked(values: np.ndarray, shape: tuple[int, ...], name: str, per_slice: bool) -> np.ndarray:
+def _checked(values: np.ndarray, name: str, shape: tuple[int, ...], per_slice: bool) -> np.ndarray:
     """Return the values as float64 weights of `shape`, adding or removing leading axes of length 1.
 
     With `per_slice`, these follow the batch axis. Raises InputError if the shapes differ otherwise, or a

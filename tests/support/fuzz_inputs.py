@@ -37,6 +37,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from petabatch.errors import InputError
+from petabatch.petavision.pvp import write_activities
 from petabatch.sources import Cifar10, Idx, ImageArray, Images, Sound, Video
 
 _SECONDS, _BYTES = 10, 4 << 30
@@ -53,6 +54,14 @@ def _picture(form: str, mode: str = "RGB", **options: Any) -> bytes:
     file = io.BytesIO()
     Image.fromarray(_SMOOTH).convert(mode).save(file, form, **options)
     return file.getvalue()
+
+
+def _pvp(sparse: bool) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.pvp"
+        frames = [(float(t), image * (image > 200)) for t, image in enumerate(_COLOUR)]
+        write_activities(path, _COLOUR.shape[1:], frames, sparse)
+        return path.read_bytes()
 
 
 def _array(save: Callable[..., None], *arrays: np.ndarray, **named: np.ndarray) -> bytes:
@@ -131,6 +140,8 @@ KINDS: dict[str, tuple[str, Any, tuple[int, int, int], Callable[[], bytes]]] = {
     "mp4": (".mp4", Video, (8, 8, 3), lambda: _video("mp4", "libx264")),
     "mkv": (".mkv", Video, (8, 8, 3), lambda: _video("matroska", "mpeg4")),
     "avi": (".avi", Video, (8, 8, 3), lambda: _video("avi", "mpeg4")),
+    "pvp": (".pvp", ImageArray, (8, 8, 3), lambda: _pvp(False)),
+    "pvp_sparse": (".pvp", ImageArray, (8, 8, 3), lambda: _pvp(True)),
     "list": (".txt", Images, (8, 8, 3), lambda: b"a.png\n# comment\n\n../*.jpg\nb.png\n"),
 }
 """Ending, source, shape of the layer, and content of a good file, of each kind."""
