@@ -17,6 +17,7 @@ from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced, within_point
 from petabatch.random import stream
 from petabatch.spec.part_errors import calling
+from petabatch.spec.parts import Layer
 from petabatch.spec.paths import file_problem
 from petabatch.spec.synapses import Synapses
 from petabatch.spec.weights import Initial
@@ -74,17 +75,10 @@ class State:
         self.refresh()
         for name, layer in network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]
-            for variable, initial in layer.start.items():
-                key = f"layers.{name}.start.{variable}"
-                try:
-                    with calling(initial, key):
-                        self._fill(
-                            initial, self.arrays[f"layers/{name}/{variable}"], f"start/{name}/{variable}"
-                        )
-                except InputError as error:
-                    problems.append(file_problem(key, initial, error))
+            problems += self._start_variables(name, layer, without="A")
             with calling(layer, f"layers.{name}"):
                 self._prepare(name, activity)
+            problems += self._start_variables(name, layer, only="A")
             if layer.images is None or name not in readers:
                 continue
             try:
@@ -94,6 +88,22 @@ class State:
                 problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
         if problems:
             raise InputFileError(problems)
+
+    def _start_variables(self, name: str, layer: Layer, without: str = "", only: str = "") -> list[Problem]:
+        """Initialise the variables that `start` names; return what is wrong with the files that are read."""
+        problems = []
+        for variable, initial in layer.start.items():
+            if variable == without or (only and variable != only):
+                continue
+            key, values = f"layers.{name}.start.{variable}", self.arrays[f"layers/{name}/{variable}"]
+            try:
+                with calling(initial, key):
+                    self._fill(
+                        initial, values[:, 0] if variable == "A" else values, f"start/{name}/{variable}"
+                    )
+            except InputError as error:
+                problems.append(file_problem(key, initial, error))
+        return problems
 
     def _start_synapses(self, name: str, synapses: Synapses) -> list[Problem]:
         """Set synapses and their weights; return what is wrong with the files that are read."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from petabatch.kernels.timescale import BASE, KNEE, LOG, Growth, follow
-from petabatch.spec.model import Part, Positive
+from petabatch.spec.model import NonNegative, Part, Positive
 from petabatch.variable import Array, Variable
 
 
@@ -35,7 +35,7 @@ class TimeScale(Part):
     """Ceiling of the time scale after a new image (baseMax)."""
     factor: Positive = 0.03
     """Time scale as a fraction of the time constant with which the energy decays (tauFactor)."""
-    growth: Positive = 0.025
+    growth: NonNegative = 0.025
     """Relative growth of the ceiling each time it is reached (growthFactor)."""
 
     def variables(self) -> Sequence[Variable]:

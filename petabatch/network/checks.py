@@ -42,6 +42,7 @@ def check_starts(network: Network, problems: list[Problem]) -> None:
     """Check that state variables that are initialised exist, and that weights of all slices start alike."""
     for name, layer in network.layers.items():
         known = [variable.name for variable in layer.variables() if variable.dtype == "float"]
+        known += [] if "V" in known or layer.images is not None else ["A"]
         for variable in layer.start:
             key = f"layers.{name}.start.{variable}"
             if variable not in known:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.spec.model import Finite, Fraction, NonNegative
+from petabatch.spec.model import LARGEST, Finite, Flag, Fraction, NonNegative
 from petabatch.spec.weights import Initial
 
 
@@ -18,10 +18,15 @@ class Constant(Initial):
     type: Literal["constant"] = "constant"
     value: Finite
     """The value."""
+    same_feature: Flag = False
+    """Connect equal features alone: weights from one feature to another are 0."""
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        """Return the value, everywhere."""
-        return np.full(shape, self.value)
+        """Return the value, everywhere, or for equal features."""
+        if not self.same_feature:
+            return np.full(shape, self.value)
+        pre, post = shape[2], shape[-1]
+        return np.broadcast_to(self.value * np.eye(pre, post)[:, None, None], shape).copy()
 
 
 class Gaussian(Initial):
@@ -49,6 +54,8 @@ class Uniform(Initial):
     """Lower bound."""
     high: Finite = 1.0
     """Upper bound."""
+    levels: Annotated[int, Field(strict=True, ge=2, le=LARGEST)] | None = None
+    """Number of values, evenly spaced from `low` to `high`, that are drawn; by default all in between."""
     sparsity: Fraction = 0.0
     """Probability with which each weight is set to zero."""
 
@@ -64,7 +71,11 @@ class Uniform(Initial):
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return random weights: the values are drawn first, then which of them are zero."""
-        values = rng.uniform(self.low, self.high, shape)
+        if self.levels is None:
+            values = rng.uniform(self.low, self.high, shape)
+        else:
+            step = (self.high - self.low) / (self.levels - 1)
+            values = np.asarray(self.low + step * rng.integers(self.levels, size=shape), float)
         if self.sparsity:
             values[rng.random(shape) < self.sparsity] = 0.0
         return values

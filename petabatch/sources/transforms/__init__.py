@@ -6,6 +6,7 @@ from petabatch.sources.transforms.channels import Colour, Grey
 from petabatch.sources.transforms.crop import Crop
 from petabatch.sources.transforms.flip import Flip
 from petabatch.sources.transforms.frames import Frames
+from petabatch.sources.transforms.invert import Invert
 from petabatch.sources.transforms.noise import AddNoise
 from petabatch.sources.transforms.normalize import Normalize
 from petabatch.sources.transforms.pad import Pad
@@ -24,6 +25,7 @@ __all__ = [
     "Flip",
     "Frames",
     "Grey",
+    "Invert",
     "Normalize",
     "Pad",
     "Resize",

@@ -123,7 +123,8 @@ class Layer(Part):
     The activity of the previous step, which connections may still deliver, is not reset."""
     start: dict[str, Annotated[Initial, OneOf(Initial)]] = Field(default_factory=dict)
     """State variables in step 0, by name, initialised as weights are: `start = { V = { type = "uniform",
-    high = 0.1, per_slice = true } }`. Other variables start, and all are reset, at their initial values."""
+    high = 0.1, per_slice = true } }`; the activity `A` of layers without a potential. Other variables start,
+    and all are reset, at their initial values."""
     reset_to: str | None = None
     """Layer whose membrane potential (or activity, if it has none) the potential is reset to. The other
     variables are then not reset (PetaVision's resetStateOnTrigger)."""

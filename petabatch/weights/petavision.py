@@ -1,0 +1,90 @@
+"""PetaVision's Gauss2DWeight: oriented Gaussians with flanks, measured in units of the pre layer."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+
+from petabatch.spec.model import Count, Finite, NonNegative, Positive
+from petabatch.spec.weights import Initial
+
+
+class PetaVisionGaussian(Initial):
+    """W = strength exp(-d^2 / (2 sigma^2)) where `inner` <= d <= `outer`, else 0.
+
+    d^2 = u^2 + (aspect (v - shift))^2, with u and v the distance from the pre unit along and across the
+    direction of the post feature, in units of the pre layer. With two `flanks`, the Gaussian at v + shift is
+    added. Source: PetaVision's Gauss2DWeight, `InitGauss2DWeights.cpp`.
+    """
+
+    type: Literal["petavision_gaussian"] = "petavision_gaussian"
+    units: Positive = 1.0
+    """Units of the pre layer for one of the post layer, along an axis: below 1 if the post layer is
+    larger."""
+    sigma: Positive = 0.8
+    """Standard deviation along the direction."""
+    aspect: Finite = 1.0
+    """Ratio of the standard deviation along the direction to that across it."""
+    outer: NonNegative = 1.4
+    """Distance above which weights are 0 (rMax)."""
+    inner: NonNegative = 0.0
+    """Distance below which weights are 0 (rMin)."""
+    strength: Finite = 1.0
+    """Weight at distance 0."""
+    flanks: Count = 1
+    """Number of Gaussians: 1 or 2 (numFlanks)."""
+    shift: Finite = 0.0
+    """Distance of the Gaussians from the centre, across the direction (flankShift)."""
+    directions_pre: Count | None = None
+    """Number of directions of the pre features (numOrientationsPre); by default as many as features."""
+    directions_post: Count | None = None
+    """Number of directions of the post features (numOrientationsPost); by default as many as features."""
+    angles: Finite = 1.0
+    """Range of the directions, in half turns (thetaMax)."""
+    rotate: Finite = 0.0
+    """First direction, in half steps between two (rotate)."""
+    within: NonNegative = 2 * math.pi
+    """Largest difference of two directions, in radians, that are connected (deltaThetaMax)."""
+
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return the weights."""
+        _, columns, nf_pre, nyp, nxp, nf_post = shape
+        # As in PetaVision, the kernel's column also decides the distance along rows (InitWeights.cpp:258).
+        x, y = self._distances(columns, nxp), self._distances(columns, nyp)
+        pre = self._directions(self.directions_pre or nf_pre, nf_pre)
+        post = self._directions(self.directions_post or nf_post, nf_post)
+        theta = np.broadcast_to(post, (nf_pre, nf_post))
+        if (self.directions_post or nf_post) == 1 and (self.directions_pre or nf_pre) > 1:
+            theta = np.broadcast_to(pre[:, None], theta.shape)
+        joined = abs(pre[:, None] - theta) <= self.within
+        kernel = [self._patch(y[k], x[k], theta) for k in range(columns)]
+        both = np.stack(kernel) * joined[:, None, None, :]
+        return np.broadcast_to(both, shape).copy()
+
+    def _distances(self, kernels: int, size: int) -> np.ndarray:
+        """Return the distances of post units from the pre unit of each kernel, `[kernels, size]`."""
+        k, j = np.arange(kernels)[:, None], np.arange(size)
+        if self.units <= 1:
+            return np.broadcast_to((j + 0.5 - size / 2) * self.units, (kernels, size))
+        k = k % round(self.units)
+        start = np.floor((k - self.units / 2 * (size - 1)) / self.units)
+        return np.asarray((start + j) * self.units + (self.units - 1) / 2 - k)
+
+    def _directions(self, count: int, features: int) -> np.ndarray:
+        step = math.pi * self.angles / count
+        return self.rotate * step / 2 + np.arange(features) % count * step
+
+    def _patch(self, y: np.ndarray, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """Return the weights of one kernel, `[nf_pre, nyp, nxp, nf_post]`."""
+        dy, dx, angle = y[:, None, None], x[:, None], theta[:, None, None, :]
+        u = dx * np.cos(angle) + dy * np.sin(angle)
+        v = -dx * np.sin(angle) + dy * np.cos(angle)
+        shifts = (self.shift, -self.shift) if self.flanks > 1 else (self.shift,)
+        return np.asarray(sum(self._bell(u, v - shift) for shift in shifts))
+
+    def _bell(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
+        square = u**2 + (self.aspect * v) ** 2
+        seen = (square <= self.outer**2) & (square >= self.inner**2)
+        return np.where(seen, self.strength * np.exp(-square / (2 * self.sigma**2)), 0.0)
