@@ -52,7 +52,7 @@ CONTENTS = {
             "security",
         )
     ],
-    "Coming from": ["docs/coming-from-petavision", "docs/coming-from-lca-pytorch"],
+    "Coming from": ["docs/coming-from-petavision", "docs/petavision-classes", "docs/coming-from-lca-pytorch"],
     "Reference": ["docs/params", "docs/api", "docs/file-format"],
     "Development": [
         "CONTRIBUTING",

@@ -25,13 +25,18 @@ from petabatch.spec.network import Network
 def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_code: bool = True) -> Loaded:
     """Load a params file; raises ParamsError with every problem in its tables and in their wiring.
 
-    `overrides` are texts such as `"run.batch=4"`. Without `allow_code`, neither the file's plug-ins nor a
-    params file in Python are executed.
+    A `.params` file of PetaVision is translated (see `petabatch import`). `overrides` are texts such as
+    `"run.batch=4"`. Without `allow_code`, neither the file's plug-ins nor a params file in Python are
+    executed.
     """
     if not isinstance(file, str | os.PathLike):
         hint = "a network built in Python needs no loading" if isinstance(file, Network) else ""
         raise ArgumentError("file", "this is not a path", file, "the path of a params file", hint)
     try:
+        if Path(file).suffix == ".params":
+            from petabatch import petavision
+
+            return petavision.load(Path(file), overrides)
         return load(Path(file), overrides, allow_code)
     except PartlyWrong as error:
         try:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-File = Annotated[Path, typer.Argument(help="Params file (.toml or .py).")]
+File = Annotated[Path, typer.Argument(help="Params file: .toml, .py, or .params of PetaVision.")]
 Folder = Annotated[Path, typer.Argument(help="Run directory.")]
 Set = Annotated[
     list[str] | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -102,17 +102,19 @@ def parse(
     folder: Path = Path(),
     overrides: Sequence[str] = (),
     execute: bool = True,
+    lines: Mapping[tuple[str, ...], int] | None = None,
 ) -> Loaded:
     """Return the network of a TOML text; plug-ins and input files are searched for in `folder` first.
 
-    Without `execute`, plug-ins are not imported. Raises ParamsError with all errors found.
+    Without `execute`, plug-ins are not imported. `lines` are those of the tables in `file`, where that is not
+    the text itself. Raises ParamsError with all errors found.
     """
     try:
         data = syntax.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ParamsError([syntax.problem(error, text)], file) from None
     done, found = override(data, overrides)
-    location = SourceLocation(file, toml.positions(text), done)
+    location = SourceLocation(file, toml.positions(text) if lines is None else lines, done)
     found += import_plugins(data, folder, execute)
     return Loaded(_validate(data, location, found, folder, execute=execute), text, location)
 

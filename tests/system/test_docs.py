@@ -25,6 +25,12 @@ def test_the_python_api_is_up_to_date() -> None:
     assert (REPOSITORY / "docs" / "api.md").read_text() == page(), "python docs/api.py > docs/api.md"
 
 
+def test_the_reference_of_petavisions_classes_is_up_to_date() -> None:
+    page = runpy.run_path(str(REPOSITORY / "docs" / "petavision.py"))["page"]
+    found = (REPOSITORY / "docs" / "petavision-classes.md").read_text()
+    assert found == page(), "python docs/petavision.py > docs/petavision-classes.md"
+
+
 def test_every_shipped_params_file_is_valid() -> None:
     files = [*REPOSITORY.glob("params/*.toml"), *REPOSITORY.glob("demos/**/*.toml")]
     assert len(files) >= 3

@@ -1,0 +1,55 @@
+"""Verbs for files of other programs: import."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from petabatch.cli.app import app, echo
+from petabatch.errors import ArgumentError
+from petabatch.importing import importing
+
+
+@app.command("import")
+def import_(
+    source: Annotated[
+        Path,
+        typer.Argument(help="Parameter file of PetaVision, or a folder of them.", metavar="FILE_OR_FOLDER"),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Params file (.toml) to write, or folder (default: print it)."),
+    ] = None,
+    moved: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--path",
+            metavar="OLD=NEW",
+            help="Look for files whose path begins with OLD at NEW; can be repeated.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+) -> None:
+    """Translate parameter files of PetaVision; report what became of each group."""
+    with importing():
+        from petabatch.petavision.convert import convert
+
+    pairs = [_pair(text) for text in moved or ()]
+    failed = False
+    for done in convert(source, output, pairs, force):
+        if done.path is None:
+            echo(done.text, end="")
+        echo(done.report, file=sys.stderr)
+        failed = failed or done.incomplete
+    if failed:
+        raise typer.Exit(1)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, sign, new = text.partition("=")
+    if not (old and sign):
+        raise ArgumentError("--path", "this is not a pair of paths", text, "OLD=NEW")
+    return old, new

@@ -1,0 +1,172 @@
+"""A network while it is translated: its groups by role, and the tables that they become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from petabatch.errors import did_you_mean
+from petabatch.petavision.files import Files
+from petabatch.petavision.grammar import ParamsFile
+from petabatch.petavision.part import Part
+
+Table = dict[str, Any]
+_INPUTS = ("ImageLayer", "PvpLayer")
+
+
+@dataclass
+class Draft:
+    """The parts of a parameter file, and the tables of the params file."""
+
+    source: ParamsFile
+    parts: dict[str, Part]
+    files: Files
+    column: Part
+    run: Table = field(default_factory=dict)
+    layers: dict[str, Table] = field(default_factory=dict)
+    connections: dict[str, Table] = field(default_factory=dict)
+    probes: dict[str, Table] = field(default_factory=dict)
+    layer_output: dict[str, Table] = field(default_factory=dict)
+    connection_output: dict[str, Table] = field(default_factory=dict)
+    checkpoint: Table = field(default_factory=dict)
+    comments: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """Comments of tables, by kind and name."""
+    origin: dict[tuple[str, ...], Part] = field(default_factory=dict)
+    """The group that a table comes from."""
+    merged: dict[str, str] = field(default_factory=dict)
+    """Connections that only hold weights, and the clone that has them instead."""
+
+    def of_role(self, role: str) -> Iterator[Part]:
+        """Yield the parts of a role, in file order."""
+        return (part for part in self.parts.values() if part.kind.role == role)
+
+    def named(self, part: Part, key: str, role: str) -> Part:
+        """Return the part that a parameter names; raises Refused if there is none of this role."""
+        name = part.text(key)
+        return self.find(part, key, name, role)
+
+    def find(self, part: Part, key: str, name: str, role: str) -> Part:
+        """Return the part of a name; raises Refused with the place of `key` if there is none of this role."""
+        found = self.parts.get(name)
+        if found is None or found.kind.role != role:
+            if name in self.source.groups:
+                part.refuse(key, f"this {role} is not supported: see its group", found=name)
+            names = [one.name for one in self.of_role(role)]
+            part.refuse(key, f"there is no {role} of this name", found=name, hint=did_you_mean(name, names))
+        return found
+
+    def add(self, kind: str, part: Part, table: Table, name: str = "") -> None:
+        """Add the table that a part becomes."""
+        name = name or part.name
+        {"layers": self.layers, "connections": self.connections, "probes": self.probes}[kind][name] = table
+        self.origin[kind, name] = part
+        part.becomes.append(f"{kind}.{name}")
+
+    @property
+    def dt(self) -> float:
+        """The time step."""
+        dt = self.column.finite("dt")
+        if dt <= 0:
+            self.column.refuse("dt", "the time step is not positive", found=f"{dt:g}")
+        return dt
+
+    @property
+    def batch(self) -> int:
+        """The number of batch elements."""
+        return self.column.whole("nbatch")
+
+    def steps(self, part: Part, key: str, value: float) -> int:
+        """Return a time in steps, rounded."""
+        count = value / self.dt
+        if not abs(count) < 2**53:
+            part.refuse(key, "this time is too long", found=f"{value:g}")
+        if abs(count - round(count)) > 1e-4:
+            part.differs(f"{key} = {value:g} is {round(count)} steps of dt = {self.dt:g}")
+        return round(count)
+
+    def shape(self, layer: Part) -> list[int]:
+        """Return `[ny, nx, nf]` of a layer; raises Refused if it is not one of whole numbers."""
+        sizes = []
+        for axis in ("ny", "nx"):
+            scale = layer.finite(f"{axis}Scale")
+            size = self.column.whole(axis) * scale
+            if abs(size - round(size)) > 1e-4 or round(size) < 1:
+                layer.refuse(f"{axis}Scale", "the size of the layer is not an integer", f"{size:g}")
+            sizes.append(round(size))
+        nf = layer.whole("nf")
+        if nf < 1:
+            layer.refuse("nf", "the layer has no features", str(nf))
+        return [*sizes, nf]
+
+    def is_input(self, layer: Part) -> bool:
+        """Return whether a layer shows images."""
+        return layer.keyword in _INPUTS
+
+    def schedule(self, layer: Part, seen: tuple[str, ...] = ()) -> tuple[int, int]:
+        """Return (period, offset): the layer updates in steps 1 + offset + k period; period 0 for never.
+
+        Source: PetaVision's `LayerUpdateController.cpp:240-335`.
+        """
+        if layer.name in seen:
+            layer.refuse("triggerLayerName", "the triggers of these layers form a cycle", " -> ".join(seen))
+        if self.is_input(layer):
+            return self.steps(layer, "displayPeriod", max(0.0, layer.finite("displayPeriod"))), 0
+        if layer.keyword == "ConstantLayer":
+            return 0, 0
+        trigger = layer.optional_text("triggerLayerName")
+        if trigger is None or layer.text("triggerBehavior") != "updateOnlyOnTrigger":
+            return 1, 0
+        return self.trigger(layer, (*seen, layer.name))
+
+    def trigger(self, part: Part, seen: tuple[str, ...] = ()) -> tuple[int, int]:
+        """Return (period, offset) of the triggers of a part; the trigger layer is asked ahead of time."""
+        layer = self.named(part, "triggerLayerName", "layer")
+        period, offset = self.schedule(layer, seen)
+        return period, offset - self.steps(part, "triggerOffset", part.finite("triggerOffset"))
+
+    @property
+    def display(self) -> int:
+        """The display period in steps, of the input that others follow, else the longest; 0 for none."""
+        inputs = [part for part in self.of_role("layer") if self.is_input(part)]
+        entries = [part.group.entries.get("triggerLayerName") for part in self.parts.values()]
+        followed = {entry.value for entry in entries if entry is not None}
+        periods = {part.name: self.schedule(part)[0] for part in inputs}
+        for name, period in periods.items():
+            if period and name in followed:
+                return period
+        return max(periods.values(), default=0)
+
+    @property
+    def length(self) -> int:
+        """Steps of the run."""
+        return max(1, self.steps(self.column, "stopTime", self.column.finite("stopTime")))
+
+    def every(self, period: int) -> str:
+        """Return the schedule of a period of steps."""
+        display = self.run_display
+        if period == 0:
+            return "never"
+        if period == display and period > 1:
+            return "display"
+        if display > 1 and period % display == 0:
+            return f"{period // display} displays"
+        return "step" if period == 1 else f"{period} steps"
+
+    @property
+    def run_display(self) -> int:
+        """The display period of the run: all of it where nothing changes."""
+        return self.display or self.length
+
+    def from_checkpoint(self, part: Part) -> bool:
+        """Return whether a part takes its state from the checkpoint directory of the column."""
+        if not part.flag("initializeFromCheckpointFlag"):
+            return False
+        if self.column.optional_text("initializeFromCheckpointDir") is None:
+            part.idle("initializeFromCheckpointFlag", "no effect without initializeFromCheckpointDir")
+            return False
+        return True
+
+    def comment(self, kind: str, name: str, text: str) -> None:
+        """Add a comment to a table."""
+        self.comments.setdefault((kind, name), []).append(text)

@@ -1,0 +1,243 @@
+"""PetaVision's input layers: files, their order, and what is made of an image."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from petabatch.errors import InputError
+from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.part import Part
+
+_ANCHORS = {
+    y + x: f"{row}_{column}".strip("_") if row and column else row or column or "center"
+    for y, row in (("t", "top"), ("c", ""), ("b", "bottom"))
+    for x, column in (("l", "left"), ("c", ""), ("r", "right"))
+}
+
+
+def source(draft: Draft, part: Part) -> Table:
+    """Return the keys of an input layer: how long each image is shown, the border, the source."""
+    found: Table = {}
+    period, _ = draft.schedule(part)
+    display = draft.run_display
+    if period != display and not (period == 0 and display >= draft.length):
+        found["every"] = draft.every(period)
+    if part.flag("useInputBCflag"):
+        found["border"] = "image"
+    for key in ("xFlipToggle", "yFlipToggle"):
+        part.only(key, hint="transforms of the images beforehand")
+    return found | {"source": _files(draft, part) | _order(draft, part) | _transforms(draft, part)}
+
+
+def _files(draft: Draft, part: Part) -> Table:
+    """Return the type of source, and its files."""
+    name = part.text("inputPath")
+    if part.keyword == "PvpLayer":
+        return {"type": "array", "file": draft.files.named(name)}
+    return {"type": "images", "files": draft.files.named(name)}
+
+
+def _order(draft: Draft, part: Part) -> Table:
+    """Return the order of the images.
+
+    Source: PetaVision's `BatchIndexer.cpp:33-84`.
+    """
+    batch = draft.batch
+    method = part.choice(
+        "batchMethod",
+        {
+            "byFile": "file",
+            "byImage": "file",
+            "byList": "list",
+            "byMovie": "list",
+            "bySpecified": "given",
+            "random": "random",
+        },
+    )
+    first = _indices(part, "start_frame_index", batch, 0)
+    if method == "random":
+        part.differs("the random order is another")
+        return {"order": "shuffled"}
+    if method == "list":
+        if any(first):
+            part.refuse("start_frame_index", "a first frame is not supported with byList", hint="bySpecified")
+        return {"order": "by_movie"} if batch > 1 else {}
+    skip = [batch] * batch
+    if method == "given":
+        skip = [max(1, step) for step in _indices(part, "skip_frame_index", batch, 1)]
+        part.only("resetToStartOnLoop", hint="a list of files in which those before the first are left out")
+    else:
+        first = [index + number for number, index in enumerate(first)]
+    part.read |= {"resetToStartOnLoop", "skip_frame_index"} if method == "given" else set()
+    if first == list(range(batch)) and skip == [batch] * batch:
+        return {}
+    count = _frames(draft, part)
+    if count:
+        first = [index % count for index in first]
+    order: Table = {"type": "specified", "start": first}
+    alike = skip[0] if len(set(skip)) == 1 else skip
+    return {"order": order | ({"skip": alike} if alike != 1 else {})}
+
+
+def _indices(part: Part, key: str, batch: int, default: int) -> list[int]:
+    given = part.numbers(key)
+    if not given:
+        return [default] * batch
+    if any(not value.is_integer() or not 0 <= value < 2**31 for value in given):
+        part.refuse(key, "these are not numbers of frames", str(list(given)))
+    if len(given) != batch:
+        part.refuse(key, "there is not one number for each batch element", str(len(given)), str(batch))
+    return [int(value) for value in given]
+
+
+def _transforms(draft: Draft, part: Part) -> Table:
+    """Return what is made of an image: its part, its size, its normalisation.
+
+    Source: PetaVision's `InputActivityBuffer.cpp:722-870`.
+    """
+    anchor = part.choice("offsetAnchor", _ANCHORS)
+    x, y = part.whole("offsetX"), part.whole("offsetY")
+    normal = _normalisation(part)
+    flips = [
+        {"type": "flip", **({} if axis == "x" else {"direction": "vertical"})}
+        for axis in "xy"
+        if part.flag(f"{axis}FlipEnabled")
+    ]
+    jitter = _jitter(part, bool(flips))
+    if part.flag("autoResizeFlag"):
+        return {"transforms": _resized(part, anchor, x, y, normal)}
+    shapes = _shapes(draft, part)
+    ny, nx, _ = draft.shape(part)
+    if any(jitter) or flips:
+        crop: Table = {"type": "crop", "position": anchor}
+        crop |= ({"offset": [y, x]} if x or y else {}) | ({"jitter": jitter} if any(jitter) else {})
+        return {"transforms": [crop, *normal, *flips]}
+    corners = {_corner(anchor, shape, (ny, nx), (y, x)) for shape in shapes}
+    if all(_inside(_corner(anchor, shape, (ny, nx), (y, x)), shape, (ny, nx)) for shape in shapes):
+        if len(normal) > 1 or normal[:1] == [{"type": "invert"}]:
+            at: Table = {"offset": [y, x]} if x or y else {}
+            return {"transforms": [{"type": "crop", "position": anchor} | at, *normal]}
+        found: Table = {"normalize": normal[0]["method"]} if normal else {}
+        if {shape[:2] for shape in shapes} == {(ny, nx)}:
+            return found
+        if len(corners) == 1 and anchor != "top_left":
+            ((top, left),) = corners
+            return found | {"crop": "top_left"} | ({"offset": [top, left]} if top or left else {})
+        return found | {"crop": anchor} | ({"offset": [y, x]} if x or y else {})
+    if len({shape[:2] for shape in shapes}) > 1:
+        if x or y:
+            part.refuse("offsetX", "an offset of images of several sizes, some smaller, is not supported")
+        pad = part.finite("padValue")
+        pads = {"type": "pad", "position": anchor} | ({"value": pad} if pad else {})
+        if normal:
+            part.differs("added pixels take part in the normalisation")
+        return {"transforms": [pads, {"type": "crop", "position": anchor}, *normal]}
+    return {"transforms": _padded(part, shapes[0], (ny, nx), corners.pop(), normal, part.finite("padValue"))}
+
+
+def _padded(
+    part: Part,
+    shape: tuple[int, ...],
+    layer: tuple[int, int],
+    corner: tuple[int, int],
+    normal: list[Table],
+    pad: float,
+) -> list[Table]:
+    """Return the steps for images of one size, of which the layer shows a part, and pixels around it."""
+    first = [max(at, 0) for at in corner]
+    size = [
+        min(n, at + wanted) - low for n, at, wanted, low in zip(shape, corner, layer, first, strict=False)
+    ]
+    if min(size) <= 0:
+        part.refuse("offsetX", "the offset moves the image out of the layer")
+    crop: Table = {"type": "crop", "size": size, "position": "top_left"}
+    place = [max(-at, 0) for at in corner]
+    return [
+        *([] if size == list(shape[:2]) else [crop | ({"offset": first} if any(first) else {})]),
+        *normal,
+        {"type": "pad", "position": "top_left"}
+        | ({"offset": place} if any(place) else {})
+        | ({"value": pad} if pad else {}),
+    ]
+
+
+def _normalisation(part: Part) -> list[Table]:
+    inverse, found = part.flag("inverseFlag"), list[Table]()
+    if part.flag("normalizeLuminanceFlag"):
+        found.append(
+            {"type": "normalize", "method": "petavision" if part.flag("normalizeStdDev") else "range"}
+        )
+    if inverse:
+        found.append({"type": "invert"} | ({"around": "zero"} if found else {}))
+    return found
+
+
+def _jitter(part: Part, flips: bool) -> list[int]:
+    interval = part.finite("jitterChangeInterval")
+    if interval <= 0 and not flips:
+        return [0, 0]
+    unit = part.choice("jitterChangeIntervalUnit", {"displayPeriod": True, "timestep": False})
+    shift = [part.whole("maxShiftY"), part.whole("maxShiftX")]
+    if interval != 1 or not unit:
+        part.refuse(
+            "jitterChangeInterval", "jitter changes with each image alone", expected="1 displayPeriod"
+        )
+    part.differs("the random shifts and flips are others")
+    return shift
+
+
+def _resized(part: Part, anchor: str, x: int, y: int, normal: list[Table]) -> list[Table]:
+    cover = part.choice("aspectRatioAdjustment", {"crop": True, "pad": False})
+    kind = part.choice("interpolationMethod", {"bicubic": "bicubic", "nearestNeighbor": "nearest"})
+    if x or y:
+        part.refuse("offsetX", "an offset of images that are resized is not supported")
+    part.differs(f"images are resized linearly with antialiasing, not by {kind} interpolation")
+    if cover:
+        return [{"type": "resize", "fit": "cover"}, {"type": "crop", "position": anchor}, *normal]
+    pad = part.finite("padValue")
+    added: Table = {"type": "pad", "position": anchor} | ({"value": pad} if pad else {})
+    return [{"type": "resize", "fit": "contain"}, *normal, added]
+
+
+def _corner(
+    anchor: str, shape: tuple[int, ...], layer: tuple[int, int], offset: tuple[int, int]
+) -> tuple[int, int]:
+    """Return the row and column of the image at the first row and column of the layer."""
+    found = []
+    for axis, (low, high) in enumerate((("top", "bottom"), ("left", "right"))):
+        size, wanted = shape[axis], layer[axis]
+        at = 0 if low in anchor else size - wanted if high in anchor else size // 2 - wanted // 2
+        found.append(at + offset[axis])
+    return found[0], found[1]
+
+
+def _inside(corner: tuple[int, int], shape: tuple[int, ...], layer: tuple[int, int]) -> bool:
+    return all(0 <= at <= n - wanted for at, n, wanted in zip(corner, shape, layer, strict=False))
+
+
+def _shapes(draft: Draft, part: Part) -> list[tuple[int, int, int]]:
+    """Return the shapes of the images, as far as they can be read."""
+    gallery = _gallery(draft, part)
+    return [] if gallery is None else list(dict.fromkeys(gallery.shapes))
+
+
+def _frames(draft: Draft, part: Part) -> int:
+    gallery = _gallery(draft, part)
+    return 0 if gallery is None else len(gallery.shapes)
+
+
+def _gallery(draft: Draft, part: Part) -> Any:
+    from petabatch.errors import ResourceError
+    from petabatch.sources.array import ImageArray
+    from petabatch.sources.images import Images
+
+    path: Path | None = draft.files.find(part.text("inputPath"))
+    if path is None:
+        return None
+    try:
+        if part.keyword == "PvpLayer":
+            return ImageArray(file=str(path)).gallery()
+        return Images(files=str(path)).gallery()
+    except (InputError, ResourceError) as error:
+        part.refuse("inputPath", str(error).replace("\n", "\n    "))

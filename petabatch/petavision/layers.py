@@ -1,0 +1,278 @@
+"""PetaVision's layers as petabatch's: types, transfer functions, initial states, triggers, output."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.images import source
+from petabatch.petavision.part import Part
+from petabatch.petavision.states import initial, started
+from petabatch.petavision.transfer import curve
+
+
+def layers(draft: Draft, part: Part) -> None:
+    """Add the table of a layer, and its output."""
+    table: Table = {"type": "", "shape": draft.shape(part)}
+    table |= _KINDS[part.keyword](draft, part)
+    if part.flag("mirrorBCflag"):
+        table["border"] = "mirror"
+    part.read.add("phase")
+    part.idle("triggerFlag", "obsolete; triggerLayerName alone counts")
+    if part.number("valueBC") and not part.flag("mirrorBCflag"):
+        part.differs(
+            f"valueBC = {part.number('valueBC'):g} has no effect in PetaVision; ours: border = NUMBER"
+        )
+    if not draft.is_input(part):
+        table |= _trigger(draft, part)
+    if draft.from_checkpoint(part):
+        part.refuse(
+            "initializeFromCheckpointFlag",
+            "states of checkpoint directories are not supported",
+            hint="InitVFromFile with the file LAYER_V.pvp of the checkpoint",
+        )
+    draft.add("layers", part, table)
+    if output := recorded(draft, part):
+        draft.layer_output[part.name] = output
+
+
+def recorded(draft: Draft, part: Part) -> Table | None:
+    """Return the schedule of the output of a layer or connection, None if it is not written."""
+    every = part.optional_number("writeStep")
+    first = part.number("initialWriteTime")
+    if every is None:
+        every = draft.dt
+    if every < 0 or math.isinf(every) or first > draft.length * draft.dt:
+        return None
+    period = max(1, draft.steps(part, "writeStep", every))
+    start = draft.steps(part, "initialWriteTime", max(0.0, first))
+    if start % period:
+        part.differs(
+            f"written in steps {period}, {2 * period}, ... instead of {start}, {start + period}, ..."
+        )
+    elif start > period:
+        part.differs(f"written from step {period} on instead of {start}")
+    return {"every": draft.every(period)}
+
+
+def _trigger(draft: Draft, part: Part) -> Table:
+    """Return the keys of a layer's trigger."""
+    part.read.add("triggerFlag")
+    if part.optional_text("triggerLayerName") is None:
+        return {}
+    behaviour = part.choice(
+        "triggerBehavior",
+        {"updateOnlyOnTrigger": "every", "resetStateOnTrigger": "reset", "ignore": "", "": "every"},
+    )
+    if not behaviour:
+        return {}
+    period, offset = draft.trigger(part)
+    if part.keyword == "ConstantLayer":
+        return {}
+    if behaviour == "every" and period == 1:
+        return {}
+    found: Table = {behaviour: draft.every(period)}
+    if period and offset % period:
+        found["offset"] = offset
+    if behaviour == "reset":
+        found["reset_to"] = draft.named(part, "triggerResetLayerName", "layer").name
+    return found
+
+
+def _linear(draft: Draft, part: Part) -> Table:
+    return {"type": "linear"}
+
+
+def _ann(draft: Draft, part: Part) -> Table:
+    keys = curve(part, "hard")
+    return {"type": "linear"} if keys is None else {"type": "rectified", **keys}
+
+
+def _error(draft: Draft, part: Part) -> Table:
+    scale, keys = part.finite("errScale"), curve(part, "hard")
+    if keys is None:
+        return {"type": "linear"} | ({"scale": scale} if scale != 1 else {})
+    if scale != 1:
+        part.refuse(
+            "errScale",
+            "a factor together with a threshold is not supported",
+            hint="strength of its connections",
+        )
+    return {"type": "rectified", **keys}
+
+
+def _lca(kind: str) -> Callable[[Draft, Part], Table]:
+    def table(draft: Draft, part: Part) -> Table:
+        tau, probe = part.finite("timeConstantTau"), part.optional_text("adaptiveTimeScaleProbe")
+        if tau <= 0:
+            part.refuse("timeConstantTau", "the time constant is not positive", found=f"{tau:g}")
+        if probe is None and draft.dt != 1:
+            part.differs(f"tau is timeConstantTau / dt: PetaVision's decay is exp(-dt^2 / {tau:g})")
+            tau /= draft.dt
+        keys = curve(part, "soft")
+        found: Table = {"type": kind} | ({"tau": tau} if tau != 100 else {})
+        found |= {"vertices": [[0.0, 0.0]], "slopes": [1.0, 1.0]} if keys is None else keys
+        if kind != "ista" and not part.flag("selfInteract"):
+            found["self_interact"] = False
+        if kind == "momentum_lca" and (rate := part.finite("LCAMomentumRate")):
+            found["rate"] = rate
+            part.differs("the fixed point is not that of the LCA, as in PetaVision; heavy_ball has it")
+        return found | started(draft, part)
+
+    return table
+
+
+def _constant(draft: Draft, part: Part) -> Table:
+    found = initial(draft, part)
+    if isinstance(found, dict):
+        return {"type": "constant", "start": {"A": found}}
+    return {"type": "constant"} | ({"value": found} if found else {})
+
+
+def _leaky(draft: Draft, part: Part) -> Table:
+    _plain_activity(part)
+    tau = part.number("integrationTime")
+    if tau <= 0:
+        part.refuse("integrationTime", "the time constant is not positive", found=f"{tau:g}")
+    found: Table = {"type": "leaky_integrator"} | ({"tau": min(tau, 1e38)} if tau != 100 else {})
+    return found | started(draft, part, default=0.0)
+
+
+def _plain_activity(part: Part) -> None:
+    if curve(part, "hard") is not None:
+        part.refuse(
+            "VThresh",
+            f"a transfer function of a {part.keyword} is not supported",
+            hint="an ANNLayer with it, after an IdentConn from this layer",
+        )
+
+
+def _plain(kind: str) -> Callable[[Draft, Part], Table]:
+    def table(draft: Draft, part: Part) -> Table:
+        _plain_activity(part)
+        return {"type": kind}
+
+    return table
+
+
+def _mask(draft: Draft, part: Part) -> Table:
+    _plain_activity(part)
+    method = part.choice(
+        "maskMethod",
+        {
+            "layer": (False, False),
+            "invertLayer": (False, True),
+            "maskFeatures": (True, True),
+            "noMaskFeatures": (True, False),
+        },
+    )
+    by_features, invert = method
+    found: Table = {"type": "mask"}
+    if by_features:
+        features = part.numbers("featureIdxs")
+        if any(not (f.is_integer() and 0 <= f < part.whole("nf")) for f in features):
+            part.refuse("featureIdxs", "these are not features of the layer", str(list(features)))
+        found["features"] = [int(f) for f in features]
+    else:
+        mask = draft.named(part, "maskLayerName", "layer")
+        table: Table = {"type": "identity", "pre": mask.name, "post": part.name, "channel": "mask"}
+        if draft.shape(mask) != draft.shape(part):
+            if draft.shape(mask) != [*draft.shape(part)[:2], 1]:
+                part.refuse("maskLayerName", "the mask has another shape", str(draft.shape(mask)))
+            table |= {"type": "conv", "patch": [1, 1], "init": {"type": "constant", "value": 1.0}}
+        _reads(draft, part, mask, table)
+    return found | ({"invert": True} if invert else {})
+
+
+def _rescale(draft: Draft, part: Part) -> Table:
+    methods: dict[str, Table] = {
+        "maxmin": {"method": "range"},
+        "meanstd": {"method": "standard"},
+        "pointmeanstd": {"method": "standard", "over": "features"},
+        "softmax": {"method": "softmax", "over": "features"},
+    }
+    found = dict(part.choice("rescaleMethod", methods))
+    numbers = {
+        "range": (("targetMin", "low", -1.0), ("targetMax", "high", 1.0)),
+        "standard": (("targetMean", "mean", 0.0), ("targetStd", "deviation", 1.0)),
+    }
+    for key, ours, default in numbers.get(found["method"], ()):
+        if (value := part.finite(key)) != default:
+            found[ours] = value
+    original = draft.named(part, "originalLayerName", "layer")
+    _reads(draft, part, original, {"type": "identity", "pre": original.name, "post": part.name})
+    return {"type": "rescale", **found}
+
+
+def _reads(draft: Draft, part: Part, other: Part, table: Table) -> None:
+    """Add the connection by which a layer reads another one, which PetaVision does without."""
+    if other.whole("phase") >= part.whole("phase"):
+        table["feedback"] = True
+    draft.add("connections", part, table, f"{other.name}To{part.name}")
+
+
+def _dropout(draft: Draft, part: Part) -> Table:
+    _plain_activity(part)
+    probability = part.finite("probability")
+    if not 0 <= probability <= 100:
+        part.refuse("probability", "this is not a probability in per cent", found=f"{probability:g}")
+    return {"type": "dropout", "probability": probability / 100}
+
+
+def _noise(draft: Draft, part: Part) -> Table:
+    mean, deviation = part.finite("mu"), part.finite("sigma")
+    found: Table = {"type": "gaussian_noise"} | ({"mean": mean} if mean else {})
+    return found | ({"deviation": deviation} if deviation != 1 else {})
+
+
+def _lif(draft: Draft, part: Part) -> Table:
+    method = part.choice("method", {"arma": "arma", "beginning": "heun"})
+    found: Table = {"type": "conductance_lif", "method": method}
+    found |= {
+        "tau": part.finite("tau"),
+        "rest": part.finite("Vrest"),
+        "reversal": [part.finite(key) for key in ("Vexc", "Vinh", "VinhB")],
+        "decay": [part.finite(key) for key in ("tauE", "tauI", "tauIB")],
+        "threshold": part.finite("VthRest"),
+        "recovery": part.finite("tauVth"),
+        "fatigue": part.finite("deltaVth"),
+        "after": part.finite("deltaGIB"),
+        "noise": [part.finite(f"noiseAmp{channel}") for channel in ("E", "I", "IB")],
+        "noise_rate": [part.finite(f"noiseFreq{channel}") for channel in ("E", "I", "IB")],
+    }
+    if any(found["noise"]):
+        part.differs("the random numbers are others")
+    defaults: Table = {
+        "method": "arma", "tau": 20.0, "rest": -70.0, "reversal": [0.0, -75.0, -90.0],
+        "decay": [1.0, 5.0, 10.0], "threshold": -55.0, "recovery": 10.0, "fatigue": 5.0, "after": 1.0,
+        "noise": [0.0] * 3, "noise_rate": [250.0] * 3,
+    }  # fmt: skip
+    found |= started(draft, part, default=found["rest"])
+    return {key: value for key, value in found.items() if value != defaults.get(key)}
+
+
+def _input(draft: Draft, part: Part) -> Table:
+    return {"type": "input", **source(draft, part)}
+
+
+_KINDS: dict[str, Callable[[Draft, Part], Table]] = {
+    "HyPerLayer": _linear,
+    "ANNLayer": _ann,
+    "ANNErrorLayer": _error,
+    "HyPerLCALayer": _lca("lca"),
+    "MomentumLCALayer": _lca("momentum_lca"),
+    "ISTALayer": _lca("ista"),
+    "ConstantLayer": _constant,
+    "LeakyIntegrator": _leaky,
+    "PtwiseProductLayer": _plain("product"),
+    "PtwiseQuotientLayer": _plain("quotient"),
+    "ANNSquaredLayer": _plain("squared"),
+    "MaskLayer": _mask,
+    "RescaleLayer": _rescale,
+    "DropoutLayer": _dropout,
+    "GaussianNoiseLayer": _noise,
+    "LIF": _lif,
+    "ImageLayer": _input,
+    "PvpLayer": _input,
+}

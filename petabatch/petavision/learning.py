@@ -1,0 +1,86 @@
+"""PetaVision's learning rules: dW = (1 - f) dW + f dW_before - g W."""
+
+from __future__ import annotations
+
+import math
+
+from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.part import Part
+
+_TAU = {"viscosity": 100.0, "simple": 0.25, "alex": 0.9}
+"""Defaults of timeConstantTau, by momentumMethod."""
+
+
+def learning(draft: Draft, part: Part) -> Table | None:
+    """Return the learning rule, None for fixed weights.
+
+    Source: PetaVision's `HebbianUpdater.cpp:297-844` and `MomentumUpdater.cpp:292-349`.
+    """
+    if not part.flag("plasticityFlag"):
+        return None
+    part.only("combine_dW_with_W_flag", hint="it doubles the weights in each update")
+    part.only("useMask", hint="a MaskLayer after the residual")
+    rate, momentum, decay, follows = part.finite("dWMax"), 0.0, 0.0, False
+    if part.keyword == "MomentumConn":
+        rate, momentum, decay, follows = _momentum(part, rate)
+    found: Table = {"type": "hebbian"} | ({"rate": rate} if rate != 1 else {})
+    if not (part.flag("normalizeDw") and part.flag("sharedWeights")):
+        found["average"] = "sum"
+    if momentum:
+        found["momentum"] = momentum
+    if decay:
+        found["decay"] = decay
+        found |= {"decay_follows_rate": True} if follows else {}
+    if not part.flag("immediateWeightUpdate"):
+        found["delayed"] = True
+    interval = part.whole("dWMaxDecayInterval")
+    if interval > 0:
+        fraction = part.finite("dWMaxDecayFactor")
+        if not 0 <= fraction <= 1:
+            part.refuse("dWMaxDecayFactor", "this is not a fraction", f"{fraction:g}")
+        # PetaVision's counter starts at 0: it decays after the first update, then every interval + 1.
+        found["rate_decay"] = {"every": interval + 1, "fraction": fraction, "phase": interval}
+    return found | _schedule(draft, part)
+
+
+def _momentum(part: Part, rate: float) -> tuple[float, float, float, bool]:
+    method = part.choice("momentumMethod", {name: name for name in _TAU})
+    older, tau = part.optional_number("momentumTau"), part.optional_number("timeConstantTau")
+    if part.optional_text("initPrev_dWFile") is not None:
+        part.refuse("initPrev_dWFile", "an initial momentum is not supported")
+    value = older if older is not None else _TAU[method] if tau is None else tau
+    momentum = (math.exp(-1 / value) if value else 0.0) if method == "viscosity" else value
+    if not 0 <= momentum <= 1 or value < 0:
+        part.refuse("timeConstantTau", "this is not a momentum", f"{value:g}")
+    decay = part.finite("momentumDecay")
+    if decay < 0:
+        part.refuse("momentumDecay", "this is not a decay", f"{decay:g}")
+    if older is not None and momentum == 1:
+        part.refuse("momentumTau", "a momentum of 1 is not supported", f"{value:g}")
+    if older is not None:  # the former parameter omits the factor 1 - f
+        rate /= 1 - momentum
+        decay *= 1 - momentum if method == "alex" else 1
+    return rate, momentum, decay, method == "alex"
+
+
+def _schedule(draft: Draft, part: Part) -> Table:
+    """Return when the weights are updated; with a trigger, at the steps asked for by it."""
+    part.read.add("triggerFlag")
+    part.idle("triggerFlag", "obsolete; triggerLayerName alone counts")
+    if part.optional_text("triggerLayerName") is None:
+        time = part.finite("weightUpdatePeriod")
+        if time <= 0:
+            return {"every": "never"}
+        period = max(1, draft.steps(part, "weightUpdatePeriod", time))
+        start = part.finite("initialWeightUpdateTime")
+        offset = draft.steps(part, "initialWeightUpdateTime", start) % period
+        if start > time:
+            part.differs("initialWeightUpdateTime is only a phase, as in PetaVision")
+    else:
+        period, offset = draft.trigger(part)
+        offset += 1
+        if period == 0:
+            period, offset = draft.length, offset
+        offset = 0 if offset % period == 0 else offset
+    every = draft.every(period)
+    return ({"every": every} if every != "display" else {}) | ({"offset": offset} if offset else {})

@@ -1,0 +1,170 @@
+"""From the groups of a parameter file to the tables of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from petabatch.errors import ParamsError, Problem, did_you_mean
+from petabatch.petavision.aliases import CLASSES as FORMER
+from petabatch.petavision.aliases import renamed
+from petabatch.petavision.connections import connections, merge_holders
+from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.files import Files
+from petabatch.petavision.grammar import Group, ParamsFile, problem
+from petabatch.petavision.keys import CLASSES
+from petabatch.petavision.layers import layers
+from petabatch.petavision.part import Part, Refused
+from petabatch.petavision.probes import probes, time_scales
+from petabatch.petavision.states import start_activities
+from petabatch.petavision.weights import join_groups
+
+_KEYS = {keyword: one.keys for keyword, one in CLASSES.items()}
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The network of a parameter file, and what is to be said of each group."""
+
+    draft: Draft
+    refused: Mapping[str, Problem]
+    """Groups that are not supported, by name."""
+    ignored: Mapping[str, str]
+    """Groups that change nothing of the network, and why."""
+
+    @property
+    def tables(self) -> Table:
+        """The tables of the params file."""
+        d = self.draft
+        found: Table = {"title": Path(d.source.file).stem, "run": d.run}
+        found |= {"layers": d.layers, "connections": d.connections, "probes": d.probes}
+        output = {"layers": d.layer_output, "connections": d.connection_output}
+        found["output"] = {kind: named for kind, named in output.items() if named}
+        found["checkpoint"] = d.checkpoint
+        return {key: value for key, value in found.items() if value}
+
+    def error(self) -> ParamsError | None:
+        """Return the error with all groups that are not supported, None without any.
+
+        Probes change nothing of the network: one that is not supported is only in the report.
+        """
+        parts = self.draft.parts
+        needed = [
+            said
+            for name, said in self.refused.items()
+            if name not in parts or parts[name].kind.role != "probe"
+        ]
+        if not needed:
+            return None
+        found = sorted(needed, key=lambda one: one.line or 0)
+        return ParamsError(found, self.draft.source.file)
+
+
+def translate(source: ParamsFile, files: Files) -> Translation:
+    """Return the network of a parameter file; raises ParamsError if it is not one of a network."""
+    groups = {name: renamed(group, _KEYS) for name, group in source.groups.items()}
+    refused: dict[str, Problem] = {}
+    ignored: dict[str, str] = {}
+    parts = {}
+    for name, (group, former) in groups.items():
+        if group.keyword in CLASSES:
+            parts[name] = Part(group, former)
+        elif group.keyword.endswith("Probe") or group.keyword == "Checkpointer":
+            ignored[name] = f"there is no class {group.keyword}" + _class_hint(group.keyword)
+        else:
+            refused[name] = _unknown(group)
+    columns = [part for part in parts.values() if part.kind.role == "column"]
+    if len(columns) != 1:
+        message = "this file has no group of class HyPerCol" if not columns else "a network has one HyPerCol"
+        raise ParamsError([Problem("", message)], source.file)
+    draft = Draft(source, parts, files, columns[0])
+    _each(draft, [columns[0]], lambda part: column(draft, part), refused)
+    if columns[0].name in refused:
+        raise ParamsError([refused[columns[0].name]], source.file)
+    for role, add in (("layer", layers), ("connection", connections), ("probe", probes)):
+        _each(draft, draft.of_role(role), lambda part, add=add: add(draft, part), refused)  # type: ignore[misc]
+    for finish in (join_groups, merge_holders, time_scales, start_activities):
+        try:
+            finish(draft)
+        except Refused as error:
+            refused.setdefault(str(error.problem.key).split(".")[0], error.problem)
+    return Translation(draft, refused, ignored)
+
+
+def _each(
+    draft: Draft, parts: Iterable[Part], add: Callable[[Part], None], refused: dict[str, Problem]
+) -> None:
+    for part in list(parts):
+        try:
+            add(part)
+        except Refused as error:
+            refused[part.name] = error.problem
+
+
+def column(draft: Draft, part: Part) -> None:
+    """Set the tables `run` and `checkpoint`."""
+    for axis in ("nx", "ny", "nbatch"):
+        if part.whole(axis) < 1:
+            part.refuse(axis, "this is not a positive number", str(part.whole(axis)))
+    if draft.batch > 1:
+        draft.run["batch"] = draft.batch
+    display, length = draft.run_display, draft.length
+    if draft.display and display > 1:
+        draft.run["display"] = display
+    if draft.display and length % display == 0 and display > 1:
+        draft.run["displays"] = length // display
+    else:
+        draft.run["steps"] = length
+    if draft.dt != 1:
+        draft.run["dt"] = draft.dt
+    if (seed := part.optional_number("randomSeed")) is not None:
+        draft.run["seed"] = int(abs(seed))
+    if part.optional_text("initializeFromCheckpointDir") is not None:
+        part.differs("initializeFromCheckpointDir is used by the groups with initializeFromCheckpointFlag")
+    if part.flag("checkpointWrite"):
+        draft.checkpoint |= _checkpoint(draft, part)
+
+
+def _checkpoint(draft: Draft, part: Part) -> Table:
+    mode = part.choice(
+        "checkpointWriteTriggerMode", {"step": "step", "time": "time", "clock": "clock", "": "step"}
+    )
+    if mode == "clock":
+        part.differs("checkpoints by the clock are not supported; run.wall_limit ends a run in time")
+        return {}
+    if mode == "step":
+        steps = part.whole("checkpointWriteStepInterval")
+    else:
+        steps = draft.steps(part, "checkpointWriteTimeInterval", part.finite("checkpointWriteTimeInterval"))
+    keep = part.whole("numCheckpointsKept") if part.flag("deleteOlderCheckpoints") else 0
+    if keep == 0:
+        part.differs("the newest two checkpoints are kept: checkpoint.keep")
+    return {"every": draft.every(max(1, steps))} | ({"keep": keep} if keep not in (0, 2) else {})
+
+
+def _unknown(group: Group) -> Problem:
+    hint = _class_hint(group.keyword).removeprefix("; ")
+    return problem(
+        group.place,
+        f"the class {group.keyword} is not supported",
+        group.name,
+        hint=INSTEAD.get(group.keyword, hint),
+    )
+
+
+def _class_hint(keyword: str) -> str:
+    hint = did_you_mean(keyword, [*CLASSES, *FORMER])
+    return f"; {hint}" if hint else ""
+
+
+INSTEAD = {
+    "Retina": "a source of spikes: a layer plug-in",
+    "CloneVLayer": "an ANNLayer with the connections of its original",
+    "SigmoidLayer": "a layer of type sigmoid with the input of its original",
+    "WTALayer": "a layer of type rescale with the method softmax",
+    "TransposePoolingConn": "a connection of type pool onto the larger layer",
+    "CopyConn": "CloneConn, with a strength",
+    "PvpListLayer": "one .pvp file with all frames",
+}
+"""What to use in place of classes that are not supported."""

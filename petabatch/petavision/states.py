@@ -1,0 +1,97 @@
+"""PetaVision's initial potentials and activities."""
+
+from __future__ import annotations
+
+import math
+
+from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.part import Part
+from petabatch.petavision.transfer import transfer
+
+_INIT = (
+    "ConstantV",
+    "ZeroV",
+    "UniformRandomV",
+    "GaussianRandomV",
+    "DiscreteUniformRandomV",
+    "InitVFromFile",
+)
+_NO_MEMORY = ("linear", "rectified", "squared", "product", "quotient", "mask", "dropout", "gaussian_noise")
+"""Types without a membrane potential, whose activity in step 0 may matter all the same."""
+
+
+def initial(draft: Draft, part: Part) -> float | Table:
+    """Return the potential at the start: a number, or an initialiser.
+
+    Source: PetaVision's `initv/`. The deviation of GaussianRandomV is read from `maxV` there.
+    """
+    kind = part.choice(
+        "InitVType",
+        {name: name for name in _INIT},
+    )
+    own = {"per_slice": True} if draft.batch > 1 else {}
+    if kind == "ConstantV":
+        return part.finite("valueV")
+    if kind == "ZeroV":
+        return 0.0
+    if kind in ("UniformRandomV", "DiscreteUniformRandomV"):
+        low, high = part.finite("minV"), part.optional_number("maxV")
+        high = low + 1 if high is None else high
+        if math.isinf(high) or high < low:
+            part.refuse("maxV", "this is not a range", found=f"{low:g} to {high:g}")
+        part.differs("the random potentials are others")
+        levels = {} if kind == "UniformRandomV" else {"levels": max(2, part.whole("numValues"))}
+        return {"type": "uniform", "low": low, "high": high, **levels, **own}
+    if kind == "GaussianRandomV":
+        deviation = part.optional_number("maxV")
+        if deviation is None or deviation < 0 or math.isinf(deviation):
+            part.refuse("maxV", "PetaVision reads the standard deviation from maxV", expected="a number")
+        part.differs("the random potentials are others")
+        return {"type": "gaussian", "mean": part.finite("meanV"), "deviation": deviation, **own}
+    found: Table = {"type": "file", "path": draft.files.named(part.text("Vfilename"))}
+    frame = part.whole("frameNumber")
+    return found | ({"frame": frame} if frame or draft.batch > 1 else {"frame": 0}) | own
+
+
+def started(draft: Draft, part: Part, default: float | None = None) -> Table:
+    """Return the keys for the potential at the start: `initial`, or `start` of layers that have a default."""
+    found = initial(draft, part)
+    if isinstance(found, float) and default is None:
+        return {"initial": found} if found else {}
+    if found == default:
+        return {}
+    return {"start": {"V": {"type": "constant", "value": found} if isinstance(found, float) else found}}
+
+
+def start_activities(draft: Draft) -> None:
+    """Give layers without a potential their activity in step 0, where something sees it."""
+    for name, table in draft.layers.items():
+        part = draft.origin["layers", name]
+        if table["type"] not in _NO_MEMORY or "InitVType" not in part.kind.keys:
+            continue
+        v = initial(draft, part)
+        keys = table if table["type"] == "rectified" else None
+        if isinstance(v, dict):
+            start = v
+        elif a := transfer(keys, v):
+            start = {"type": "constant", "value": a}
+        else:
+            continue
+        if not _seen_at_start(draft, name, table):
+            for key in ("InitVType", "valueV"):
+                part.idle(key, "nothing sees the activity of step 0")
+            continue
+        if keys is not None and isinstance(v, dict):
+            part.differs("the transfer function is not applied to the activity of step 0")
+        table["start"] = {"A": start}
+
+
+def _seen_at_start(draft: Draft, name: str, table: Table) -> bool:
+    if "every" in table:
+        return True
+    if any(other.get("reset_to") == name for other in draft.layers.values()):
+        return True
+    return any(
+        link["pre"] == name and link.get("channel") != "none" and (link.get("feedback") or link.get("delay"))
+        for link in draft.connections.values()
+    )

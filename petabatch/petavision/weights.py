@@ -1,0 +1,148 @@
+"""PetaVision's initial weights and their normalisation."""
+
+from __future__ import annotations
+
+import math
+
+from petabatch.petavision.draft import Draft, Table
+from petabatch.petavision.part import Part
+
+_ONE_TO_ONE = ("OneToOneWeights", "IdentWeight")
+
+
+def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
+    """Return the initialiser of the weights."""
+    file = part.optional_text("initWeightsFile")
+    if file is not None:
+        return {"type": "file", "path": draft.files.named(file), "frame": part.whole("frameNumber")}
+    kinds = (
+        "UniformRandomWeight", "GaussianRandomWeight", "DiscreteUniformRandomWeight", "UniformWeight",
+        "Gauss2DWeight", "FileWeight", *_ONE_TO_ONE,
+    )  # fmt: skip
+    kind = part.choice("weightInitType", {name: name for name in kinds})
+    if kind == "FileWeight":
+        part.refuse("initWeightsFile", "the parameter initWeightsFile is missing")
+    if kind == "UniformWeight":
+        found: Table = {"type": "constant", "value": _weight(part, 0.0)}
+        return found | ({"same_feature": True} if part.flag("connectOnlySameFeatures") else {})
+    if kind in _ONE_TO_ONE:
+        value = 1.0 if kind == "IdentWeight" else _weight(part, 1.0)
+        return {"type": "constant", "value": value, "same_feature": True}
+    if kind == "Gauss2DWeight":
+        return _gauss(draft, part, pre, post)
+    part.differs("the random weights are others")
+    if kind == "DiscreteUniformRandomWeight":
+        low, high, levels = part.finite("wMin"), part.finite("wMax"), part.whole("numValues")
+        if high < low or levels < 2:
+            part.refuse("numValues", "this is not a range of values", f"{levels} from {low:g} to {high:g}")
+        return {"type": "uniform", "low": low, "high": high, "levels": levels}
+    if kind == "UniformRandomWeight":
+        low, high = part.finite("wMinInit"), part.finite("wMaxInit")
+        if high < low:
+            part.refuse("wMaxInit", "this is not a range", f"{low:g} to {high:g}")
+        part.only("minNNZ")
+        sparse = part.finite("sparseFraction")
+        if not 0 <= sparse <= 1:
+            part.refuse("sparseFraction", "this is not a fraction", f"{sparse:g}")
+        found = {"type": "uniform"} | ({"low": low} if low else {}) | ({"high": high} if high != 1 else {})
+        return found | ({"sparsity": sparse} if sparse else {})
+    mean, deviation = part.finite("wGaussMean"), part.finite("wGaussStdev")
+    if deviation < 0:
+        part.refuse("wGaussStdev", "this is not a standard deviation", f"{deviation:g}")
+    return (
+        {"type": "gaussian"}
+        | ({"mean": mean} if mean else {})
+        | ({"deviation": deviation} if deviation != 1 else {})
+    )
+
+
+def _weight(part: Part, default: float) -> float:
+    value = part.optional_number("weightInit")
+    value = default if value is None else value
+    if math.isinf(value):
+        part.refuse("weightInit", "the weight is infinite")
+    return value
+
+
+def _gauss(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
+    """Return the keys of oriented Gaussians; see `petabatch.weights.petavision`."""
+    part.only("bowtieFlag")
+    found: Table = {"type": "petavision_gaussian"}
+    ratio = [a / b for a, b in zip(draft.shape(pre)[:2], draft.shape(post)[:2], strict=True)]
+    found["units"] = ratio[1]
+    for key, ours, default in (
+        ("aspect", "aspect", 1.0), ("sigma", "sigma", 0.8), ("rMax", "outer", 1.4), ("rMin", "inner", 0.0),
+        ("deltaThetaMax", "within", 2 * math.pi), ("thetaMax", "angles", 1.0), ("flankShift", "shift", 0.0),
+        ("rotate", "rotate", 0.0), ("strength", "strength", 1.0),
+    ):  # fmt: skip
+        value = part.number(key)
+        if value != default:
+            found[ours] = min(value, 1e30)
+    if part.whole("numFlanks") > 1:
+        found["flanks"] = part.whole("numFlanks")
+    for key, ours in (("numOrientationsPre", "directions_pre"), ("numOrientationsPost", "directions_post")):
+        if (count := part.optional_whole(key)) is not None:
+            found[ours] = count
+    return found
+
+
+def normalize(draft: Draft, part: Part, pre: Part, post: Part) -> Table | None:
+    """Return the normaliser, None for none.
+
+    Source: PetaVision's `normalizers/`.
+    """
+    methods = {
+        "": None,
+        "none": None,
+        "normalizeL2": "l2",
+        "normalizeMax": "max",
+        "normalizeSum": "sum",
+        "normalizeContrastZeroMean": "contrast_zero_mean",
+        "normalizeGroup": "group",
+    }
+    kind = part.choice("normalizeMethod", methods)
+    if kind is None:
+        return None
+    if kind == "group":
+        draft.named(part, "normalizeGroupName", "connection")
+        return None
+    strength = part.finite("strength")
+    if part.flag("normalizeFromPostPerspective"):
+        sizes = [math.prod(draft.shape(layer)) for layer in (post, pre)]
+        strength *= sizes[0] / sizes[1]
+        if sizes[0] == sizes[1]:
+            part.idle("normalizeFromPostPerspective", "the layers have equally many units")
+    if strength <= 0:
+        part.refuse("strength", "this is not a positive number", f"{strength:g}")
+    if kind in ("l2", "max"):
+        for key in ("nonnegativeConstraintFlag", "normalize_cutoff"):
+            part.only(key)
+        if part.finite("rMinX") > 0.5 and part.finite("rMinY") > 0.5:
+            part.refuse("rMinX", "weights near the centre are not set to zero")
+        for key in ("rMinX", "rMinY"):
+            part.idle(key, "no effect unless both are above 0.5")
+    tolerated = {"l2": "minL2NormTolerated", "max": "minMaxTolerated"}.get(kind, "minSumTolerated")
+    part.only(tolerated, hint="0: only patches of zeros are left unchanged")
+    if "symmetrizeWeights" in part.group.entries:
+        part.only("symmetrizeWeights")
+    found: Table = {"type": kind} | ({"strength": strength} if strength != 1 else {})
+    if not part.flag("normalizeOnInitialize"):
+        found["at_start"] = False
+    if not part.flag("normalizeOnWeightUpdate"):
+        found["at_updates"] = False
+    return found
+
+
+def join_groups(draft: Draft) -> None:
+    """Add connections of the method normalizeGroup to the normaliser of their group."""
+    for part in draft.of_role("connection"):
+        if "normalizeMethod" not in part.kind.keys or part.name not in draft.connections:
+            continue
+        if (part.optional_text("normalizeMethod") or "").lower() != "normalizegroup":
+            continue
+        leader = draft.connections.get(part.text("normalizeGroupName"), {}).get("normalize")
+        if leader is None:
+            part.refuse(
+                "normalizeGroupName", "this connection is not normalised", part.text("normalizeGroupName")
+            )
+        leader.setdefault("together", []).append(part.name)

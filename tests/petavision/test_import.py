@@ -1,0 +1,270 @@
+"""PetaVision's parameter files as networks: what they become, what is said of them, and that they run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import petabatch
+from petabatch import in_memory
+from petabatch.errors import ParamsError
+from petabatch.network.build import build
+from petabatch.network.loop import find_loop
+from petabatch.petavision import read
+from petabatch.petavision.keys import CLASSES, Key
+from petabatch.petavision.pvp import write_activities
+from support.commands import Command
+
+PARAMS = Path(__file__).parent / "params"
+RNG = np.random.default_rng(3)
+
+
+def tables(name: str) -> dict[str, Any]:
+    (found,) = read(PARAMS / f"{name}.params")
+    return tomllib.loads(found.text)
+
+
+def imported(folder: Path, text: str) -> Any:
+    (folder / "net.params").write_text(text)
+    return read(folder / "net.params")
+
+
+@pytest.fixture
+def lca(tmp_path: Path) -> Path:
+    """The network of `lca.params`, with images in the folder above, as in PetaVision's projects."""
+    (tmp_path / "input").mkdir()
+    images = [(float(t), RNG.normal(size=(8, 8, 2))) for t in range(6)]
+    write_activities(tmp_path / "input" / "images.pvp", (8, 8, 2), images)
+    return Path(shutil.copy(PARAMS / "lca.params", tmp_path / "input" / "lca.params"))
+
+
+def test_a_learning_lca_reads_as_a_person_writes_it(lca: Path) -> None:
+    (found,) = read(lca, lca.parent.parent)
+    net = tomllib.loads(found.text)
+    assert net["run"] == {"batch": 2, "display": 10, "displays": 4, "seed": 1234567890}
+    assert net["layers"]["Image"]["source"] == {
+        "type": "array", "file": "input/images.pvp", "normalize": "petavision",
+    }  # fmt: skip
+    assert net["layers"]["Error"] == {"type": "linear", "shape": [8, 8, 2]}
+    assert net["layers"]["V1"] == {
+        "type": "lca", "shape": [4, 4, 6], "tau": 10.0, "threshold": 0.3, "initial": 0.3,
+        "time_scale": {
+            "type": "knee", "energy": "Energy", "minimum": 0.5, "maximum": 0.6, "factor": 0.3, "growth": 0.25,
+            "knee": 0.9, "slope": 0.1,
+        },
+    }  # fmt: skip
+    assert net["connections"]["V1ToRecon"] == {
+        "type": "conv", "pre": "V1", "post": "Recon", "patch": [4, 4],
+        "init": {"type": "uniform", "low": -1.0, "sparsity": 0.2}, "normalize": {"type": "l2"},
+        "learn": {"type": "hebbian", "error": "Error", "rate": 0.5, "momentum": pytest.approx(np.exp(-0.2))},
+    }  # fmt: skip
+    assert net["connections"]["ErrorToV1"]["of"] == "V1ToRecon"
+    assert net["connections"]["ReconToError"]["feedback"] is True
+    assert "V1ToError" not in net["connections"]
+    assert net["probes"] == {"Energy": {"type": "energy", "error": "Error", "code": "V1", "coefficient": 0.3}}
+    assert net["checkpoint"] == {"every": "2 displays"}
+    assert net["output"] == {
+        "layers": {"V1": {"every": "display"}, "Recon": {"every": "display"}},
+        "connections": {"V1ToRecon": {"every": "display"}},
+    }
+
+
+def test_an_imported_lca_is_the_loop_that_its_kernels_know(lca: Path) -> None:
+    loop = find_loop(build(petabatch.load(lca).network))
+    assert (loop.image, loop.error, loop.code, loop.recon) == ("Image", "Error", "V1", "Recon")
+
+
+def test_loading_is_importing_and_loading_that(lca: Path, tmp_path: Path) -> None:
+    (found,) = read(lca, tmp_path)
+    (tmp_path / "net.toml").write_text(found.text)
+    one, two = petabatch.load(lca), petabatch.load(tmp_path / "net.toml")
+    assert one.network == two.network
+    done = in_memory.run(petabatch.load(lca, ["run.displays=1"]).network, [10])
+    assert np.isfinite(done.recorded["probes/Energy/total"]).all()
+    assert (done.states["layers/V1/A"] != 0).any()
+
+
+def test_errors_found_later_have_the_line_of_their_group(lca: Path) -> None:
+    with pytest.raises(ParamsError) as caught:
+        petabatch.load(lca, ["layers.V1.tau=-1"])
+    (problem,) = caught.value.problems
+    assert caught.value.file == str(lca)
+    assert "layers.V1.tau" in str(caught.value)
+    lca.write_text(lca.read_text().replace("nxp                                 = 4", "nxp = 400"))
+    with pytest.raises(ParamsError) as caught:
+        petabatch.params.plan(petabatch.load(lca))
+    (problem,) = caught.value.problems
+    line = problem.line or 0
+    assert lca.read_text().splitlines()[line - 1].startswith('MomentumConn "V1ToError"')
+
+
+def test_includes_arrays_and_arbors() -> None:
+    net = tables("grammar")
+    assert net["run"] == {"steps": 3, "seed": 12345678}
+    assert net["layers"]["A"] == {"type": "linear", "shape": [4, 4, 1]}
+    assert net["layers"]["B"] == {"type": "rectified", "shape": [4, 4, 1], "threshold": 1.0, "shift": 0.5}
+    assert net["connections"]["OnesToA"]["init"] == {"type": "constant", "value": 0.25}
+    assert net["connections"]["OnesToA_2"]["delay"] == 1
+    assert net["connections"]["OnesToB"] == {"type": "identity", "pre": "Ones", "post": "B"}
+    assert net["output"]["layers"].keys() == {"A", "B"}
+
+
+def test_former_names() -> None:
+    net = tables("older")
+    assert net["layers"]["Film"]["source"]["file"] == "images.pvp"
+    assert net["run"] == {"display": 2, "displays": 2}
+    assert net["layers"]["Out"] == {
+        "type": "rectified", "shape": [4, 4, 2], "threshold": 0.1, "maximum": 5.0,
+    }  # fmt: skip
+    assert net["connections"]["FilmToOut"]["type"] == "conv"
+    assert net["connections"]["FilmToCopy"] == {
+        "type": "clone",
+        "pre": "Film",
+        "post": "Copy",
+        "of": "FilmToOut",
+    }
+    assert net["probes"]["Norm"] == {"type": "l2", "layer": "Out"}
+    (found,) = read(PARAMS / "older.params")
+    assert "KernelConn is the former name of HyPerConn" in found.report
+    assert "restart: not needed" not in found.report  # it has its default
+
+
+def test_a_sweep_of_numbers_is_one_network(tmp_path: Path) -> None:
+    net = tables("sweep")
+    assert net["sweep"] == {
+        "combine": "zip",
+        "layers": {"Out": {"threshold": [0.5, 1.5, 0.75], "minimum": [0.0, -1.0, 0.25]}},
+    }
+    done = in_memory.run(petabatch.load(PARAMS / "sweep.params").network, [2])
+    assert done.states["layers/Out/A"][0, :, 0, 0, 0].tolist() == [1.0, -1.0, 1.0]
+
+
+def test_a_sweep_of_shapes_is_a_network_for_each_value(tmp_path: Path) -> None:
+    text = (PARAMS / "sweep.params").read_text()
+    text += 'ParameterSweep "OnesToOut":nxp = { 1; 3; 1; };\n'
+    found = imported(tmp_path, text)
+    patches = [tomllib.loads(one.text)["connections"]["OnesToOut"]["patch"] for one in found]
+    assert patches == [[1, 1], [1, 3], [1, 1]]
+    with pytest.raises(ParamsError, match="several networks"):
+        petabatch.load(tmp_path / "net.params")
+
+
+def test_what_is_not_supported_is_named_with_its_place(tmp_path: Path) -> None:
+    text = (PARAMS / "sweep.params").read_text().partition("ParameterSweep")[0]
+    text += 'Retina "Spikes" = { nf = 1; };\nIdentConn "SpikesToOut" = { channelCode = 0; };\n'
+    text += 'OwnProbe "P" = { };\n'
+    (found,) = imported(tmp_path, text)
+    assert re.search(r"not supported +Retina Spikes\n +line 8, column 1: the class Retina", found.report)
+    assert re.search(r"not supported +IdentConn SpikesToOut\n +line 9", found.report)
+    assert re.search(r"left out +OwnProbe P", found.report)
+    assert "# NOT SUPPORTED: Spikes" in found.text
+    with pytest.raises(ParamsError, match="Retina is not supported"):
+        petabatch.load(tmp_path / "net.params")
+
+
+CONTEXT = """
+HyPerCol "column" = { nx = 8; ny = 8; dt = 1; stopTime = 20; };
+PvpLayer "I" = { nf = 2; phase = 0; inputPath = "images.pvp"; displayPeriod = 5; };
+HyPerLCALayer "C" = { nf = 2; phase = 2; VThresh = 0.3; AMin = 0; AShift = 0.3; InitVType = "ZeroV"; };
+HyPerLayer "O" = { nf = 2; phase = 3; InitVType = "ZeroV"; };
+HyPerConn "W" = {
+    preLayerName = "C"; postLayerName = "O"; channelCode = 0; nxp = 3; nyp = 3; plasticityFlag = false;
+    weightInitType = "UniformWeight"; weightInit = 0.5; normalizeMethod = "none";
+};
+ColumnEnergyProbe "E" = { };
+L2NormProbe "N" = { targetLayer = "O"; energyProbe = "E"; exponent = 2; coefficient = 0.5; };
+L1NormLCAProbe "S" = { targetLayer = "C"; energyProbe = "E"; };
+L1NormProbe "L" = { targetLayer = "O"; };
+"""
+NEEDED: dict[str, str] = {
+    "MaskLayer": 'maskMethod = "layer"; maskLayerName = "O"; phase = 5;',
+    "FirmThresholdCostFnProbe": "VThresh = 0.3;",
+    "RescaleLayer": 'rescaleMethod = "maxmin"; originalLayerName = "O"; phase = 5;',
+    "ImageLayer": 'inputPath = "images.txt";',
+    "PvpLayer": 'inputPath = "images.pvp";',
+    "MomentumConn": 'momentumMethod = "simple"; timeConstantTau = 0.5;',
+    "CloneConn": 'originalConnName = "W";',
+    "PlasticCloneConn": 'originalConnName = "W";',
+    "TransposeConn": 'originalConnName = "W"; preLayerName = "O"; postLayerName = "C";',
+    "FeedbackConn": 'originalConnName = "W";',
+    "QuotientProbe": 'numerator = "N"; denominator = "L";',
+    "AdaptiveTimeScaleProbe": 'targetName = "E";',
+    "KneeTimeScaleProbe": 'targetName = "E";',
+    "LogTimeScaleProbe": 'targetName = "E";',
+}
+CONNECTION = 'preLayerName = "C"; postLayerName = "O"; channelCode = 0; nxp = 3; nyp = 3; '
+UNUSUAL = {"number": "0.75", "whole": "7", "text": '"unusual"', "numbers": "[3, 5]"}
+
+
+def written(keyword: str, key: str = "", value: str = "") -> str:
+    """Return a file with a group of the class, and a parameter of it with a value."""
+    role, needed = CLASSES[keyword].role, NEEDED.get(keyword, "")
+    if keyword == "HyPerCol":
+        return (
+            re.sub(rf"\b{key} = [^;]*;", "", CONTEXT).replace("= {", f"= {{ {key} = {value};", 1)
+            if key
+            else CONTEXT
+        )
+    if role == "layer":
+        needed += "nf = 2; " + ("phase = 1; " if "phase" not in needed else "")
+    elif role == "connection" and keyword not in ("TransposeConn", "FeedbackConn"):
+        needed += CONNECTION if "nxp" in CLASSES[keyword].keys else CONNECTION.partition("nxp")[0]
+        if "weightInitType" in CLASSES[keyword].keys:
+            needed += 'weightInitType = "UniformRandomWeight"; normalizeMethod = "normalizeL2"; '
+    elif role == "probe" and "targetLayer" in CLASSES[keyword].keys:
+        needed += 'targetLayer = "C"; '
+    if key:
+        needed = re.sub(rf"\b{key} = [^;]*;", "", needed) + f" {key} = {value};"
+    text = CONTEXT + f'{keyword} "X" = {{ {needed} }};\n'
+    if "TimeScaleProbe" in keyword:
+        text = text.replace("AShift = 0.3; InitV", 'AShift = 0.3; adaptiveTimeScaleProbe = "X"; InitV')
+    return text
+
+
+def said(folder: Path, text: str) -> str:
+    try:
+        return "\n".join(f"{one.text}\n{one.report}" for one in imported(folder, text))
+    except ParamsError as error:
+        return str(error)
+
+
+def unusual(key: Key) -> str:
+    if key.kind == "flag":
+        return str(not key.default).lower()
+    return UNUSUAL[key.kind]
+
+
+@pytest.mark.parametrize("keyword", CLASSES)
+def test_no_parameter_is_without_a_trace(keyword: str, tmp_path: Path) -> None:
+    """Set to an unusual value, each changes the network, the report or an error."""
+    images = [(0.0, np.zeros((8, 8, 2)))]
+    write_activities(tmp_path / "images.pvp", (8, 8, 2), images)
+    before = said(tmp_path, written(keyword))
+    assert "not supported" not in before, before
+    for key, one in CLASSES[keyword].keys.items():
+        assert said(tmp_path, written(keyword, key, unusual(one))) != before, key
+
+
+def test_the_command_writes_files_and_reports(lca: Path, petabatch: Command) -> None:
+    folder = lca.parent.parent
+    done = petabatch("import", lca, "-o", folder / "net.toml")
+    assert done.returncode == 0, done.stderr
+    assert "differs        MomentumConn V1ToError -> connections.V1ToRecon" in done.stderr
+    assert petabatch("check", folder / "net.toml").returncode == 0
+    again = petabatch("import", lca, "-o", folder / "net.toml")
+    assert (again.returncode, "this file exists" in again.stderr) == (1, True)
+    several = petabatch("import", lca.parent, "-o", folder / "all")
+    assert several.returncode == 0, several.stderr
+    assert (folder / "all" / "lca.toml").is_file()
+    ran = petabatch("run", lca, "--out", folder / "out", "-s", "run.displays=1")
+    assert ran.returncode == 0, ran.stderr
+    lca.write_text(lca.read_text() + 'WTALayer "W" = { nf = 1; };\n')
+    printed = petabatch("import", lca, "--path", f"input/={folder / 'nowhere'}/")
+    assert printed.returncode == 1
+    assert "# NOT SUPPORTED: W" in printed.stdout
