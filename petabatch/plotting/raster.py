@@ -120,7 +120,7 @@ def _dots(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: f
         style = {"marker": "|", "ms": size, "mew": 0.7} if size > 2 else {"marker": "o", "ms": 1.1, "mew": 0}
         axes.plot(
             each.steps[at] / time.per, first + unit, ls="none", color=colour, label=each.layer, **style,
-            rasterized=len(at) > 20_000,
+            rasterized=len(at) > 3000,
         )  # fmt: skip
         first += len(each.numbers)
     start, end = (float(drawn[0].steps[place]) for place in (0, -1))

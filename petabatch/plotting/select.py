@@ -123,7 +123,7 @@ def spread(use: np.ndarray, count: int) -> np.ndarray:
 def when(run: Results, step: int) -> str:
     """Return a step in words, as the end of a display where it is one."""
     display = run.display
-    if display and step and step % display == 0:
+    if display and display > 1 and step and step % display == 0:
         return f"display {step // display:,}"
     return f"step {step:,}"
 

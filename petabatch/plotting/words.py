@@ -63,7 +63,7 @@ def clock(run: Results, unit: str = "", every: float = np.inf) -> Clock:
         return Clock(1 / dt, f"Time ({unit})", "Hz", hertz / dt)
     if unit:
         return Clock(1 / dt, f"Time ({unit})", f"per {unit}", 1 / dt)
-    if run.display and min(every, run.steps_reached / 2) >= run.display:
+    if run.display and run.display > 1 and min(every, run.steps_reached / 2) >= run.display:
         return Clock(run.display, "Display", "per display", run.display)
     if dt == 1:
         return Clock(1.0, "Step", "per step", 1.0)

@@ -231,7 +231,7 @@ addEventListener("load", () => {
 """
 
 
-def in_browser(page: str, script: str, folder: Path) -> list[Any]:
+def in_browser(page: str, script: str, folder: Path, *options: str) -> list[Any]:
     """Return what a script in the head of a page leaves as the title, in JSON."""
     file = folder / "opened.html"
     file.write_text(page.replace("</head>", f"{script}</head>"), encoding="utf-8")
@@ -239,7 +239,7 @@ def in_browser(page: str, script: str, folder: Path) -> list[Any]:
         [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000",
-         "--dump-dom", file.as_uri()],
+         *options, "--dump-dom", file.as_uri()],
         capture_output=True, text=True, timeout=PATIENCE, check=True,
         env={**os.environ, "HOME": str(folder)},
     )  # fmt: skip
@@ -288,3 +288,84 @@ def test_a_browser_draws_lines_outside_of_their_bands_and_where_there_are_none(
     assert [len(each) for each in bands] == [2 * 2, 2 * 1]
     heights = [y for shape in lines + bands for _, y in shape]
     assert 10 <= min(heights) <= max(heights) <= 206  # within the axes
+
+
+SPIKING = """
+[run]
+batch = 2
+steps = 60
+[layers]
+drive = { type = "constant", shape = [1, 3, 1], value = 1.0 }
+cells = { type = "conductance_lif", shape = [1, 3, 1] }
+[connections]
+current = { type = "identity", pre = "drive", post = "cells", strength = 5.0 }
+[output.layers]
+cells = { every = 1, variables = ["A", "V"] }
+"""
+
+
+@pytest.fixture(scope="module")
+def spiking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from petabatch import simulation
+
+    folder = tmp_path_factory.mktemp("spiking")
+    (folder / "net.toml").write_text(SPIKING)
+    simulation.run(simulation.read(folder / "net.toml"), folder / "out", threads=1, mpi=False, quiet=True)
+    return folder / "out"
+
+
+def test_it_leads_with_what_was_found_and_ends_with_where_it_comes_from(page: str, spiking: Path) -> None:
+    report(spiking, spiking.parent / "x.html")
+    spikes = (spiking.parent / "x.html").read_text("utf-8")
+    sections = r'<section id="(\w+)"'
+    last = ["network", "params", "time", "provenance", "cite"]
+    assert re.findall(sections, page) == ["reconstructions", "dictionary", "sparsity", "curves", *last]
+    assert re.findall(sections, spikes) == ["figures", *last]
+    assert re.findall(r'data-name="(\w+)" role="img" aria-label="\w', spikes) == [
+        "raster", "correlation", "traces", "network",
+    ]  # fmt: skip
+    with petabatch.open(spiking) as run:
+        rate = run.layer("cells")[:, 0].mean()
+    (said,) = re.findall("<li>(A unit of cells .*?)</li>", spikes)
+    assert said == f"A unit of cells spikes {rate:.3g} times per step in slice 0; none of the 3 are silent."
+    assert "<li>2 slices over 60 steps.</li>" in spikes
+    assert "<li>dictionary has 3 features of 4 × 4, " in page
+    assert "<li>1 slice over 2 displays of 10 steps.</li>" in page
+
+
+SAVES = """
+<script>
+const saved = [];
+URL.createObjectURL = (blob) => { saved.push(blob.text()); return "data:,"; };
+addEventListener("load", async () => {
+  document.addEventListener("click", (event) => { if (event.target.download) event.preventDefault(); }, true);
+  for (const button of document.querySelectorAll(".save button")) button.click();
+  await new Promise((done) => setTimeout(done, 500));
+  const texts = await Promise.all(saved);
+  document.title = JSON.stringify([
+    [...document.querySelectorAll(".save button")].map((each) => each.textContent),
+    texts.map((text) => text.split("\\n").slice(0, 2)), getComputedStyle(document.body).backgroundColor]);
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_browser_saves_every_figure_with_its_numbers_and_is_dark_where_that_is_preferred(
+    folder: Path, page: str, tmp_path: Path
+) -> None:
+    buttons, texts, light = in_browser(page, SAVES, tmp_path)
+    assert buttons == [
+        *["save PNG", "save CSV"] * 2, *["save SVG", "save CSV"] * 2, "save SVG",
+    ]  # fmt: skip
+    heads = [lines[0] for lines in texts]
+    (curve,) = (lines for lines in texts if lines[0].startswith("line,step,Display,mean"))
+    with petabatch.open(folder) as run:
+        first = float(run.probe("energy")["total"][0, 0])
+    assert curve[1].split(",")[:3] == ["total", "1", "0.1"]
+    assert float(curve[1].split(",")[3]) == pytest.approx(first, rel=1e-4)
+    assert sum(head.startswith("panel,series,x,y,value") for head in heads) == 1
+    assert sum("<svg" in head for head in heads) == 3
+    assert light == "rgb(255, 255, 255)"
+    *_, dark = in_browser(page, SAVES, tmp_path, "--blink-settings=preferredColorScheme=0")
+    assert dark == "rgb(23, 25, 28)"

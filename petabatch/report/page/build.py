@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable
 from html import escape
@@ -14,16 +13,28 @@ from typing import Any
 
 from petabatch import results
 from petabatch.errors import InputError, printable
-from petabatch.plotting.figures import pyplot
-from petabatch.plotting.network import draw_network
 from petabatch.report.information import describe
 from petabatch.report.lines import LABEL
 from petabatch.report.page import content
+from petabatch.report.page.figures import Drawing, drawings
+from petabatch.report.page.figures import network as network_drawing
+from petabatch.report.page.lead import lead
 from petabatch.results import Results
 
 _ACTIVITIES = {"input": "images", "files": "writing files", "kernels": "loading or compiling kernels"}
 _TABLES = ("recorded", "points")
 """Fields of `petabatch info` that are tables, in lines of their own."""
+_TITLES = {
+    "sweep": "Points of the sweep",
+    "raster": "Spikes and rates",
+    "traces": "Dynamics",
+    "phase": "Dynamics",
+}
+"""Titles of the section that leads, by its first figure."""
+_CURVES = (
+    '<p class="hint">Means over slices; bands are percentiles 10 to 90. '
+    "Drag to zoom in, double-click to see everything.</p>"
+)
 
 
 def report(folder: Path, output: Path) -> None:
@@ -43,25 +54,39 @@ def report(folder: Path, output: Path) -> None:
 def build(run: Results, information: str) -> str:
     """Return the page; `information` is the text of `petabatch info`."""
     about, params = run.attributes, run.params
+    found, network = drawings(run), network_drawing(run)
     data = {
         "curves": content.curves(run),
         "dictionaries": content.dictionaries(run),
         "reconstructions": content.reconstructions(run),
+        "tables": {drawing.name: drawing.csv for drawing in found},
     }
+    body = '<div class="body"></div>'
+    given = _text(about.get("params_given", "") or json.dumps(params, indent=2))
+    coded = [drawing for drawing in found if drawing.name == "sparsity"]
+    first = [drawing for drawing in found if drawing.name != "sparsity"]
+    sections = [
+        _section("figures", _TITLES.get(first[0].name, "") if first else "", "".join(map(_figure, first))),
+        _section("reconstructions", "Reconstructions", body if data["reconstructions"] else ""),
+        _section("dictionary", "Dictionary", body if data["dictionaries"] else ""),
+        _section("sparsity", "Sparsity", "".join(map(_figure, coded))),
+        _section("curves", "Curves", f"{_CURVES}{body}" if data["curves"] else ""),
+        _section("network", "Network", _figure(network)),
+        _section("params", "Params", f"{_overrides(about.get('overrides', []))}<pre>{given}</pre>"),
+        _section("time", "Where the time went", _times(about)),
+        _section("provenance", "Provenance", _table(rows(information))),
+        _section("cite", "How to cite", f"<pre>{_text(citation(about))}</pre>"),
+    ]
     assets = files("petabatch.report.page")
-    title = params.get("title") or run.path.parent.name
     return Template(assets.joinpath("page.html").read_text("utf-8")).substitute(
-        title=_text(title),
+        title=_text(params.get("title") or run.path.parent.name),
         style=assets.joinpath("page.css").read_text("utf-8"),
         script=assets.joinpath("page.js").read_text("utf-8"),
         # In a script element, only "<" could end it.
         data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-        summary=_table(rows(information)),
-        network=_network(params),
-        times=_times(about),
-        overrides=_overrides(about.get("overrides", [])),
-        params=_text(about.get("params_given", "") or json.dumps(params, indent=2)),
-        citation=_text(citation(about)),
+        lead="".join(f"<li>{_text(sentence)}</li>" for sentence in lead(run)),
+        contents=" ".join(link for link, _ in sections if link),
+        sections="\n".join(section for _, section in sections if section),
         version=_text(about["petabatch_version"]),
     )
 
@@ -99,16 +124,19 @@ def citation(about: dict[str, Any]) -> str:
     )
 
 
-def _network(params: dict[str, Any]) -> str:
-    """Return the drawing of the network as SVG, with its texts as text."""
-    plt = pyplot()
-    figure = draw_network(params["layers"], params["connections"], params.get("title") or "")
-    drawn = io.StringIO()
-    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": "petabatch"}):
-        figure.savefig(drawn, format="svg", metadata={"Date": None})
-    plt.close(figure)
-    text = drawn.getvalue()
-    return text[text.index("<svg") :]
+def _figure(drawing: Drawing) -> str:
+    """Return a figure of the page; the script adds what saves it."""
+    return (
+        f'<figure class="drawing" data-name="{drawing.name}" role="img" '
+        f'aria-label="{_text(drawing.alternative)}">{drawing.svg}</figure>'
+    )
+
+
+def _section(name: str, title: str, body: str) -> tuple[str, str]:
+    """Return the link to a section, and the section; both empty where there is nothing to show."""
+    if not body:
+        return "", ""
+    return f'<a href="#{name}">{title}</a>', f'<section id="{name}"><h2>{title}</h2>{body}</section>'
 
 
 def _times(about: dict[str, Any]) -> str:

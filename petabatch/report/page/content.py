@@ -15,6 +15,7 @@ from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
 from petabatch.plotting.select import code_layer, image_layer, psnr, recorded, when
 from petabatch.plotting.strongest import cut, strongest
+from petabatch.plotting.words import clock, quantity
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import use_of
@@ -38,17 +39,20 @@ def curves(run: Results) -> list[Json]:
         measured = {quantity: series for quantity, series in run.probe(probe).items() if len(series)}
         if "total" in measured:
             ordered = sorted(measured.items(), key=lambda pair: pair[0] != "total")
-            charts.append(_chart(run, probe, dict(ordered)))
+            charts.append(_chart(run, dict(ordered)))
         else:
-            charts += [_chart(run, f"{probe}: {name}", {name: one}) for name, one in measured.items()]
+            charts += [_chart(run, {name: one}) for name, one in measured.items()]
     return charts
 
 
-def _chart(run: Results, title: str, measured: Mapping[str, Series]) -> Json:
+def _chart(run: Results, measured: Mapping[str, Series]) -> Json:
     """Return a chart; its note says where lines and bands are not those of slices at all records."""
     at_ends = any(ends(series, run.display) for series in measured.values())
+    time, names = clock(run), [name for name in run if name.startswith("probes/")]
     return {
-        "title": title,
+        "title": quantity(run, next(iter(measured.values())).name, names),
+        "per": time.per,
+        "label": time.label,
         "note": "".join(meaning(run.batch, at_ends)) if at_ends else "",
         "lines": [_line(name, curve(series, run.display, _POINTS)) for name, series in measured.items()],
         "gaps": run.gaps,
@@ -139,10 +143,11 @@ def _triple(run: Results, image: Series, recon: Series, step: int, number: int) 
     one, other = (series.at(step=step, slice=number).astype(float) for series in (image, recon))
     low, span = one.min(), (one.max() - one.min()) or 1.0
     values = (one - low) / span, (other - low) / span, 0.5 + (one - other) / span
+    quality = psnr(one, other)
     return {
         "when": when(run, step),
         "slice": run.label(number).removeprefix("slice "),
-        "psnr": f"{psnr(one, other):.1f} dB",
+        "psnr": f"PSNR {quality:.1f} dB" if np.isfinite(quality) else "exact",
         "scale": f"± {span / 2:.2g}",
         "shown": _item(run, image.name.split("/")[1], step, number),
         "images": [data_url(pictures(each)) for each in values],

@@ -1,6 +1,6 @@
 "use strict";
 const data = JSON.parse(document.getElementById("data").textContent);
-const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"];
+const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "var(--ink)"];
 
 // Names of others reach the page as text only, never as markup.
 function add(parent, tag, attributes = {}, text = "") {
@@ -11,10 +11,31 @@ function add(parent, tag, attributes = {}, text = "") {
   return parent.appendChild(node);
 }
 
-function body(section, things) {
-  const place = document.querySelector(`#${section} .body`);
-  if (!things.length) add(place, "p", { class: "empty" }, "nothing was recorded");
-  return place;
+// Buttons that save what is shown: each a suffix of the file, and a function that returns its content, or an address.
+function saves(parent, name, kinds) {
+  const line = add(parent, "div", { class: "save" });
+  for (const [suffix, content] of Object.entries(kinds))
+    add(line, "button", { type: "button" }, `save ${suffix.toUpperCase()}`).addEventListener("click", async () => {
+      const found = await content(), link = document.createElement("a");
+      const address = String(found).startsWith("data:") ? found : URL.createObjectURL(new Blob([found]));
+      Object.assign(link, { href: address, download: `${name.replace(/[^\w]+/g, "_")}.${suffix}` }).click();
+    });
+}
+
+const drawn = (svg) => () => {  // alone, an SVG file has no variables of the page
+  const copy = svg.cloneNode(true);
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.querySelectorAll(".rule").forEach((each) => each.setAttribute("stroke", "#e4e4e4"));
+  copy.querySelectorAll("text:not([style])").forEach((each) => each.setAttribute("style", "font: 11px sans-serif"));
+  return new XMLSerializer().serializeToString(copy).replaceAll("var(--ink)", "#262626");
+};
+
+function table(head, rows) {
+  const cell = (value) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [head, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
 }
 
 function number(value) {
@@ -30,20 +51,21 @@ function ticks(low, high, count) {
   return found;
 }
 
-function chart(parent, { title, note, lines, gaps }) {
+function chart(parent, { title, note, lines, gaps, per, label: time }) {
   const W = 440, H = 240, left = 58, right = 24, top = 10, bottom = 34;
   const box = add(parent, "div", { class: "chart" });
   add(box, "h3", {}, title);
   const key = add(box, "div", { class: "key" });
   lines.forEach((line, i) => {
-    add(key, "i", { style: `background:${COLOURS[i % 7]}` });
+    add(key, "i", { style: `background:${COLOURS[i % 6]}` });
     add(key, "span", {}, line.name);
   });
   const label = add(key, "label", { style: "margin-left:1.2em" });
   const log = add(label, "input", { type: "checkbox" });
   label.append(" logarithmic");
   if (note) add(box, "div", { class: "note" }, note);
-  const svg = add(box, "svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}` });
+  const svg = add(box, "svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img" });
+  svg.setAttribute("aria-label", `${title} against ${time}: ${lines.map((line) => line.name).join(", ")}`);
   const all = [Math.min(...lines.map((l) => l.steps[0])), Math.max(...lines.map((l) => l.steps.at(-1)))];
   let range = [...all];
 
@@ -61,17 +83,17 @@ function chart(parent, { title, note, lines, gaps }) {
     const y = (value) => H - bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low) || 1)) * (H - top - bottom);
     for (const [first, last] of gaps) {  // steps that are lost
       const [from, to] = [first - 1, last].map((step) => x(Math.min(range[1], Math.max(range[0], step))));
-      add(svg, "rect", { class: "lost", x: from, width: to - from, y: top, height: H - top - bottom, fill: "#ececec" });
+      add(svg, "rect", { class: "lost", x: from, width: to - from, y: top, height: H - top - bottom, "fill-opacity": 1 });
     }
     const decades = [];
     if (log.checked) for (let p = Math.ceil(Math.log10(low)); p <= Math.log10(high); p++) decades.push(10 ** p);
     for (const value of log.checked ? (decades.length > 1 ? decades : [low, high]) : ticks(low, high, 5)) {
-      add(svg, "line", { x1: left, x2: W - right, y1: y(value), y2: y(value), stroke: "#e4e4e4" });
+      add(svg, "line", { x1: left, x2: W - right, y1: y(value), y2: y(value), class: "rule" });
       add(svg, "text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value));
     }
-    for (const value of ticks(range[0], range[1], 5))
-      add(svg, "text", { x: x(value), y: H - bottom + 16, "text-anchor": "middle" }, number(value));
-    add(svg, "text", { x: (left + W - right) / 2, y: H - 3, "text-anchor": "middle" }, "step");
+    for (const value of ticks(range[0] / per, range[1] / per, 5))
+      add(svg, "text", { x: x(value * per), y: H - bottom + 16, "text-anchor": "middle" }, number(value));
+    add(svg, "text", { x: (left + W - right) / 2, y: H - 3, "text-anchor": "middle" }, time);
     lines.forEach((line, i) => {
       const point = (j, value) => `${x(line.steps[j]).toFixed(1)},${y(value).toFixed(1)}`;
       const stretches = (there) => {  // no line crosses what is not there
@@ -83,12 +105,12 @@ function chart(parent, { title, note, lines, gaps }) {
       };
       for (const at of stretches((j) => usable(line.low[j]) && usable(line.high[j]))) {
         const edge = [...at.map((j) => point(j, line.high[j])), ...[...at].reverse().map((j) => point(j, line.low[j]))];
-        add(svg, "polygon", { points: edge.join(" "), fill: COLOURS[i % 7], opacity: 0.18 });
+        add(svg, "polygon", { points: edge.join(" "), fill: COLOURS[i % 6], opacity: 0.18 });
       }
       for (const at of stretches((j) => usable(line.mean[j]))) {
         const path = at.map((j) => point(j, line.mean[j]));
-        add(svg, "polyline", { points: path.join(" "), fill: "none", stroke: COLOURS[i % 7], "stroke-width": 1.8 });
-        if (at.length === 1) add(svg, "circle", { cx: x(line.steps[at[0]]), cy: y(line.mean[at[0]]), r: 3, fill: COLOURS[i % 7] });
+        add(svg, "polyline", { points: path.join(" "), fill: "none", stroke: COLOURS[i % 6], "stroke-width": 1.8 });
+        if (at.length === 1) add(svg, "circle", { cx: x(line.steps[at[0]]), cy: y(line.mean[at[0]]), r: 3, fill: COLOURS[i % 6] });
       }
     });
   }
@@ -118,6 +140,11 @@ function chart(parent, { title, note, lines, gaps }) {
   svg.addEventListener("dblclick", () => { range = [...all]; draw(); });
   log.addEventListener("change", draw);
   draw();
+  const rows = () => lines.flatMap((line) =>
+    line.steps.map((step, i) => [line.name, step, step / per, line.mean[i], line.low[i], line.high[i]]));
+  saves(box, title, {
+    svg: drawn(svg), csv: () => table(["line", "step", time, "mean", "percentile 10", "percentile 90"], rows()),
+  });
 }
 
 // A tile of an atlas as the background of an element.
@@ -179,10 +206,15 @@ function dictionary(parent, one) {
     grid.firstChild.click();
   }
   fill("use");
+  const patches = one.patches || {};
+  saves(box, one.title.split(":")[0], {
+    png: () => one.atlas,
+    csv: () => table(["feature", "active (fraction)", "strongest activities"], [...Array(one.count).keys()].map((number) =>
+      [number, one.use && one.use[number], (patches[number] ? patches[number].activity : []).join(" ")])),
+  });
 }
 
 function reconstructions(parent, all) {
-  if (!all.length) return;
   const line = add(parent, "p");
   const menu = (name, values) => {
     const select = add(add(line, "label", { style: "margin-right:1.2em" }, `${name}: `), "select", { "data-menu": name });
@@ -196,7 +228,7 @@ function reconstructions(parent, all) {
   function draw() {
     const one = all.find((each) => each.when === time.value && String(each.slice) === slice.value);
     place.replaceChildren();
-    const captions = [`input${one.shown ? " (" + one.shown + ")" : ""}`, `reconstruction, PSNR ${one.psnr}`, `error, ${one.scale}`];
+    const captions = [`input${one.shown ? " (" + one.shown + ")" : ""}`, `reconstruction, ${one.psnr}`, `error, ${one.scale}`];
     one.images.forEach((image, i) => {
       const figure = add(place, "figure");
       add(figure, "img", { src: image, alt: captions[i] });
@@ -215,10 +247,30 @@ function reconstructions(parent, all) {
   time.addEventListener("change", draw);
   slice.addEventListener("change", draw);
   draw();
+  saves(parent, "reconstructions", {
+    png: () => sideBySide([...place.querySelectorAll("img")]),
+    csv: () => table(["time", "slice", "shown", "reconstruction", "scale of the error"],
+      all.map((one) => [one.when, one.slice, one.shown, one.psnr, one.scale])),
+  });
 }
 
-const charts = add(body("curves", data.curves), "div", { class: "charts" });
-data.curves.forEach((one) => chart(charts, one));
-const tableaus = body("dictionary", data.dictionaries);
-data.dictionaries.forEach((one) => dictionary(tableaus, one));
-reconstructions(body("reconstructions", data.reconstructions), data.reconstructions);
+// Images in a row, as the address of a PNG file.
+function sideBySide(images) {
+  const canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
+  const [width, height] = [images[0].naturalWidth, images[0].naturalHeight];
+  [canvas.width, canvas.height] = [images.length * (width + 2) - 2, height];
+  images.forEach((image, i) => pen.drawImage(image, i * (width + 2), 0));
+  return canvas.toDataURL();
+}
+
+const body = (section) => document.querySelector(`#${section} .body`);
+if (data.curves.length) {
+  const charts = add(body("curves"), "div", { class: "charts" });
+  data.curves.forEach((one) => chart(charts, one));
+}
+data.dictionaries.forEach((one) => dictionary(body("dictionary"), one));
+if (data.reconstructions.length) reconstructions(body("reconstructions"), data.reconstructions);
+for (const figure of document.querySelectorAll(".drawing")) {
+  const { name } = figure.dataset, csv = data.tables[name];
+  saves(figure, name, { svg: drawn(figure.querySelector("svg")), ...(csv ? { csv: () => csv } : {}) });
+}
