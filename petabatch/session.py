@@ -146,9 +146,13 @@ class RunSession:
             self.evaluation.close()
 
     def checkpoint(self) -> None:
-        """Save the whole state at the current step; collective."""
+        """Save the whole state at the current step; collective.
+
+        Raises NonFiniteError, with nothing written, if a number is not finite that should be.
+        """
         engine, state = self.engine, self.engine.state
         engine.collect()
+        state.assert_finite(engine.step)
         arrays = engine.features.whole(state.saved())
         if not engine.features.writes:
             return

@@ -54,6 +54,8 @@ class Variable:
     per: Literal["slice", "network"] = "slice"
     checkpoint: bool = True
     """False for arrays that are recomputed before they are read: scratch space and derived weights."""
+    infinite: bool = False
+    """It may hold infinities; in other variables they end the run, as a NaN does in any."""
 
     def dtype_in(self, precision: str) -> str:
         """Return the dtype in a run of the given precision."""

@@ -113,8 +113,12 @@ class Engine:
             lane.stepper.state_changed()
 
     def resume(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of a checkpoint made at the end of `step`."""
+        """Take over the state of a checkpoint made at the end of `step`.
+
+        Raises NonFiniteError when it holds numbers that are not finite, as of an earlier version.
+        """
         self.state.restore(arrays)
+        self.state.assert_finite(step)
         self.step = step
 
     def collect(self) -> None:
@@ -207,7 +211,7 @@ class Engine:
                 waiting.append((group, last))
 
     def _update(self, step: int) -> None:
-        with self.clock.measure("learning"):
+        with self.clock.measure("learning"), np.errstate(over="ignore", invalid="ignore"):
             self.updates.make(step)
             self.backend.weights_changed()
 

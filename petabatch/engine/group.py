@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
+from petabatch.engine.finite import Watch
 from petabatch.engine.lane import Lane
 
 
@@ -17,6 +18,7 @@ class Group:
 
     def __init__(self, lane: Lane) -> None:
         self.all = [lane]
+        self._watch: Watch | None = None
 
     def join(self, lane: Lane) -> bool:
         """Take in the next lane, if its steps can be made together with those of the others."""
@@ -33,7 +35,7 @@ class Group:
     def run(self, first: int, last: int) -> None:
         """Make steps first+1 .. last, with everything that happens in them.
 
-        Raises NonFiniteError when a layer holds a NaN or an infinity at the end.
+        Raises NonFiniteError when a variable holds a NaN or an infinity at the end of a display, or of them.
         """
         step, leader = first, self.all[0]
         measure = leader.clock.measure
@@ -56,8 +58,19 @@ class Group:
                 with measure("probes and output"):
                     for lane in self.all:
                         lane.observer.record(step)
+                if step == last or step % leader.ctx.display == 0:
+                    self._check(step)
+
+    def _check(self, step: int) -> None:
+        """Raise NonFiniteError when a variable is not finite; at the end of a run, materialise."""
+        leader = self.all[0]
+        if self._watch is None:
+            slices = [number for lane in self.all for number in lane.slices]
+            self._watch = Watch(leader.plan, leader.backend.arrays.lane(self.lanes), slices)
+        if step == leader.plan.length:
             for lane in self.all:
-                lane.check(step)
+                lane.stepper.materialise()
+        self._watch.check(step)
 
     @property
     def _different(self) -> Collection[Lane]:

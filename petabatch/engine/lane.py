@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import numpy as np
-
 from petabatch.engine.backend import Backend
 from petabatch.engine.clock import Clock
 from petabatch.engine.control import TimeScaleControl
@@ -19,12 +17,10 @@ from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import owned
 from petabatch.engine.steppers import Binding, Rows, Stepper
-from petabatch.errors import NonFiniteError
 from petabatch.network.over_time import values_at
 from petabatch.network.plan import Plan
 from petabatch.network.slices import within_point
 from petabatch.spec.parts import StepContext
-from petabatch.variable import host
 
 
 class Lane:
@@ -44,7 +40,7 @@ class Lane:
         """Bind the arrays of the slices, with the values of step 1; `clock` is that of this lane alone."""
         run, method, lo = plan.graph.network.run, plan.method, backend.arrays.lo
         self._base, self.lanes, self.recorder = plan, lanes, recorder
-        self._backend, self._readers, self._features = backend, readers, features
+        self.backend, self._readers, self._features = backend, readers, features
         self._make_stepper = make_stepper
         self.kernels = backend.kernels(method.compiled_operators)
         self.arrays = arrays = backend.arrays.lane(lanes)
@@ -60,7 +56,7 @@ class Lane:
     def _bind(self, step: int) -> None:
         """Take over the numbers of a step; the state is in the arrays."""
         self._values, plan = self._values_at(step), self._base.at_step(step)
-        arrays, ctx, slices, backend = self.arrays, self.ctx, self.slices, self._backend
+        arrays, ctx, slices, backend = self.arrays, self.ctx, self.slices, self.backend
         self.plan = plan
         self.signals = Signals(plan.graph, self.kernels, arrays, self._margins, self._features)
         bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes)
@@ -70,7 +66,7 @@ class Lane:
         )
         self.images = LaneImages(plan, self._readers, self.signals.histories, slices, backend)
         self.control = TimeScaleControl(plan, self.observer, arrays, self.stepper.follows)
-        self.learning = LaneLearning(plan, self.signals, self.stepper, ctx)
+        self.learning = LaneLearning(plan, self.signals, self.stepper, ctx, slices)
 
     def share(self, rows: Rows | None) -> None:
         """Let several threads work on a slice, or one again."""
@@ -149,23 +145,3 @@ class Lane:
             for step in range(first + 1, min(last, first + history.length) + 1):
                 history.stand(step)
         self.stepper.rest(self.recorder, first, last)
-
-    def check(self, step: int) -> None:
-        """Raise NonFiniteError when a layer holds a NaN or an infinity; at the end of a run, materialise."""
-        self._check(step)
-        if step == self.plan.length:
-            self.stepper.materialise()
-
-    def _check(self, step: int) -> None:
-        for name, history in self.signals.histories.items():
-            activity, xp = history.at(step), self.kernels.xp
-            # A finite sum of squares proves that all values are finite, and is faster than isfinite().all().
-            if xp is np and np.isfinite(np.vdot(activity, activity)):
-                continue
-            if not bool(xp.isfinite(activity).all()):
-                index = next(i for i in range(len(activity)) if not np.isfinite(host(activity[i])).all())
-                raise NonFiniteError(
-                    f"layer {name} of slice {self.slices[index]} is no longer finite at step {step}\n"
-                    "    hint:     the step size may be too large for these weights: lower run.dt or raise "
-                    "tau (`petabatch check` shows the limit), or lower learn.rate"
-                )

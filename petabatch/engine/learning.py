@@ -5,6 +5,9 @@ What crosses slices is in `updates.py`; what one update is made of in `weight_up
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from petabatch.engine.finite import assert_finite, changed_by_updates
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import refresh
 from petabatch.engine.steppers import Stepper
@@ -16,13 +19,21 @@ from petabatch.spec.parts import StepContext
 class LaneLearning:
     """The plastic connections of a lane."""
 
-    def __init__(self, plan: Plan, signals: Signals, stepper: Stepper, ctx: StepContext) -> None:
+    def __init__(
+        self, plan: Plan, signals: Signals, stepper: Stepper, ctx: StepContext, slices: Sequence[int]
+    ) -> None:
+        """Learn in the lane's `slices`, numbered over all points of a sweep."""
+        self._slices = slices
         self._plan, self._signals, self._stepper, self._ctx = plan, signals, stepper, ctx
+        self._watched = {
+            name: changed_by_updates(name, signals.arrays, plan.variables) for name in plan.graph.weighted
+        }
 
     def learn(self, step: int) -> None:
         """Compute what the updates due at the end of `step` need of each slice.
 
         Apply the updates of weights that belong to one slice.
+        Raises NonFiniteError when these are then not finite.
         """
         graph, signals, changed = self._plan.graph, self._signals, set()
         due = [update for update in self._plan.weight_updates if update.due(step)]
@@ -37,5 +48,11 @@ class LaneLearning:
                 changed.add(update.name)
         if changed:
             for name in normalise(graph, signals.arrays, self._ctx.xp, changed):
+                self._check(name, step)
                 refresh(graph, signals.arrays, signals.kernels, name)
             self._stepper.load_weights()
+
+    def _check(self, name: str, step: int) -> None:
+        """Raise NonFiniteError unless the weights of a connection are finite, and what their rule keeps."""
+        plan = self._plan
+        assert_finite(self._watched[name], plan.variables, plan.graph.network, self._slices, step)

@@ -43,8 +43,7 @@ class Signals:
 
     def drive(self, layer: str) -> Callable[[int], list[Array]]:
         """Return the function of the step that gives a layer's drive: its buffers `[lanes, ny, nx, nf]`."""
-        like, channels = self.histories[layer].at(0), self.graph.network.layers[layer].channels
-        buffers = 1 + max((buffer for buffer, _ in channels.values()), default=0)
+        like, buffers = self.histories[layer].at(0), self.graph.network.layers[layer].buffers
         drive = [self.kernels.xp.zeros(like.shape, like.dtype) for _ in range(buffers)]
         incoming = [(edge, self._arrival(edge)) for edge in self.graph.edges[layer]]
 

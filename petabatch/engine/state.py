@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 import numpy as np
 
 from petabatch.engine.arrays import FixedArrays
+from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.weight_update import normalise
 from petabatch.errors import FormatError, InputError, InputFileError, ParamsError, Problem
 from petabatch.kernels.array import ArrayKernels
@@ -57,7 +58,8 @@ class State:
     def start(self, readers: Mapping[str, Callable[[int, int], np.ndarray]]) -> None:
         """Fill the state of step 0: weights, first images, membrane potentials and their activity.
 
-        Raises InputFileError with everything that cannot be used of what the network names.
+        Raises InputFileError with everything that cannot be used of what the network names, NonFiniteError
+        when a number is not finite.
         """
         network, problems = self.graph.network, []
         for name, owner in self.graph.weighted.items():
@@ -88,6 +90,7 @@ class State:
                 problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
         if problems:
             raise InputFileError(problems)
+        self.assert_finite(0)
 
     def _start_variables(self, name: str, layer: Layer, without: str = "", only: str = "") -> list[Problem]:
         """Initialise the variables that `start` names; return what is wrong with the files that are read."""
@@ -177,6 +180,15 @@ class State:
     def refresh(self) -> None:
         """Bring weights seen from the post layer up to date."""
         refresh(self.graph, self.arrays, ArrayKernels(np))
+
+    def assert_finite(self, step: int, keys: Iterable[str] | None = None) -> None:
+        """Raise NonFiniteError when the arrays of `keys`, by default all that are saved, are not finite."""
+        chosen = {
+            key: self.arrays[key]
+            for key in (self.variables if keys is None else keys)
+            if watched(self.variables[key])
+        }
+        assert_finite(chosen, self.variables, self.graph.network, range(self.lo, self.hi), step)
 
     def saved(self) -> dict[str, Array]:
         """Return the arrays a checkpoint holds."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from petabatch.engine.finite import changed_by_updates
 from petabatch.engine.reduction import Exact, Overlapped, Reduction
 from petabatch.engine.state import State, owned
 from petabatch.engine.weight_update import SUMMED, change, normalise
@@ -38,7 +39,8 @@ class Updates:
     def make(self, step: int) -> None:
         """Make the updates that are due at the end of `step`; collective.
 
-        Raises NonFiniteError, or RanksDisagree when a check of the weights over ranks is due and fails.
+        Raises NonFiniteError, also when weights are then not finite, or RanksDisagree when a check of the
+        weights over ranks is due and fails.
         """
         due = {index: group for index, group in enumerate(self.groups) if group[0].due(step)}
         changed = set()
@@ -51,7 +53,10 @@ class Updates:
                 self._change(schedule, step, sums)
                 changed.add(schedule.name)
         if changed:
-            normalise(self.plan.graph, self.state.arrays, np, changed)
+            for name in normalise(self.plan.graph, self.state.arrays, np, changed):
+                self.state.assert_finite(
+                    step, changed_by_updates(name, self.state.arrays, self.plan.variables)
+                )
         for group in due.values():
             if self.run.verify and (group[0].update(step) + 1) % self.run.verify == 0:
                 self._verify(group)

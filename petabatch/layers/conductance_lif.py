@@ -15,6 +15,8 @@ from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 LARGEST_CONDUCTANCE = 10.0
+_FOLLOWED = 200
+"""Steps for which a unit that constants drive is followed before a run."""
 
 
 class ConductanceLIF(Layer):
@@ -43,6 +45,10 @@ class ConductanceLIF(Layer):
         "inh_b": (2, 1.0),
     }
     graph_safe: ClassVar[bool] = True
+    diverges: ClassVar[str] = (
+        "the membrane is unstable where conductances sum up to -1 or less: make strengths and weights into "
+        "its channels positive, or smaller"
+    )
     type: Literal["conductance_lif"] = "conductance_lif"
     method: Literal["arma", "heun"] = "arma"
     """Integration method of the membrane equation."""
@@ -89,6 +95,20 @@ class ConductanceLIF(Layer):
         for key in ("reversal", "decay", "noise", "noise_rate"):
             numbers |= {f"{key} {number}": value for number, value in enumerate(getattr(self, key))}
         return CompiledRule("conductance_lif", numbers, memory=True, variables=("V", "Vth", *_CONDUCTANCES))
+
+    def refused(self, drive: Sequence[float | None], dt: float, steps: int) -> str:
+        """Refuse a drive under which a unit's potential does not stay finite; known without noise."""
+        given = [np.full((1, 1, 1, 1), np.nan if one is None else one) for one in drive]
+        if None in drive or any(self.noise) or self.start or not self.steady:
+            return ""
+        state = {variable.name: np.full((1, 1, 1, 1), variable.initial) for variable in self.variables()}
+        activity = np.zeros((1, 1, 1, 1))
+        with np.errstate(all="ignore"):
+            for step in range(1, min(steps, _FOLLOWED) + 1):
+                self.update(StepContext(step, dt, (0,), 0), state, given, activity, activity)
+                if not np.isfinite(state["V"]).all():
+                    return f"V is {state['V'].item():g} in step {step}"
+        return ""
 
     def variables(self) -> Sequence[Variable]:
         """Declare potential, threshold and the three conductances."""

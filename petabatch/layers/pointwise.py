@@ -28,6 +28,11 @@ class Constant(Layer):
         """Always true: the activity is constant."""
         return True
 
+    @property
+    def constant(self) -> float:
+        """The value."""
+        return self.value
+
     def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
         """Set the activity at step 0."""
         activity[...] = self.value
@@ -177,11 +182,16 @@ class Quotient(Layer):
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (1, 1.0)}
     graph_safe: ClassVar[bool] = True
+    diverges: ClassVar[str] = "the divisor is the input of channel inh, which must not be 0"
     type: Literal["quotient"] = "quotient"
 
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
         return CompiledRule("quotient")
+
+    def refused(self, drive: Sequence[float | None], dt: float, steps: int) -> str:
+        """Refuse a divisor of zero, as where nothing arrives."""
+        return "a divisor of 0" if drive[1] == 0 else ""
 
     def update(
         self,

@@ -140,7 +140,7 @@ class _Maker:
         except NotSuitable:
             self.arrivals.padded = padded
             return [Call(key, name, reason, when=when)]
-        buffers = 1 + max((buffer for buffer, _ in self.layers[name].channels.values()), default=0)
+        buffers = self.layers[name].buffers
         return [*operations, Call(key, name, reason, tuple(sources), buffers, when=when)]
 
     def _restart(self, name: str, layer: Layer, when: When, drives: Sequence[Drive]) -> Iterator[Operation]:

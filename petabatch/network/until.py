@@ -29,7 +29,13 @@ def variables(network: Network) -> dict[str, Variable]:
     return {
         f"{NAME}/steps": Variable("steps", (), (), "steps made for the present image", dtype="int64"),
         f"{NAME}/gap": Variable(
-            "gap", (), (), f"last {QUANTITY}; inf before the first", dtype="float64", initial=np.inf
+            "gap",
+            (),
+            (),
+            f"last {QUANTITY}; inf before the first",
+            dtype="float64",
+            initial=np.inf,
+            infinite=True,
         ),
     }
 

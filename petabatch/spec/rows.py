@@ -55,7 +55,7 @@ def row_function(layer: Layer) -> RowFunction | None:
         if name not in _COMMON and len(kinds) == 1 and kinds <= {"float", "int", "bool"}:
             parameters.append((name, kinds.pop(), len(several) if isinstance(value, tuple) else 0))
             values += map(float, several)
-    buffers = 1 + max((buffer for buffer, _ in layer.channels.values()), default=0)
+    buffers = layer.buffers
     variables = tuple(variable.name for variable in layer.variables())
     form = Form(tuple(parameters), variables, buffers, tuple(layer.draws))
     if form.numbers > NUMBERS or buffers > BUFFERS:

@@ -47,9 +47,11 @@ SHAPE = (4, 6, 3)
 X, Y = images(2, 1, SHAPE, seed=1)[:, 0], images(2, 1, SHAPE, seed=2)[:, 0]
 
 
-def passed(layer: Layer, steps: int = 1, y_channel: str = "inh", batch: int = 2, **run: Any) -> np.ndarray:
-    """Return the activity `[steps, batch, ...]` of a layer that gets X as `exc` and Y as `y_channel`."""
-    data = [np.stack([a[b % 2][None] for b in range(batch)]) for a in (X, Y)]
+def passed(
+    layer: Layer, steps: int = 1, batch: int = 2, given: tuple[np.ndarray, np.ndarray] = (X, Y), **run: Any
+) -> np.ndarray:
+    """Return the activity `[steps, batch, ...]` of a layer that is `given` images as `exc` and `inh`."""
+    data = [np.stack([a[b % 2][None] for b in range(batch)]) for a in given]
     network = Network(
         run=Run(batch=batch, steps=steps, **run),
         layers={
@@ -59,7 +61,7 @@ def passed(layer: Layer, steps: int = 1, y_channel: str = "inh", batch: int = 2,
         },
         connections={
             "x_to_out": Identity(pre="x", post="out"),
-            "y_to_out": Identity(pre="y", post="out", channel=y_channel),
+            "y_to_out": Identity(pre="y", post="out", channel="inh"),
         },
     )
     return in_memory.run(network, range(1, steps + 1)).states["layers/out/A"]
@@ -91,7 +93,7 @@ def test_layer_follows_its_formula(layer: Layer, expected: np.ndarray) -> None:
 
 def test_quotient_by_zero_ends_the_run_with_a_message() -> None:
     with pytest.raises(NonFiniteError, match="layer out of slice 0"):
-        passed(Quotient(shape=SHAPE), y_channel="none")
+        passed(Quotient(shape=SHAPE), given=(X, np.zeros_like(Y)))
 
 
 def test_mask_lets_through_where_its_channel_is_not_zero() -> None:
@@ -196,10 +198,11 @@ def test_noise_of_conductances_has_its_rate_and_sizes() -> None:
 @pytest.mark.parametrize("method", ["arma", "heun"])
 def test_conductance_neurons_follow_the_originals_equations(method: Any) -> None:
     """One neuron after the other, transcribed from `LIFActivityComponent.cpp:721-940`."""
-    found = passed(ConductanceLIF(shape=SHAPE, method=method, rest=-65.0), steps=60, dt=0.5)
+    given = abs(X), abs(Y)
+    found = passed(ConductanceLIF(shape=SHAPE, method=method, rest=-65.0), steps=60, given=given, dt=0.5)
     spikes = 0
-    for unit in range(12):
-        e, i = float(X.reshape(2, -1)[0, unit]), float(Y.reshape(2, -1)[0, unit])
+    for unit in range(24):
+        e, i = (float(one.reshape(2, -1)[0, unit]) for one in given)
         expected = neuron(method, e, i, steps=60, dt=0.5)
         np.testing.assert_array_equal(found[:, 0].reshape(60, -1)[:, unit], expected)
         spikes += sum(expected)

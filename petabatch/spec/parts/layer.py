@@ -80,6 +80,7 @@ class Layer(Part):
     kind: ClassVar[str] = "layer"
     answers = (
         "static",
+        "constant",
         "host_numbers",
         "compiled_rule",
         "row",
@@ -88,6 +89,7 @@ class Layer(Part):
         "linear_gain",
         "stability",
         "penalty",
+        "refused",
     )
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
     """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
@@ -95,6 +97,12 @@ class Layer(Part):
     graph_safe: ClassVar[bool] = False
     """`update` launches the same kernels on the same arrays in each step, so that steps can be captured and
     replayed as CUDA graphs."""
+
+    diverges: ClassVar[str] = (
+        "the step size may be too large for these weights: lower run.dt or raise tau (`petabatch check` "
+        "shows the limit), or lower learn.rate"
+    )
+    """Hint where numbers of the layer are no longer finite."""
 
     row: ClassVar[Callable[..., None] | None] = None
     """The update of some units of one slice, as a function `row(p, state, drive, draws, A)` that numba
@@ -130,6 +138,11 @@ class Layer(Part):
     variables are then not reset (PetaVision's resetStateOnTrigger)."""
 
     @property
+    def buffers(self) -> int:
+        """Number of buffers that its channels are summed in."""
+        return 1 + max((buffer for buffer, _ in self.channels.values()), default=0)
+
+    @property
     def steady(self) -> bool:
         """Whether the layer updates in every step and is never reset."""
         return self.every == STEP and self.reset.count == 0
@@ -155,6 +168,11 @@ class Layer(Part):
         return None
 
     @property
+    def constant(self) -> float | None:
+        """The activity of all units in all steps, None where it is not a constant."""
+        return None
+
+    @property
     def linear_gain(self) -> float | None:
         """g where A = g * input and nothing else, None where the layer is not linear."""
         return None
@@ -165,6 +183,13 @@ class Layer(Part):
         `curvature` is L, the largest eigenvalue of how the layer's activity reduces its own drive.
         """
         return None
+
+    def refused(self, drive: Sequence[float | None], dt: float, steps: int) -> str:
+        """Return why its numbers do not stay finite under this drive, "" where they do or it is not known.
+
+        `drive` is what arrives in each buffer in each of so many steps, None where that is not a constant.
+        """
+        return ""
 
     @property
     def penalty(self) -> Penalty | None:

@@ -1,0 +1,109 @@
+"""The watch over numbers: whether the variables of slices and connections are still finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from petabatch.engine.history import History
+from petabatch.errors import NonFiniteError
+from petabatch.network.plan import Plan
+from petabatch.spec.network import Network
+from petabatch.spec.parts import Layer
+from petabatch.variable import Array, Variable, host, module_of
+
+
+class Watch:
+    """The variables of the layers of some slices; those of connections are watched where they change."""
+
+    def __init__(self, plan: Plan, arrays: Mapping[str, Array], slices: Sequence[int]) -> None:
+        """Watch `arrays` by key, `[slices, ...]`; `slices` are their numbers."""
+        self._network, self._slices = plan.graph.network, slices
+        self._variables = {
+            key: variable
+            for key, variable in plan.variables.items()
+            if watched(variable) and variable.per == "slice" and not key.startswith("connections/")
+        }
+        self._histories = {key: History(arrays[key]) for key in self._variables if key.endswith("/A")}
+        self._others = {key: arrays[key] for key in self._variables if not key.endswith("/A")}
+        self._vectors = [array.reshape(-1) for array in self._others.values()]
+
+    def check(self, step: int) -> None:
+        """Raise NonFiniteError unless all is finite after `step`, of activities that of the step."""
+        if not _proven([*(one.at(step) for one in self._histories.values()), *self._vectors]):
+            arrays = {key: one.at(step) for key, one in self._histories.items()} | self._others
+            assert_finite(arrays, self._variables, self._network, self._slices, step)
+
+
+def changed_by_updates(
+    name: str, arrays: Mapping[str, Array], variables: Mapping[str, Variable]
+) -> dict[str, Array]:
+    """Return the arrays of a connection that an update of its weights changes, of those watched, by key."""
+    mine = (key for key in arrays if key.rpartition("/")[0] == f"connections/{name}")
+    return {key: arrays[key] for key in mine if watched(variables[key])}
+
+
+def watched(variable: Variable) -> bool:
+    """Return whether a variable has numbers that might not be finite, and are state."""
+    return variable.dtype.startswith("float") and variable.checkpoint
+
+
+def assert_finite(
+    arrays: Mapping[str, Array],
+    variables: Mapping[str, Variable],
+    network: Network,
+    slices: Sequence[int],
+    step: int,
+) -> None:
+    """Raise NonFiniteError if an array holds a NaN, or an infinity that its variable does not declare.
+
+    `arrays` by key are `[slices, ...]`, or `[1, ...]` of the network.
+    """
+    if not _proven(list(arrays.values())):
+        for key, array in arrays.items():
+            _assert_finite(key, array, variables[key], network, slices, step)
+
+
+def _proven(arrays: Sequence[Array]) -> bool:
+    """Return whether finite sums of squares prove that all is finite, faster than isfinite().all() does."""
+    xp = module_of(arrays[0]) if arrays else np
+    if xp is np:
+        return math.isfinite(sum([float(np.vdot(array, array)) for array in arrays]))
+    squares = [xp.vdot(array.ravel(), array.ravel()).astype(float) for array in arrays]
+    return math.isfinite(host(xp.stack(squares).sum()))  # waits for the device once
+
+
+def _assert_finite(
+    key: str, array: Array, variable: Variable, network: Network, slices: Sequence[int], step: int
+) -> None:
+    values = host(array)
+    bad = np.isnan(values) if variable.infinite else ~np.isfinite(values)
+    if not bad.any():
+        return
+    first, *place = np.argwhere(bad)[0].tolist()
+    # of activities of a single step, the axis of steps is missing
+    names = variable.dims[-len(place) :] if place else ()
+    at = ", ".join(f"{name} {index}" for name, index in zip(names, place, strict=True))
+    whose = f" of slice {slices[first]}" if variable.per == "slice" else ""
+    what, hint = _described(key, network)
+    said = "is no longer finite at step" if step else "is not finite at step"
+    raise NonFiniteError(
+        f"{what}{whose} {said} {step}\n"
+        f"    found:    {values[(first, *place)]}{at and f' at {at}'}\n"
+        f"    hint:     {hint}"
+    )
+
+
+def _described(key: str, network: Network) -> tuple[str, str]:
+    """Return what an array is called in an error, and what may have made its numbers too large."""
+    folder, _, rest = key.partition("/")
+    owner, _, name = rest.rpartition("/")
+    if folder == "layers":
+        layer = network.layers[owner]
+        hint = layer.diverges if layer.images is None else "the images of its source have such numbers"
+        return f"layer {owner}" if name == "A" else f"{name} of layer {owner}", hint
+    if folder == "connections":
+        return f"{name} of connection {owner}", "lower learn.rate, or normalise the weights"
+    return key, Layer.diverges

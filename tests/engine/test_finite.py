@@ -1,0 +1,218 @@
+"""Numbers that are not finite: found in any variable at the end of a display, and never in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import petabatch
+from petabatch import in_memory
+from petabatch.connections import Conv, Identity
+from petabatch.engine.engine import Engine
+from petabatch.engine.finite import Watch
+from petabatch.errors import NonFiniteError, ParamsError
+from petabatch.layers import LCA, ConductanceLIF, Constant, LeakyIntegrator, Linear, Quotient
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.spec.network import Checkpoint, Network, Run
+from petabatch.spec.parts import Connection, Layer, StepContext
+from petabatch.storage.checkpoint import checkpoint_steps
+from petabatch.storage.directory import RunDirectory
+from petabatch.variable import LAYER_DIMS, Array, Variable
+from support.gpu_emulation import EmulatedGpu
+from support.gpu_runs import simulate
+from support.networks import GivenWeights, images, lca_network
+
+SHAPE = (1, 2, 3)
+ON: dict[str, dict[str, Any]] = {
+    "array": {"kernel": "array"},
+    "program": {"kernel": "auto"},
+    "gpu": {"device": "gpu"},
+}
+
+
+def neuron(on: str = "program", strength: float = -0.9, reset: Any = "never", **run: Any) -> Network:
+    """Return a neuron whose conductance falls below that of the leak in step 3, so that V is NaN."""
+    return Network(
+        run=Run(**{"batch": 3, "display": 5, "displays": 4} | ON[on] | run),
+        layers={
+            "one": Constant(shape=SHAPE, value=1.0),
+            "late": LeakyIntegrator(shape=SHAPE, tau=1.0),
+            "lif": ConductanceLIF(shape=SHAPE, reset=reset),
+        },
+        connections={
+            "given": Identity(pre="one", post="late"),
+            "see": Identity(pre="late", post="lif", strength=strength),
+        },
+        checkpoint=Checkpoint(every="display"),
+    )
+
+
+def run(net: Network) -> None:
+    if net.run.device == "gpu":
+        simulate(net, EmulatedGpu())
+    else:
+        in_memory.run(net)
+
+
+@pytest.mark.parametrize("reset", ["never", "display"])
+@pytest.mark.parametrize("on", ON)
+def test_a_potential_that_is_not_finite_ends_the_run_although_the_activity_is_0(on: str, reset: Any) -> None:
+    found = (
+        r"V of layer lif of slice 0 is no longer finite at step 5\n    found:    nan at y 0, x 0, feature 0"
+    )
+    with pytest.raises(NonFiniteError, match=found) as ended:
+        run(neuron(on, reset=reset))
+    assert "conductances" in str(ended.value)
+    run(neuron(on, strength=0.9, reset=reset))
+
+
+def networks() -> dict[str, Network]:
+    films = images(3, shape=(16, 16, 3))
+    learning = lca_network(films, 12, (8, 8), momentum=0.5, kernel="lazy", display=10)
+    return {
+        "lazy": learning,
+        "dense": learning.model_copy(update={"run": learning.run.model_copy(update={"kernel": "dense"})}),
+        "lazy program": learning.model_copy(
+            update={"layers": {**learning.layers, "echo": LCA(shape=(8, 8, 12), tau=20.0, threshold=0.4)},
+                    "connections": {**learning.connections, "say": Identity(pre="V1", post="echo")}}
+        ),
+        "neuron": neuron(strength=0.1),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", networks())
+def test_every_variable_of_every_slice_is_watched(kind: str) -> None:
+    engine = Engine(schedule(build(networks()[kind])), Serial(), 1)
+    engine.start()
+    step = next(engine.run())
+    watched = [k for k, v in engine.plan.variables.items() if v.dtype == "float" and v.checkpoint]
+    assert {"dense": 6, "lazy": 8, "lazy program": 10, "neuron": 8}[kind] <= len(watched)
+    for key in watched:
+        array = engine.state.arrays[key]
+        place = (len(array) - 1, *([step % array.shape[1]] if key.endswith("/A") else ()), ..., -1)
+        before = array[place].copy()
+        for value in (np.nan, np.inf, -np.inf):
+            array[place] = value
+            with pytest.raises(NonFiniteError, match=rf"{key.split('/')[-2]}.* at step {step}\n"):
+                engine.state.assert_finite(step)
+            if not key.startswith("connections/"):  # these are watched where they change
+                with pytest.raises(NonFiniteError, match="of slice 2"):
+                    engine.groups[-1]._check(step)
+        array[place] = before
+    engine.state.assert_finite(step)
+    for group in engine.groups:
+        group._check(step)
+
+
+@pytest.mark.parametrize(("mode", "whose"), [("extra_shared", ""), ("shared", " of slice 2")])
+def test_weights_and_what_their_rule_keeps_are_watched_at_updates(mode: str, whose: str) -> None:
+    engine = Engine(schedule(build(lca_network(images(3), mode=mode))), Serial(), 1)
+    engine.start()
+    steps = engine.run()
+    assert next(steps) == 20
+    engine.state.arrays["connections/dictionary/momentum"][-1, ..., 0] = np.inf
+    with pytest.raises(
+        NonFiniteError, match=rf"of connection dictionary{whose} is no longer finite at step 40"
+    ):
+        next(steps)
+
+
+def test_no_checkpoint_is_written_whose_numbers_are_not_finite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watch, "check", lambda watch, step: None)  # not even where this finds nothing
+    with pytest.raises(NonFiniteError, match="V of layer lif of slice 0 is no longer finite at step 5"):
+        petabatch.run(neuron(), tmp_path / "run", quiet=True, mpi=False)
+    assert checkpoint_steps(RunDirectory.open(tmp_path / "run")) == [0]
+
+
+class Clock(Layer):
+    """Steps since the last input above 0: infinitely many at first."""
+
+    type: Literal["test_clock"] = "test_clock"
+    declared: bool = True
+    first: float = np.inf
+
+    def variables(self) -> Sequence[Variable]:
+        return (Variable("since", self.shape, LAYER_DIMS, initial=self.first, infinite=self.declared),)
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        state["since"][...] = np.where(drive[0] > 0, 0, state["since"] + 1)
+
+
+def test_infinities_are_right_in_variables_that_declare_them_and_nan_in_none() -> None:
+    def states(**keys: Any) -> Any:
+        net = neuron(strength=0.1)
+        return in_memory.run(
+            net.model_copy(update={"layers": {**net.layers, "clock": Clock(shape=SHAPE, **keys)}}), [9]
+        )
+
+    assert np.isinf(states().states["layers/clock/since"]).all()
+    with pytest.raises(NonFiniteError, match="since of layer clock of slice 0 is not finite at step 0"):
+        states(declared=False)
+    with pytest.raises(NonFiniteError, match="since of layer clock of slice 0 is not finite at step 0"):
+        states(first=np.nan)
+
+
+def test_weights_that_are_not_finite_at_the_start_are_refused() -> None:
+    net = neuron(strength=0.1)
+    bad = Conv(pre="late", post="lif", patch=(1, 1), init=GivenWeights(data=np.nan))
+    with pytest.raises(NonFiniteError, match="weights of connection see is not finite at step 0"):
+        run(net.model_copy(update={"connections": {**net.connections, "see": bad}}))
+
+
+def with_constants(layer: Layer, *values: tuple[str, float, float]) -> Network:
+    """Return a layer driven by constants: channel, value, strength."""
+    layers: dict[str, Layer] = {"layer": layer}
+    connections: dict[str, Connection] = {}
+    for number, (channel, value, strength) in enumerate(values):
+        layers |= {
+            f"c{number}": Constant(shape=SHAPE, value=value),
+            f"l{number}": Linear(shape=SHAPE, scale=2.0),
+        }
+        connections |= {
+            f"c{number}": Identity(pre=f"c{number}", post=f"l{number}"),
+            f"l{number}": Identity(pre=f"l{number}", post="layer", channel=channel, strength=strength),
+        }
+    return Network(run=Run(steps=20, display=5), layers=layers, connections=connections)
+
+
+@pytest.mark.parametrize(
+    ("layer", "values", "bad"),
+    [
+        (ConductanceLIF(shape=SHAPE), [("exc", 1.0, -0.45)], True),
+        (ConductanceLIF(shape=SHAPE), [("exc", 1.0, -0.45), ("inh", 1.0, 0.45)], False),
+        (ConductanceLIF(shape=SHAPE), [("exc", 1.0, -0.1)], False),
+        (ConductanceLIF(shape=SHAPE), [("exc", 0.0, -0.45)], False),
+        (ConductanceLIF(shape=SHAPE, noise=(5.0, 0.0, 0.0)), [("exc", 1.0, -0.45)], False),  # not known
+        (ConductanceLIF(shape=SHAPE), [], False),
+        (Quotient(shape=SHAPE), [("exc", 1.0, 1.0)], True),
+        (Quotient(shape=SHAPE), [("exc", 1.0, 1.0), ("inh", 1.0, 0.0)], True),
+        (Quotient(shape=SHAPE), [("exc", 1.0, 1.0), ("inh", 1.0, 0.5)], False),
+    ],
+)
+def test_what_constants_alone_drive_out_of_bounds_is_refused_before_the_run(
+    layer: Layer, values: list[tuple[str, float, float]], bad: bool
+) -> None:
+    network = with_constants(layer, *values)
+    if not bad:
+        build(network)
+        if not layer.host_numbers:
+            in_memory.run(network)
+        return
+    with pytest.raises(ParamsError, match="do not stay finite") as refused:
+        build(network)
+    assert [problem.key for problem in refused.value.problems] == ["layers.layer"]
