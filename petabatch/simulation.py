@@ -34,6 +34,7 @@ from petabatch.storage.index import drop_after
 from petabatch.storage.inputs import compare, compare_plugins, of_hosts, serialise
 from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
+from petabatch.storage.seal import new_run_id, sealed_by
 from petabatch.storage.shared import assert_shared
 
 
@@ -164,6 +165,9 @@ def _resume(
     quiet: bool,
 ) -> None:
     head = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
+    if not directory.run_id:  # nothing was recorded yet, or by an earlier version
+        known = sealed_by(head) if comm.rank == 0 and head is not None else None
+        directory = replace(directory, run_id=comm.broadcast(known or new_run_id()))
     if head is None:
         initialise(engine, loaded)
     else:

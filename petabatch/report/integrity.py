@@ -9,8 +9,7 @@ from pathlib import Path
 from petabatch.errors import StorageError
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, RESOLVED, RUN_FILE
-from petabatch.storage.manifest import MANIFEST
+from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, MANIFEST, RESOLVED, RUN_FILE
 from petabatch.storage.verify import FileState, file_states, repair
 
 _NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
@@ -20,19 +19,22 @@ _NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
 def verify(path: Path, repairing: bool) -> tuple[str, bool]:
     """Verify a run, repair it if asked; return the text to print, and whether everything is whole."""
     directory = RunDirectory.open(path)
-    lines = [f"run directory      {directory.path}"]
+    lines, repaired = [f"run directory      {directory.path}"], True
     if repairing:
         with Claim() as claim:
             claim.take(directory.path)
             directory.clean()
             try:
-                lines += [f"rebuilt            {name}" for name in repair(directory)]
+                lines += [f"{what:18} {name}" for what, name in repair(directory)]
             except StorageError as error:
                 lines.append(f"not rebuilt        {error}")
+                repaired = False
     states = list(file_states(directory))
-    damaged = [state for state in states if state.state == "damaged"]
+    damaged = [state for state in states if state.state in ("damaged", "unproven")]
     count = Counter(state.state for state in states)
-    lines.append(f"files              {count['whole']} whole, {len(damaged)} damaged")
+    lines.append(f"files              {count['whole']} whole, {count['damaged']} damaged")
+    if count["unproven"]:
+        lines[-1] += f", {count['unproven']} that cannot be verified"
     if count["unnamed"]:
         lines[-1] += f", {count['unnamed']} readable but not in the manifest"
     lost = [state for state in states if state.state == "lost"]
@@ -46,11 +48,13 @@ def verify(path: Path, repairing: bool) -> tuple[str, bool]:
         ]
     steps = ", ".join(str(step) for step in sorted(whole))
     lines.append(f"whole checkpoints  {f'at steps {steps}' if steps else 'none'}")
-    return "\n".join(lines), not damaged
+    return "\n".join(lines), repaired and not damaged
 
 
 def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool) -> str:
     """Return what is lost with a damaged file, or how to get it back."""
+    if state.state == "unproven":
+        return "`petabatch verify --repair` accepts it as it is"
     steps = [step for step in checkpoints if step is not None]
     if state.segment is not None:
         first, last = state.segment.first, state.segment.last

@@ -13,10 +13,12 @@ import h5py
 import numpy as np
 
 from petabatch.errors import DamagedError, FormatError, Problem, StorageError, similar_path
+from petabatch.logs import log
 from petabatch.results.series import slice_number
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 from petabatch.storage.damaged import naming_damage
+from petabatch.storage.files import DESCRIPTION, RUN_FILE
 
 
 def find(path: str | os.PathLike[str]) -> Path:
@@ -69,11 +71,16 @@ class RunFile:
 
     def _verify(self) -> None:
         try:
-            manifest.verify(self.path.parent, self.path.name)
+            proven = manifest.verify(self.path.parent, self.path.name)
         except DamagedError as error:
             raise DamagedError(
                 f"{error}\n    hint:     `petabatch verify --repair {self.path.parent}` rebuilds it"
             ) from None
+        if not proven and self.path.name == RUN_FILE and (self.path.parent / DESCRIPTION).exists():
+            log.warning(
+                "%s: this file cannot be verified: the manifest does not name it, and it has no seal",
+                self.path,
+            )
 
     def __enter__(self) -> Self:
         return self

@@ -198,7 +198,8 @@ class Series:
             )
         for segment in self._segments:
             if (segment, self.name) not in self._contained:
-                refuse_segment(segment, self._file.parent, self.name)
+                run_id = str(self._dataset.file.attrs.get("run_id", ""))
+                refuse_segment(segment, self._file.parent, self.name, run_id)
                 self._contained.add((segment, self.name))
 
 

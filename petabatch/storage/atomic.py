@@ -13,6 +13,7 @@ import h5py
 
 from petabatch.errors import Problem, StorageError
 from petabatch.storage import FORMAT
+from petabatch.storage.seal import seal
 from petabatch.storage.sink import Sink
 
 TEMPORARY = ".tmp"
@@ -56,12 +57,13 @@ def _is_ours(path: Path, kind: str) -> bool:
 
 @contextmanager
 def new_hdf5(
-    path: Path, before_rename: Callable[[Path], None] | None = None
+    path: Path, before_rename: Callable[[Path], None] | None = None, run_id: str = ""
 ) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Write a new HDF5 file, which appears as `path` when the block ends without an error.
 
     Yields `(file, check)`; long writers call `check` regularly, which raises as soon as the disk is full.
-    `before_rename` is called with the path of the complete file before it gets its name.
+    `before_rename` is called with the path of the complete file before it gets its name. A file of the run
+    `run_id` is sealed.
     Raises StorageError when the file cannot be written; `path` is then left as it was.
     """
     temporary = path.with_name(f".{path.name}{TEMPORARY}")
@@ -82,7 +84,7 @@ def new_hdf5(
                 file.attrs["petabatch_format"] = FORMAT
                 yield file, check
             check()
-            _finish(descriptor, sink)
+            _finish(descriptor, sink, run_id)
             if before_rename is not None:
                 before_rename(temporary)
             _rename(temporary, path, sink)
@@ -96,8 +98,10 @@ def new_hdf5(
         raise sink.error or error from None
 
 
-def _finish(descriptor: int, sink: Sink) -> None:
+def _finish(descriptor: int, sink: Sink, run_id: str) -> None:
     try:
+        if run_id:
+            seal(descriptor, run_id)
         os.fsync(descriptor)
     except OSError as error:
         sink.error = error

@@ -68,7 +68,7 @@ def save_checkpoint(
     ends = [0, *(part.hi for part in parts)]
     if [part.lo for part in parts] != ends[:-1] or ends[-1] != batch:
         raise StorageError(f"the parts of the checkpoint at step {step} do not cover the batch once")
-    with new_hdf5(_head(directory, step)) as (file, _):
+    with new_hdf5(_head(directory, step), run_id=directory.run_id) as (file, _):
         file.attrs["kind"], file.attrs["step"], file.attrs["batch"] = "checkpoint", step, batch
         file.attrs["parts"] = json.dumps([asdict(part) for part in parts])
         file.attrs["meta"] = json.dumps(dict(meta))
@@ -102,6 +102,8 @@ def latest_checkpoint(directory: RunDirectory, before: int | None = None) -> Pat
             continue
         for problem in damaged:
             log.warning("%s; the checkpoint of step %d is used instead", problem, step)
+        if not is_proven(head):
+            log.warning("%s: this file cannot be verified: the manifest does not name it", head)
         return head
     if damaged:
         raise DamagedError(
@@ -126,6 +128,14 @@ def is_whole(head: Path) -> bool:
     except StorageError:
         return False
     return True
+
+
+def is_proven(head: Path) -> bool:
+    """Return whether a head has a line in the manifest or a seal, or is of format 1, which has neither."""
+    if manifest.verify(head.parent.parent, _listed(head)):
+        return True
+    with h5py.File(head, "r") as file:
+        return bool(file.attrs["petabatch_format"] == 1)
 
 
 def verify_checkpoint(head: Path) -> None:

@@ -15,7 +15,7 @@ from petabatch.errors import DamagedError, StorageError
 from petabatch.storage.atomic import new_hdf5, replace
 from petabatch.storage.containment import refuse_references
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.manifest import checksum
+from petabatch.storage.seal import checksum, stated_checksum
 
 _NAME = re.compile(r"step_\d+_rank_\d+_[0-9a-f]{8}\.h5")
 
@@ -48,7 +48,7 @@ def write_part(
         raise StorageError(f"there is no array {', '.join(sorted(missing))} to write to a checkpoint")
     stem = f"step_{step:09d}_rank_{rank:05d}"
     unnamed = directory.checkpoints / f"{stem}.h5"
-    with new_hdf5(unnamed) as (file, _):
+    with new_hdf5(unnamed, run_id=directory.run_id) as (file, _):
         file.attrs["kind"] = "checkpoint part"
         for name, array in arrays.items():
             if name in batched and len(array) != hi - lo:
@@ -56,7 +56,7 @@ def write_part(
             if name in batched or rank == 0:
                 file.create_dataset(name, data=array)
     # the checksum in the name keeps this from overwriting a part of an earlier attempt at the same step
-    crc, size = checksum(unnamed)
+    crc, size = stated_checksum(unnamed)
     part = Part(f"{stem}_{crc:08x}.h5", size, crc, lo, hi)
     try:
         replace(unnamed, directory.checkpoints / part.name)

@@ -93,7 +93,7 @@ def _flushes(rows: Sequence[Row]) -> int:
 def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[Stream], batch: int) -> None:
     verify_segments(directory, (segment for row in rows for segment in row.segments))
     segment = Segment(rows[0].first, rows[-1].last)
-    with new_hdf5(directory.parts / segment.name) as (file, check):
+    with new_hdf5(directory.parts / segment.name, run_id=directory.run_id) as (file, check):
         values, steps = {}, {}
         for stream in streams:
             length = sum(row.times(stream)[0] for row in rows)

@@ -16,6 +16,7 @@ import h5py
 from h5py import h5d, h5l, h5o, h5z
 
 from petabatch.errors import DamagedError, StorageError
+from petabatch.storage.seal import sealed_by
 
 _FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
 """Filters that are part of HDF5 and that runs use; HDF5 looks for libraries with others."""
@@ -64,21 +65,28 @@ def refuse_references(file: Any, allowed: Callable[[str], bool] = lambda name: F
         _refuse(file.filename, found)
 
 
-def refuse_segment(path: Path, root: Path, name: str) -> None:
+def refuse_renamed(path: Path, file: Any) -> None:
+    """Raise DamagedError if the steps and slices of a segment, which is open, are not those of its name."""
+    expected = _SEGMENT.fullmatch(f"parts/{path.name}")
+    for number, attribute in zip(expected.groups() if expected else (), _NUMBERS, strict=False):
+        found = file.attrs.get(attribute)
+        if found != (None if number is None else int(number)):
+            raise DamagedError(f"{path}: this file is damaged: its {attribute} is {found}")
+
+
+def refuse_segment(path: Path, root: Path, name: str, run_id: str) -> None:
     """Raise StorageError if a segment of the run in `root` has elsewhere what it recorded under `name`.
 
-    Raises DamagedError if its metadata cannot be read, or if its steps and slices are not those of its name.
+    Raises DamagedError if its metadata cannot be read, if its steps and slices are not those of its name, or
+    if it is sealed by another run than `run_id`.
     """
+    if run_id and sealed_by(path) not in (None, run_id):
+        raise DamagedError(f"{path}: this file is damaged: it belongs to another run")
     if not path.resolve().is_relative_to(root.resolve()):
         raise _outside(path, path.resolve())
     try:
         with h5py.File(path, "r") as file:
-            expected = _SEGMENT.fullmatch(f"parts/{path.name}")
-            for number, attribute in zip(expected.groups() if expected else (), _NUMBERS, strict=False):
-                if number is not None and file.attrs[attribute] != int(number):
-                    raise DamagedError(
-                        f"{path}: this file is damaged: its {attribute} is {file.attrs[attribute]}"
-                    )
+            refuse_renamed(path, file)
             for place in (f"{name}/values", f"{name}/step"):
                 parts = place.split("/")
                 for depth in range(1, len(parts) + 1):

@@ -16,8 +16,9 @@ from petabatch.errors import DamagedError, FormatError, StorageError
 from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_references
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DESCRIPTION, RUN_FILE
+from petabatch.storage.files import DESCRIPTION, MANIFEST, RUN_FILE
 from petabatch.storage.gaps import Gap
+from petabatch.storage.seal import sealed_json
 from petabatch.variable import Coordinate, Stream
 
 Status = Literal["running", "stopped", "done"]
@@ -57,7 +58,7 @@ class Description:
         path, temporary = directory.path / DESCRIPTION, directory.path / f".{DESCRIPTION}.tmp"
         try:
             with temporary.open("w", encoding="utf-8") as file:
-                json.dump(stored, file, indent=1)
+                json.dump(sealed_json(stored), file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             manifest.replace(directory.path, temporary, DESCRIPTION)
@@ -85,6 +86,8 @@ def describe(directory: RunDirectory) -> Description:
                 if name not in _DERIVED
             }
             indexed = Description(tuple(streams), about, len(file["batch"]), file.attrs["status"])
+            if described is None and file.attrs["petabatch_format"] > 1:
+                raise DamagedError(f"{directory.path / DESCRIPTION}: this file is missing")
     except DamagedError:
         if described is None:
             raise
@@ -108,7 +111,7 @@ def recorded_provenance(directory: RunDirectory) -> Mapping[str, Any] | None:
             for name, value in about.items()
         }
     except (DamagedError, ValueError):
-        if _read(directory) is not None:
+        if (directory.path / MANIFEST).exists():
             raise
         return None
 
@@ -144,7 +147,7 @@ def _read(directory: RunDirectory) -> Description | None:
         return Description(
             streams, stored["provenance"], stored["batch"], stored["status"], files, coordinates
         )
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise DamagedError(f"{path}: this file is damaged: {error}") from error
 
 

@@ -24,6 +24,7 @@ from petabatch.storage.files import (
     DATA,
     DESCRIPTION,
     INPUTS,
+    MANIFEST,
     PARAMS,
     PARTS,
     RESOLVED,
@@ -31,7 +32,8 @@ from petabatch.storage.files import (
     lacking,
     refuse_replacement,
 )
-from petabatch.storage.manifest import MANIFEST, Entry
+from petabatch.storage.manifest import Entry
+from petabatch.storage.seal import new_run_id, recorded_run_id
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class RunDirectory:
     """`run.h5`, `parts/`, `checkpoints/`, the params file as given, and `log.txt`."""
 
     path: Path
+    run_id: str = field(default="", compare=False)
+    """Identity of the run, with which its files are sealed; empty for runs of earlier versions."""
     summaries: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Cached summaries of the segments, which are immutable, by file name."""
     saved: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
@@ -159,7 +163,7 @@ class RunDirectory:
         finally:
             shutil.rmtree(work, ignore_errors=True)
             replaced.release()
-        return cls(target)
+        return cls(target, new_run_id())
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> RunDirectory:
@@ -186,7 +190,7 @@ class RunDirectory:
                 "`petabatch verify` then tells what is lost"
             )
         refuse_links(target)
-        return cls(target)
+        return cls(target, recorded_run_id(target) or "")
 
     def write_inputs(self, text: str) -> None:
         """Replace the fingerprints of the input files."""
@@ -208,7 +212,7 @@ class RunDirectory:
 
     def initial_files(self) -> list[str]:
         """Return the names of the files with which every run starts, and which it needs to be resumed."""
-        return [*(name for name in (RESOLVED, INPUTS) if (self.path / name).is_file()), *self._arrays()]
+        return [RESOLVED, INPUTS, *self._arrays()]
 
     def _arrays(self) -> list[str]:
         return sorted(f"{DATA}/{file.name}" for file in self.data.glob("*.npy"))

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 from petabatch.errors import RunDirectoryError
-from petabatch.storage.manifest import MANIFEST
 
 RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
 RESOLVED, INPUTS = "params.json", "inputs.jsonl"
 DATA = "data"
-DESCRIPTION = "run.json"
+DESCRIPTION, MANIFEST = "run.json", "manifest.txt"
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")

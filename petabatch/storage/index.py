@@ -51,11 +51,12 @@ def write_index(
     if until is None:
         compact(directory, streams, batch, limit)
     began = time.monotonic()
-    described = Description(tuple(streams), provenance, batch, status, files or {}, tuple(coordinates))
+    about = {**provenance, "run_id": directory.run_id} if directory.run_id else provenance
+    described = Description(tuple(streams), about, batch, status, files or {}, tuple(coordinates))
     described.save(directory)
     rows, superseded = find_rows(directory, batch, until)
     gaps = find_gaps(directory, rows, until)
-    with new_hdf5(directory.run_file, partial(_announce, directory)) as (file, _):
+    with new_hdf5(directory.run_file, partial(_announce, directory), directory.run_id) as (file, _):
         lay_out(file, rows, gaps, described, _values(rows, batch), _steps(rows))
     took = time.monotonic() - began
     _remove(directory, superseded)

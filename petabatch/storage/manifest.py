@@ -1,9 +1,11 @@
 """Manifest of a run directory: the checksums of its files, as text.
 
-One line per file: algorithm, checksum, size in bytes, path below the run directory. Rank 0 appends lines; it
-rewrites the manifest, before it removes files, without theirs. A file is whole if it matches one of the last
-two lines with its name: `run.h5` gets its line just before it is replaced. Without its newline the last line
-is incomplete and ignored, and a file without a line is not damaged: the run was killed in between.
+One line per file: checksum of the rest of the line, algorithm, checksum, size in bytes, path below the run
+directory. Lines of earlier versions have no checksum of their own. Rank 0 appends lines; it rewrites the
+manifest, before it removes files, without theirs. A file is whole if it matches one of the last two lines
+with its name: `run.h5` gets its line just before it is replaced. Without its newline the last line is
+incomplete and ignored. A file without a line is not damaged, since the run may have been killed in between,
+but only its seal can prove it.
 """
 
 from __future__ import annotations
@@ -17,16 +19,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from petabatch.errors import DamagedError, StorageError
+from petabatch.storage import seal
+from petabatch.storage.files import MANIFEST
+from petabatch.storage.seal import checksum, stated_checksum
 
-MANIFEST = "manifest.txt"
 _ALGORITHM = "crc32"
 """2 GB/s with zlib on any processor; SHA-256 reaches that only with instructions of its own."""
-_LINE = re.compile(
-    rf"{_ALGORITHM} ([0-9a-f]{{8}}) ([0-9]{{1,18}}) ((?:(?:parts|checkpoints|data)/)?(?!\.\.?$)[^/\0]+)"
+_NAME = (
+    r"parts/steps_\d+-\d+(?:_slices_\d+-\d+)?\.h5|checkpoints/step_\d+\.h5|data/[0-9a-f]{16}\.npy"
+    r"|(?!\.\.?$)[^/\0]+"
 )
-"""A line names a file of the run directory or of a folder in it: an untrusted manifest cannot name files
-elsewhere, such as a device."""
-_BLOCK = 1 << 22
+"""A line names a segment, a head, an array or a file of the run directory: an untrusted manifest cannot name
+files elsewhere, such as a device."""
+_LINE = re.compile(
+    rf"(?:([0-9a-f]{{8}}) )?({_ALGORITHM} ([0-9a-f]{{8}}) ([0-9]{{1,18}}) ({_NAME}))", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -41,13 +48,14 @@ class Entry:
 
     @property
     def line(self) -> str:
-        """The line, with its newline."""
-        return f"{_ALGORITHM} {self.checksum} {self.size} {self.name}\n"
+        """The line, with its own checksum and its newline."""
+        text = f"{_ALGORITHM} {self.checksum} {self.size} {self.name}"
+        return f"{_checksum(text)} {text}\n"
 
     @classmethod
     def of(cls, path: Path, name: str) -> Entry:
-        """Return the line that describes the file `path` under the name `name`; raises OSError."""
-        crc, size = checksum(path)
+        """Return the line that describes a whole file `path` under the name `name`; raises OSError."""
+        crc, size = stated_checksum(path)
         return cls(f"{crc:08x}", size, name)
 
 
@@ -60,14 +68,18 @@ class Manifest:
     bad_lines: tuple[int, ...] = ()
     """Numbers of the lines that are none."""
 
+    def problem(self, root: Path) -> str:
+        """Return what is wrong with a manifest that has bad lines."""
+        return f"{root / MANIFEST}: this file is damaged in line {', '.join(map(str, self.bad_lines))}"
+
     def check(self, root: Path, name: str, contents: bool = True) -> bool:
-        """Compare a file with its lines; return False if it has none.
+        """Compare a file with its lines, or its seal if it has none; return False if it has neither.
 
         Raises DamagedError if it differs from them; without `contents`, only if its size does.
         """
         entries = self.entries.get(name, ())
         if not entries:
-            return False
+            return seal.verify(root, name, contents)
         try:
             about = (root / name).stat()
             if not stat.S_ISREG(about.st_mode):
@@ -110,9 +122,9 @@ def read(root: Path) -> Manifest:
 
 
 def verify(root: Path, name: str) -> bool:
-    """Verify a file as a whole; return False if the manifest has no line for it.
+    """Verify a file as a whole; return False if it has neither a line in the manifest nor a seal.
 
-    Raises DamagedError if the file differs from its line. A file that is replaced meanwhile is verified
+    Raises DamagedError if the file differs from it. A file that is replaced meanwhile is verified
     again.
     """
     for _ in range(3):
@@ -178,18 +190,15 @@ def rewrite(root: Path, entries: Iterable[Entry]) -> None:
         raise _unwritable(root, error) from error
 
 
-def checksum(path: Path) -> tuple[int, int]:
-    """Return (CRC-32, size in bytes) of a file; raises OSError."""
-    crc = size = 0
-    with path.open("rb", buffering=0) as file:
-        while block := file.read(_BLOCK):
-            crc, size = zlib.crc32(block, crc), size + len(block)
-    return crc, size
-
-
 def _parse(line: str) -> Entry | None:
     found = _LINE.fullmatch(line)
-    return None if found is None else Entry(found[1], int(found[2]), found[3])
+    if found is None or found[1] not in (None, _checksum(found[2])):
+        return None
+    return Entry(found[3], int(found[4]), found[5])
+
+
+def _checksum(text: str) -> str:
+    return f"{zlib.crc32(text.encode()):08x}"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import h5py
@@ -21,39 +22,52 @@ from petabatch.storage.checkpoint import (
 )
 from petabatch.storage.description import describe
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, DESCRIPTION
+from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, MANIFEST
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.lost import hint, lost_segments
-from petabatch.storage.manifest import MANIFEST, Entry
-from petabatch.storage.rows import all_segments, damaged_segments, expected_segments, missing_steps
+from petabatch.storage.manifest import Entry
+from petabatch.storage.rows import (
+    all_segments,
+    damaged_segments,
+    expected_segments,
+    missing_steps,
+    refuse_unproven,
+)
 from petabatch.storage.segment import Segment, read_summary
 
 
 def refuse_unnamed(directory: RunDirectory) -> None:
-    """Raise DamagedError if a file that the run has from the start has no line in the manifest.
+    """Raise DamagedError if a file on which all others depend has neither a line in the manifest nor a seal.
 
-    Such a file may have been edited. The manifest has their lines before the run directory appears; only
-    runs of format 1 have no manifest.
+    Such a file may have been edited. The manifest has the lines of the files with which a run starts before
+    the run directory appears; only runs of format 1 have no manifest. Warns of damaged lines, which
+    `name_files` removes.
     """
     known = manifest.read(directory.path)
     unnamed = [name for name in directory.initial_files() if name not in known.entries]
-    if unnamed and not _is_former(directory):
+    if (directory.path / DESCRIPTION).exists() and not known.check(directory.path, DESCRIPTION):
+        unnamed.append(DESCRIPTION)
+    if unnamed and not is_former(directory):
         raise DamagedError(
             f"{directory.path / MANIFEST}: this file is damaged, or missing\n"
             f"    found:    no line for {', '.join(unnamed)}, which may have changed\n"
             "    hint:     restore it; or compare params.json with a copy, then accept the files as they are "
             f"with petabatch verify --repair {directory.path}"
         )
+    if known.bad_lines:
+        log.warning(
+            "%s; files that it does not name are verified by their seals", known.problem(directory.path)
+        )
 
 
 def name_initial(directory: RunDirectory) -> None:
     """Give the files that a run of format 1 has from the start their lines, before it gets others."""
     known = manifest.read(directory.path).entries
-    missing = [name for name in directory.initial_files() if name not in known]
+    missing = [n for n in directory.initial_files() if n not in known and (directory.path / n).is_file()]
     manifest.append(directory.path, [Entry.of(directory.path / name, name) for name in missing])
 
 
-def _is_former(directory: RunDirectory) -> bool:
+def is_former(directory: RunDirectory) -> bool:
     """Return whether this is a run of format 1; one that was killed before any result may be."""
     if (directory.path / DESCRIPTION).exists():
         return False
@@ -123,21 +137,27 @@ def _warn(problems: Mapping[Segment, str], step: int) -> None:
         log.warning("%s; the run is resumed at step %d without its steps", "\n".join(without), step)
 
 
-def name_files(directory: RunDirectory) -> None:
-    """Give every file that can be read a line in the manifest.
+def name_files(directory: RunDirectory, accepting: bool = False) -> None:
+    """Give every whole file a line in the manifest; with `accepting`, every file that can be read.
 
-    Files without one are left by a killed run, or belong to a run of format 1.
+    Files without one are left by a killed run, belong to a run of format 1, or had a damaged line.
     """
-    root, known = directory.path, manifest.read(directory.path).entries
-    readers: dict[str, Callable[[Path], object]] = dict.fromkeys(directory.fixed_files(), lambda path: None)
-    readers |= dict.fromkeys(
-        (f"{CHECKPOINTS}/{head.name}" for head in checkpoint_heads(directory)), verify_checkpoint
-    )
-    readers |= dict.fromkeys((segment.path for segment in all_segments(directory)), read_summary)
+    root, known = directory.path, manifest.read(directory.path)
+    readers: dict[str, Callable[[], object]] = dict.fromkeys(directory.fixed_files(), lambda: None)
+    for head in checkpoint_heads(directory):
+        readers[f"{CHECKPOINTS}/{head.name}"] = partial(verify_checkpoint, head)
+    for segment in all_segments(directory):
+        unproven = (
+            partial(read_summary, root / segment.path)
+            if accepting
+            else partial(refuse_unproven, directory, segment)
+        )
+        readers[segment.path] = unproven
     new = []
     for name, read in readers.items():
-        if name not in known:
+        if name not in known.entries:
             with suppress(StorageError):
-                read(root / name)
+                if not known.check(root, name) or name.startswith(CHECKPOINTS):
+                    read()
                 new.append(Entry.of(root / name, name))
-    manifest.rewrite(root, [*(entry for entries in known.values() for entry in entries), *new])
+    manifest.rewrite(root, [*(entry for entries in known.entries.values() for entry in entries), *new])

@@ -16,6 +16,7 @@ from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.segment import Segment, Summary, read_summary
 from petabatch.variable import Stream
 
+UNPROVEN = "this file cannot be verified: the manifest does not name it, and it has no seal"
 _NONE = (0, 0)
 """Times of a stream that was not recorded."""
 
@@ -64,17 +65,26 @@ def expected_segments(directory: RunDirectory) -> list[Segment]:
 
 
 def damaged_segments(directory: RunDirectory, segments: Iterable[Segment]) -> Iterator[tuple[Segment, str]]:
-    """Yield those of the segments that are damaged or missing, each with a message.
+    """Yield those of the segments that are damaged, missing or unproven, each with a message.
 
-    They are verified as a whole; those that the manifest does not name, by opening them.
+    They are verified as a whole; those of format 1 that the manifest does not name, by opening them.
     """
     known = manifest.read(directory.path)
     for segment in segments:
         try:
             if not known.check(directory.path, segment.path):
-                read_summary(directory.path / segment.path)
+                refuse_unproven(directory, segment)
         except StorageError as error:
             yield segment, str(error)
+
+
+def refuse_unproven(directory: RunDirectory, segment: Segment) -> None:
+    """Raise DamagedError for a segment with neither a line in the manifest nor a seal, unless of format 1."""
+    path = directory.path / segment.path
+    if read_summary(path).format > 1:
+        raise DamagedError(
+            f"{path}: {UNPROVEN}; `petabatch verify --repair {directory.path}` accepts it as it is"
+        )
 
 
 def verify_segments(directory: RunDirectory, segments: Iterable[Segment]) -> None:

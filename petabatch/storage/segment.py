@@ -16,7 +16,7 @@ import numpy as np
 from petabatch.errors import DamagedError, FormatError, StorageError
 from petabatch.storage import FORMAT, READABLE, manifest
 from petabatch.storage.atomic import new_hdf5
-from petabatch.storage.containment import refuse_references
+from petabatch.storage.containment import refuse_references, refuse_renamed
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS
 from petabatch.variable import Stream
@@ -79,6 +79,8 @@ class Summary:
     """Flushes merged into the file."""
     times: dict[str, tuple[int, int]]
     """Stream path to (number of times, checksum of the steps)."""
+    format: int = FORMAT
+    """Version of the file format."""
 
 
 def write_segment(
@@ -105,7 +107,7 @@ def write_segment(
         _check(record, first_step, last_step, hi - lo)
     segment = Segment(first_step, last_step, lo, hi)
     path = directory.path / segment.path
-    with new_hdf5(path) as (file, _):
+    with new_hdf5(path, run_id=directory.run_id) as (file, _):
         for record in records:
             shape = (len(record.steps), *record.values.shape[1:])
             group = file.create_group(record.stream.path)
@@ -128,7 +130,7 @@ def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]
     """Create the dataset of a stream: compressed chunks of one slice at one time, or larger plain chunks.
 
     All compressed datasets of a stream have the same chunks and filters, so they can be joined without
-    decompression. Both kinds of chunks have a checksum, Adler-32 or Fletcher-32, which HDF5 verifies.
+    decompression. Both kinds of chunks have an Adler-32, which HDF5 verifies.
     """
     if not compressed(stream) or 0 in shape:
         return create_plain(group, name, stream.dtype, shape)
@@ -146,12 +148,18 @@ def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]
 
 
 def create_plain(group: Any, name: str, dtype: str, shape: tuple[int, ...]) -> Any:
-    """Create a dataset that is not compressed; its chunks have checksums."""
+    """Create a dataset that is not compressed; its chunks have checksums.
+
+    Stored by zlib, with Adler-32: the Fletcher-32 of zeros is 0, so that a chunk that became zero with its
+    checksum would be whole.
+    """
     if 0 in shape:
         return group.create_dataset(name, shape=shape, dtype=dtype)
     row = int(np.prod(shape[1:])) * np.dtype(dtype).itemsize
     chunks = (min(shape[0], max(1, _PLAIN_CHUNK // row)), *shape[1:])
-    return group.create_dataset(name, shape=shape, dtype=dtype, chunks=chunks, fletcher32=True, fillvalue=0)
+    return group.create_dataset(
+        name, shape=shape, dtype=dtype, chunks=chunks, compression="gzip", compression_opts=0, fillvalue=0
+    )
 
 
 def compressed(stream: Stream) -> bool:
@@ -178,14 +186,19 @@ def describe(file: Any, segment: Segment, summary: Summary) -> None:
 
 
 def read_summary(path: Path) -> Summary:
-    """Return the summary of a segment; raises StorageError, or FormatError when it is not a segment."""
+    """Return the summary of a segment.
+
+    Raises StorageError, FormatError when it is not a segment, or DamagedError when it is not that of its
+    name.
+    """
     try:
         with h5py.File(path, "r") as file:
             if file.attrs.get("petabatch_format") not in READABLE or file.attrs.get("kind") != "segment":
                 raise FormatError(f"{path}: not a segment of format {FORMAT}")
+            refuse_renamed(path, file)
             refuse_references(file)
             times = {name: (n, crc) for name, (n, crc) in json.loads(file.attrs["times"]).items()}
-            return Summary(int(file.attrs["flushes"]), times)
+            return Summary(int(file.attrs["flushes"]), times, int(file.attrs["petabatch_format"]))
     # what h5py and JSON raise for damaged files
     except (OSError, RuntimeError, LookupError, ValueError, TypeError, AttributeError) as error:
         raise DamagedError(f"{path}: this segment cannot be read: {error}") from error

@@ -13,17 +13,26 @@ from typing import Literal
 
 from petabatch.errors import StorageError
 from petabatch.storage import manifest
-from petabatch.storage.checkpoint import checkpoint_heads, is_head, parts_of, step_of
+from petabatch.storage.checkpoint import (
+    checkpoint_heads,
+    checkpoint_steps,
+    is_head,
+    is_proven,
+    parts_of,
+    step_of,
+)
 from petabatch.storage.checkpoint_part import Part
 from petabatch.storage.checkpoint_part import verify as verify_part
+from petabatch.storage.claim import claimed
 from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, PARTS, RUN_FILE
+from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, MANIFEST, PARTS, RUN_FILE
+from petabatch.storage.gaps import steps_text
 from petabatch.storage.index import write_index
 from petabatch.storage.lost import drop_lost, give_up, lost_segments
-from petabatch.storage.manifest import MANIFEST
-from petabatch.storage.recovery import name_files
+from petabatch.storage.recovery import is_former, name_files
 from petabatch.storage.rows import (
+    UNPROVEN,
     all_segments,
     expected_segments,
     find_gaps,
@@ -39,9 +48,9 @@ class FileState:
 
     name: str
     """Path below the run directory."""
-    state: Literal["whole", "unnamed", "unread", "damaged", "lost"]
-    """`unnamed`: not in the manifest, but readable. `unread`: of the right size. `lost`: a segment that was
-    taken out of the run."""
+    state: Literal["whole", "unnamed", "unproven", "unread", "damaged", "lost"]
+    """`unnamed`: not in the manifest, but whole by its seal, or of format 1. `unproven`: without either.
+    `unread`: of the right size. `lost`: a segment that was taken out of the run."""
     problem: str = ""
     """What is wrong with a damaged file, with its path."""
     checkpoint: int | None = None
@@ -56,6 +65,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
     removes meanwhile are left out.
     """
     root, known = directory.path, manifest.read(directory.path)
+    former = is_former(directory)
     left = limit
 
     def state(
@@ -63,15 +73,20 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
         check: Callable[[bool], bool],
         checkpoint: int | None = None,
         segment: Segment | None = None,
+        named: bool = False,
     ) -> Iterator[FileState]:
         nonlocal left
         size = _size(root / name)
         contents = size <= left
         left -= size if contents else 0
         try:
-            named = check(contents)
-            found: Literal["whole", "unnamed", "unread"] = "whole" if contents else "unread"
-            yield FileState(name, found if named else "unnamed", "", checkpoint, segment)
+            proven = check(contents)
+            if named or name in known.entries:
+                yield FileState(name, "whole" if contents else "unread", "", checkpoint, segment)
+            elif proven:
+                yield FileState(name, "unnamed", "", checkpoint, segment)
+            else:
+                yield FileState(name, "unproven", f"{root / name}: {UNPROVEN}", checkpoint, segment)
         except StorageError as error:
             if (
                 os.path.lexists(root / name)
@@ -84,7 +99,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
     heads = {name for name in known.entries if is_head(name)}
     named = {name for name in known.entries if not name.startswith(f"{PARTS}/")} - heads
     for name in sorted(named.union(directory.fixed_files())):
-        yield from state(name, partial(_check_fixed, root, name, known))
+        yield from state(name, partial(_check_fixed, root, name, known, former))
     # an index that a whole manifest does not name was never written: the run was killed in its first flush
     unknown = known.bad_lines or not (root / MANIFEST).exists()
     if unknown and not directory.run_file.exists() and RUN_FILE not in named and all_segments(directory):
@@ -92,16 +107,31 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
     heads |= {f"{CHECKPOINTS}/{head.name}" for head in checkpoint_heads(directory)}
     for name in sorted(heads, reverse=True):
         head = root / name
-        yield from state(name, partial(_check_head, head, name in known.entries), step_of(head))
+        yield from state(name, partial(_check_head, head, former), step_of(head))
         with suppress(StorageError):
             for part in parts_of(head):
                 yield from state(
-                    f"{CHECKPOINTS}/{part.name}", partial(_check_part, head, part), step_of(head)
+                    f"{CHECKPOINTS}/{part.name}", partial(_check_part, head, part), step_of(head), named=True
                 )
     for segment in expected_segments(directory):
-        yield from state(segment.path, partial(_check_segment, root, segment, known), segment=segment)
+        yield from state(segment.path, partial(_check_segment, directory, segment, known), segment=segment)
     for segment in lost_segments(directory):
         yield FileState(f"{segment.path}{LOST}", "lost", segment=segment)
+    if not claimed(directory.path):  # files come and go
+        yield from _missing(directory)
+
+
+def _missing(directory: RunDirectory) -> Iterator[FileState]:
+    """Yield the steps of which neither a segment nor the manifest is left, but the index or a checkpoint."""
+    try:
+        batch = describe(directory).batch
+    except StorageError:
+        return
+    expected = expected_segments(directory)
+    reached = max([indexed_steps(directory)[0], *checkpoint_steps(directory)])
+    for gap in missing_steps(directory, batch, reached, expected):
+        problem = f"{directory.parts}: no segment has {steps_text([gap])}"
+        yield FileState(f"{PARTS}/", "damaged", problem, segment=Segment(*gap))
 
 
 def _size(path: Path) -> int:
@@ -115,20 +145,19 @@ def _size(path: Path) -> int:
 def _manifest_states(directory: RunDirectory, known: manifest.Manifest) -> Iterator[FileState]:
     path = directory.path / MANIFEST
     if known.bad_lines:
-        lines = ", ".join(map(str, known.bad_lines))
-        yield FileState(MANIFEST, "damaged", f"{path}: this file is damaged in line {lines}")
+        yield FileState(MANIFEST, "damaged", known.problem(directory.path))
     elif not path.exists() and (directory.path / DESCRIPTION).exists():
         yield FileState(MANIFEST, "damaged", f"{path}: this file is missing")
 
 
-def _check_fixed(root: Path, name: str, known: manifest.Manifest, contents: bool) -> bool:
+def _check_fixed(root: Path, name: str, known: manifest.Manifest, former: bool, contents: bool) -> bool:
     # in a run in progress, some of these files are replaced meanwhile
-    return manifest.verify(root, name) if contents else known.check(root, name, contents)
+    return (manifest.verify(root, name) if contents else known.check(root, name, contents)) or former
 
 
-def _check_head(head: Path, named: bool, contents: bool) -> bool:
+def _check_head(head: Path, former: bool, contents: bool) -> bool:
     parts_of(head)
-    return named
+    return former or is_proven(head)
 
 
 def _check_part(head: Path, part: Part, contents: bool) -> bool:
@@ -136,21 +165,22 @@ def _check_part(head: Path, part: Part, contents: bool) -> bool:
     return True
 
 
-def _check_segment(root: Path, segment: Segment, known: manifest.Manifest, contents: bool) -> bool:
-    named = known.check(root, segment.path, contents)
-    if not named:
-        read_summary(root / segment.path)
-    return named
+def _check_segment(
+    directory: RunDirectory, segment: Segment, known: manifest.Manifest, contents: bool
+) -> bool:
+    proven = known.check(directory.path, segment.path, contents)
+    return proven or read_summary(directory.path / segment.path).format == 1
 
 
-def repair(directory: RunDirectory) -> list[str]:
+def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     """Rebuild `run.h5` from the whole segments and name every file in the manifest, where that is needed.
 
-    Segments that are damaged or missing are taken out of the run: the index names their steps as lost.
-    Returns the names of the files that were rebuilt. Called by one process, which has claimed the directory.
-    Raises DamagedError, with nothing changed, if the description of what segments hold is damaged too.
+    Segments that are damaged or missing are taken out of the run: the index names their steps as lost. Files
+    that cannot be verified are accepted as they are. Returns what was done, `rebuilt` or `accepted`, with the
+    name of each file. Called by one process, which has claimed the directory. Raises DamagedError, with
+    nothing changed, if the description of what segments hold is damaged too.
     """
-    rebuilt = []
+    done = []
     states = list(file_states(directory))
     damaged = {state.name for state in states if state.state == "damaged"}
     if RUN_FILE in damaged or expected_segments(directory) or lost_segments(directory):
@@ -168,8 +198,8 @@ def repair(directory: RunDirectory) -> list[str]:
                 directory, d.streams, d.provenance, d.batch, d.status,
                 limit=math.inf, files=d.files, coordinates=d.coordinates,
             )  # fmt: skip
-            rebuilt.append(RUN_FILE)
-    if any(state.state == "unnamed" or state.name == MANIFEST for state in states):
-        name_files(directory)
-        rebuilt.append(MANIFEST)
-    return rebuilt
+            done.append(("rebuilt", RUN_FILE))
+    if any(state.state in ("unnamed", "unproven") or state.name == MANIFEST for state in states):
+        name_files(directory, accepting=True)
+        done.append(("rebuilt", MANIFEST))
+    return done + [("accepted", state.name) for state in states if state.state == "unproven"]

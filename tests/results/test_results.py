@@ -85,7 +85,7 @@ def test_the_files_of_a_run_are_in_its_merged_and_repaired_files(small: Path) ->
     with petabatch.open(merge(out, small.parent / "one.h5")) as merged:
         assert merged.shown("image", display=3, slice=1) == expected
     (out / "run.h5").unlink()
-    assert repair(RunDirectory.open(out)) == ["run.h5"]
+    assert repair(RunDirectory.open(out)) == [("rebuilt", "run.h5")]
     with petabatch.open(out) as run:
         assert run.shown("image", display=3, slice=1) == expected
 
@@ -167,6 +167,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch",
         "petabatch.arguments",
         "petabatch.errors",
+        "petabatch.logs",
         "petabatch.pixels",
         "petabatch.results",
         "petabatch.results.names",
@@ -179,8 +180,10 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.storage",
         "petabatch.storage.containment",
         "petabatch.storage.damaged",
+        "petabatch.storage.files",
         "petabatch.storage.gaps",
         "petabatch.storage.manifest",
+        "petabatch.storage.seal",
         "petabatch.version",
     }
     assert set(eval(done.stdout)) <= allowed

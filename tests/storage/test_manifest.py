@@ -20,7 +20,7 @@ def add(root: Path, name: str, content: bytes) -> None:
 
 def test_a_file_is_whole_or_damaged_or_unnamed(tmp_path: Path) -> None:
     add(tmp_path, "a", b"one two")
-    assert (tmp_path / MANIFEST).read_text() == "crc32 cd07892f 7 a\n"
+    assert (tmp_path / MANIFEST).read_text() == "691d6cde crc32 cd07892f 7 a\n"
     assert manifest.verify(tmp_path, "a")
     (tmp_path / "b").touch()
     assert not manifest.verify(tmp_path, "b")
@@ -73,6 +73,40 @@ def test_a_damaged_line_is_counted_and_its_file_has_none(tmp_path: Path) -> None
         found = manifest.read(tmp_path)
         assert found.bad_lines == (2,)
         assert sorted(found.entries) == ["a", "c"]
+
+
+def test_no_flipped_bit_of_a_line_is_missed(tmp_path: Path) -> None:
+    for name in ("a", "parts/steps_0-1.h5"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        add(tmp_path, name, b"x")
+    whole = (tmp_path / MANIFEST).read_bytes()
+    first = whole.index(b"\n")
+    for place in range(len(whole)):
+        for bit in range(8):
+            broken = bytearray(whole)
+            broken[place] ^= 1 << bit
+            (tmp_path / MANIFEST).write_bytes(broken)
+            found = manifest.read(tmp_path)
+            assert len(found.entries) < 2
+            if place == first:  # two lines have become one
+                assert found.bad_lines == (1,)
+            elif place < len(whole) - 1:  # the last line is ignored if it has lost its end
+                assert found.bad_lines
+
+
+def test_lines_of_earlier_versions_name_only_what_a_run_has(tmp_path: Path) -> None:
+    lines = [
+        b"crc32 8cdc1683 1 parts/steps_000000000011-000000000020_slices_000000-000003.h5",
+        b"crc32 8cdc1683 1 parts/steps_000000000001-000000000020.h5",
+        b"crc32 8cdc1683 1 checkpoints/step_000000020.h5",
+        b"crc32 8cdc1683 1 data/0123456789abcdef.npy",
+        b"crc32 8cdc1683 1 run.h5",
+    ]
+    (tmp_path / MANIFEST).write_bytes(b"\n".join(lines) + b"\n")
+    assert len(manifest.read(tmp_path).entries) == 5
+    for line in (lines[0].replace(b"steps", b"rteps"), lines[2].replace(b"step", b"stdp"), lines[3] + b"."):
+        (tmp_path / MANIFEST).write_bytes(line + b"\n")
+        assert manifest.read(tmp_path).bad_lines == (1,)
 
 
 def test_a_kill_while_a_file_is_replaced_or_forgotten_never_makes_it_look_damaged(tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ def test_codes_are_compressed_by_time_and_slice_and_small_arrays_only_get_checks
         assert layouts == {
             CODE.path: ((1, 1, 4, 3, 40), "gzip", 1, False, False),
             POTENTIAL.path: ((1, 1, 4, 3, 100), "gzip", 4, True, False),
-            ENERGY.path: ((10, 2), None, None, False, True),
+            ENERGY.path: ((10, 2), "gzip", 0, False, False),
         }
         assert WEIGHTS.path not in file  # rank 0 alone writes what has no batch axis
         assert values[CODE.path].id.get_storage_size() < code.values[:, 3:].nbytes / 2

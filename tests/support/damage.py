@@ -42,19 +42,23 @@ TIMEOUT = 60
 
 
 def make_runs(folder: Path) -> None:
-    """Make the same run twice: `whole`, and `stopped` at display 4 of 6, with two checkpoints."""
-    images = np.random.default_rng(3).normal(size=(7, 12, 12, 3))
-    np.save(folder / "images.npy", images.astype(np.float32))
+    """Make the same run twice: `whole`, and `stopped` at display 4 of 6, with two checkpoints.
+
+    `other` is `stopped` with other images: its files have the same names, and its params the same bytes.
+    """
     file = folder / "small.toml"
     file.write_text(SMALL)
-    loaded = simulation.read(file, ["output.flush=1 display"])
+    for name, seed in (("other", 4), ("stopped", 3)):
+        images = np.random.default_rng(seed).normal(size=(7, 12, 12, 3))
+        np.save(folder / "images.npy", images.astype(np.float32))
+        loaded = simulation.read(file, ["output.flush=1 display"])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RunSession, "_out_of_time", lambda self: self.engine.step >= 40)
+            with pytest.raises(StoppedEarly):
+                simulation.run(loaded, folder / name, mpi=False, quiet=True, threads=1)
     simulation.run(loaded, folder / "whole", mpi=False, quiet=True, threads=1)
-    merge(folder / "whole", folder / "whole.h5")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RunSession, "_out_of_time", lambda self: self.engine.step >= 40)
-        with pytest.raises(StoppedEarly):
-            simulation.run(loaded, folder / "stopped", mpi=False, quiet=True, threads=1)
-    merge(folder / "stopped", folder / "stopped.h5")
+    for name in ("stopped", "whole"):
+        merge(folder / name, folder / f"{name}.h5")
 
 
 def flip(path: Path, *places: int) -> None:
@@ -236,7 +240,7 @@ class Outcome:
         return self.result not in ("same", "refused")
 
 
-def attempt(use: str, folder: Path, runs: Path) -> tuple[str, str]:
+def attempt(use: Callable[[Path, Path], bool], folder: Path, runs: Path) -> tuple[str, str]:
     """Use a run in a child process, which HDF5 may crash or hang; return (result, detail)."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -245,7 +249,7 @@ def attempt(use: str, folder: Path, runs: Path) -> tuple[str, str]:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(TIMEOUT)
         try:
-            answer = ("same" if USES[use](folder, runs) else "different", "")
+            answer = ("same" if use(folder, runs) else "different", "")
         except PetabatchError as error:
             answer = ("refused" if str(error).strip() else "traceback", str(error))
         except BaseException:
@@ -281,5 +285,5 @@ def campaign(runs: Path, kind: str, how: str, uses: tuple[str, ...], seed: int) 
                 if other.read_bytes() != file.read_bytes()
             ]
             what.append(damage(path, how, np.random.default_rng(seed), others or [runs / "small.toml"]))
-        yield Outcome(kind, use, ", ".join(what), *attempt(use, damaged, runs))
+        yield Outcome(kind, use, ", ".join(what), *attempt(USES[use], damaged, runs))
     shutil.rmtree(damaged, ignore_errors=True)

@@ -19,6 +19,7 @@ from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
 from petabatch.storage.recovery import refuse_unnamed
 from petabatch.storage.verify import file_states
+from support import damage_pairs
 from support.commands import Command, contents
 from support.damage import KINDS, PAIR, campaign, flip, resume, segment
 
@@ -267,7 +268,7 @@ def test_a_resumed_run_names_all_its_files_again(runs: Path, stopped: Path) -> N
     (stopped / "manifest.txt").write_text("".join(line for line in lines if line.strip().endswith(kept)))
     resume(stopped)
     assert_same_results(stopped, runs)
-    named = {line.split(" ")[3] for line in (stopped / "manifest.txt").read_text().splitlines()}
+    named = {line.split(" ")[4] for line in (stopped / "manifest.txt").read_text().splitlines()}
     there = {path for path in snapshot(stopped) if "_rank_" not in path}
     assert named == there - {"manifest.txt"}
 
@@ -276,7 +277,7 @@ def test_a_done_run_is_not_resumed_and_its_files_are_all_named(runs: Path) -> No
     folder = runs / "whole"
     with pytest.raises(RunDirectoryError, match="already done"):
         resume(folder)
-    named = {line.split(" ")[3] for line in (folder / "manifest.txt").read_text().splitlines()}
+    named = {line.split(" ")[4] for line in (folder / "manifest.txt").read_text().splitlines()}
     there = {path for path in snapshot(folder) if "_rank_" not in path}
     assert named == there - {"manifest.txt"}
     directory = RunDirectory.open(folder)
@@ -300,6 +301,124 @@ def test_readers_see_checksums_of_damaged_values_and_steps(stopped: Path) -> Non
             with pytest.raises(DamagedError, match=r"is damaged[^$]*petabatch verify"):
                 series.steps if place == "step" else series[...]
         damaged.write_bytes(whole)
+
+
+def zero_chunk(path: Path, name: str) -> None:
+    """Set the first chunk of an array to zero, with its checksum."""
+    with h5py.File(path) as file:
+        place = file[name].id.get_chunk_info(0)
+    data = bytearray(path.read_bytes())
+    data[place.byte_offset : place.byte_offset + place.size] = bytes(place.size)
+    path.write_bytes(data)
+
+
+def change_manifest(folder: Path, name: str, line: Callable[[str], str]) -> None:
+    """Change the lines of the manifest that name a file."""
+    lines = (folder / "manifest.txt").read_text().splitlines(keepends=True)
+    changed = [line(one) if one.rstrip().endswith(name) else one for one in lines]
+    assert changed != lines
+    (folder / "manifest.txt").write_text("".join(changed))
+
+
+def lost(line: str) -> str:
+    return ""
+
+
+def misnamed(line: str) -> str:
+    return line.replace("parts/s", "parts/r")
+
+
+@pytest.mark.parametrize("change", [lost, misnamed])
+def test_a_segment_that_the_manifest_does_not_name_is_verified_by_its_seal(
+    runs: Path, stopped: Path, change: Callable[[str], str]
+) -> None:
+    early, late = segment(stopped, 11), segment(stopped, 31)
+    for path in (early, late):
+        change_manifest(stopped, path.name, change)
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert whole == (change is lost)
+    assert "2 readable but not in the manifest" in text
+    whole_run = shutil.copytree(stopped, stopped.with_name("whole"))
+    resume(whole_run)
+    assert_same_results(whole_run, runs)
+    for path in (early, late):
+        zero_chunk(path, "probes/energy/total/values")
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert not whole
+    assert all(
+        f"damaged            {path}: this file is damaged: its bytes" in text for path in (early, late)
+    )
+    for use in (lambda: resume(stopped), lambda: merge(stopped, stopped.with_suffix(".h5"))):
+        with pytest.raises(DamagedError, match=early.name):
+            use()
+    change_early = (runs / "stopped" / "parts" / early.name).read_bytes()
+    early.write_bytes(change_early)
+    resume(stopped)  # computes steps 31 to 40 again
+    assert_same_results(stopped, runs)
+
+
+def test_a_chunk_that_became_zero_with_its_checksum_is_not_read(stopped: Path) -> None:
+    for name in ("probes/energy/total/values", "probes/energy/total/step", "inputs/image/item/values"):
+        damaged = segment(stopped, 11)
+        whole = damaged.read_bytes()
+        zero_chunk(damaged, name)
+        with pb.open(stopped) as run:
+            series = run[name.rpartition("/")[0]]
+            with pytest.raises(DamagedError, match="is damaged"):
+                series.steps if name.endswith("step") else series[...]
+        damaged.write_bytes(whole)
+
+
+def test_a_segment_of_another_run_is_not_read(runs: Path, stopped: Path) -> None:
+    path = segment(stopped, 11)
+    shutil.copy(runs / "other" / "parts" / path.name, path)
+    with pb.open(stopped) as run, pytest.raises(DamagedError, match=f"{path.name}.*belongs to another run"):
+        run.probe("energy")["total"][...]
+
+
+@pytest.mark.parametrize("name", ["run.h5", "run.json", "parts", "checkpoints/step_000000040.h5"])
+def test_a_file_of_another_run_that_the_manifest_does_not_name_is_damaged(
+    runs: Path, stopped: Path, name: str
+) -> None:
+    path = segment(stopped, 31) if name == "parts" else stopped / name
+    name = str(path.relative_to(stopped))
+    shutil.copy(runs / "other" / name, path)
+    change_manifest(stopped, name, lost)
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert not whole
+    assert f"damaged            {path}: this file is damaged: it belongs to another run" in text
+    if name == "run.h5":
+        with pytest.raises(DamagedError, match="belongs to another run"):
+            pb.open(stopped)
+    if name == "run.json":
+        for use in (lambda: resume(stopped), lambda: merge(stopped, stopped.with_suffix(".h5"))):
+            with pytest.raises(DamagedError, match="belongs to another run"):
+                use()
+    else:
+        resume(stopped)
+        assert_same_results(stopped, runs)
+
+
+@pytest.mark.parametrize("name", ["run.json", "inputs.jsonl"])
+def test_a_file_that_is_lost_with_its_line_is_missed(stopped: Path, name: str) -> None:
+    (stopped / name).unlink()
+    change_manifest(stopped, name, lost)
+    before = snapshot(stopped)
+    with pytest.raises(DamagedError, match=name):
+        resume(stopped)
+    assert snapshot(stopped) == before
+    if name == "run.json":
+        with pytest.raises(DamagedError, match=r"run.json: this file is missing"):
+            merge(stopped, stopped.with_suffix(".h5"))
+
+
+def test_steps_that_are_lost_with_their_line_are_missed_by_verify(stopped: Path) -> None:
+    path = segment(stopped, 11)
+    path.unlink()
+    change_manifest(stopped, path.name, lost)
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert not whole
+    assert f"damaged            {stopped / 'parts'}: no segment has steps 11 to 20\n" in text
 
 
 def test_flipped_bits_in_the_values_of_a_merged_file_are_an_error(stopped: Path) -> None:
@@ -332,3 +451,10 @@ def test_a_file_damaged_at_random_gives_the_same_values_or_is_refused(
         *(["resume"] if kind in ("head", "segment") else ["repair"] if kind == PAIR else []),
     )
     assert not [outcome for outcome in campaign(runs, kind, how, uses, seed=7) if outcome.wrong]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_two_things_damaged_at_once_give_the_same_values_or_are_refused(runs: Path, seed: int) -> None:
+    """At length: tests/support/fuzz.py --pairs."""
+    use = ("resume", "repair", "merge", "reader")[seed % 4]
+    assert not [outcome for outcome in damage_pairs.campaign(runs, ("verify", use), seed) if outcome.wrong]

@@ -76,7 +76,7 @@ def test_it_is_resumed_however_early_it_was_killed(old: Path, tmp_path: Path) ->
         path.unlink()
     refuse_unnamed(directory)
     name_initial(directory)
-    named = {line.split(" ")[3] for line in (folder / "manifest.txt").read_text().splitlines()}
+    named = {line.split(" ")[4] for line in (folder / "manifest.txt").read_text().splitlines()}
     assert named == {
         "params.json",
         "inputs.jsonl",
