@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import petabatch
-from petabatch import errors, in_memory, openpv, plotting
+from petabatch import errors, in_memory, plotting
 from petabatch.coding import Codes
 from petabatch.plotting.kinds import KINDS, draw_function
 from petabatch.plotting.movie import Movie
@@ -52,9 +52,6 @@ def page() -> str:
     lines += [*kind("Page", plotting.Page), *kind("Movie", Movie)]
     for name in ("finish", "described", "psnr"):
         lines += function(f"petabatch.plotting.{name}", getattr(plotting, name))
-    lines += ["## PetaVision", ""]
-    for name in ("network", "simulate"):
-        lines += function(f"petabatch.openpv.{name}", getattr(openpv, name))
     lines += ["## Errors", "", *exceptions()]
     return "\n".join(lines).rstrip() + "\n"
 

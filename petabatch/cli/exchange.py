@@ -31,6 +31,10 @@ def import_(
             help="Look for files whose path begins with OLD at NEW; can be repeated.",
         ),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Checkpoint directory of PetaVision whose weights and states to start from."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Translate parameter files of PetaVision; report what became of each group."""
@@ -39,7 +43,7 @@ def import_(
 
     pairs = [_pair(text) for text in moved or ()]
     failed = False
-    for done in convert(source, output, pairs, force):
+    for done in convert(source, output, pairs, checkpoint, force):
         if done.path is None:
             echo(done.text, end="")
         echo(done.report, file=sys.stderr)

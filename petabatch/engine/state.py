@@ -18,7 +18,7 @@ from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced, within_point
 from petabatch.random import stream
 from petabatch.spec.part_errors import calling
-from petabatch.spec.parts import Layer
+from petabatch.spec.parts import Layer, WeightOwner
 from petabatch.spec.paths import file_problem
 from petabatch.spec.synapses import Synapses
 from petabatch.spec.weights import Initial
@@ -69,6 +69,8 @@ class State:
                     self._draw(name, owner.init, owner.mode, weights)
             except InputError as error:
                 problems.append(file_problem(f"connections.{name}.init", owner.init, error))
+        for name, owner in self.graph.plastic.items():
+            problems += self._start_rule(name, owner)
         for name, synapses in self.graph.synapses.items():
             problems += self._start_synapses(name, synapses)
         if problems:
@@ -91,6 +93,20 @@ class State:
         if problems:
             raise InputFileError(problems)
         self.assert_finite(0)
+
+    def _start_rule(self, name: str, owner: WeightOwner) -> list[Problem]:
+        """Initialise variables of a learning rule; return what is wrong with the files that are read."""
+        problems: list[Problem] = []
+        for variable, (key, initial) in owner.learn.starts.items() if owner.learn is not None else ():
+            values, path = self.arrays[f"connections/{name}/{variable}"], f"connections.{name}.learn.{key}"
+            try:
+                with calling(initial, path):
+                    self._draw(
+                        f"{name}/{variable}", initial, owner.mode, values, f"connections/{name}/weights"
+                    )
+            except InputError as error:
+                problems.append(file_problem(path, initial, error))
+        return problems
 
     def _start_variables(self, name: str, layer: Layer, without: str = "", only: str = "") -> list[Problem]:
         """Initialise the variables that `start` names; return what is wrong with the files that are read."""
@@ -125,13 +141,13 @@ class State:
             return [file_problem(f"connections.{name}.init", synapses.init, error)]
         return []
 
-    def _draw(self, name: str, init: Initial, mode: str, weights: Array) -> None:
-        """Set initial weights.
+    def _draw(self, name: str, init: Initial, mode: str, weights: Array, like: str = "") -> None:
+        """Set initial weights, or other values of a connection that belong to what the weights `like` do.
 
         Raises ParamsError when weights that belong to all slices would start from several seeds.
         """
         network = self.graph.network
-        if self.variables[f"connections/{name}/weights"].per == "slice":
+        if self.variables[like or f"connections/{name}/weights"].per == "slice":
             self._fill(init, weights, f"weights/{name}")
             return
         seeds = [seed_of(network, number) for number in first_of_seeds(network)]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import model_validator
+from pydantic_core import PydanticCustomError
 
 from petabatch.learning.averaging import Averaging
-from petabatch.spec.model import Flag, Fraction, NonNegative, Positive
+from petabatch.spec.model import Flag, Fraction, NonNegative, OneOf, Positive
+from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Variable
 
 
@@ -21,6 +25,8 @@ class Hebbian(Averaging):
     type: Literal["hebbian"] = "hebbian"
     momentum: Fraction = 0.0
     """Momentum coefficient f in dW = (1 - f) dW + f dW_before."""
+    previous: Annotated[Initial, OneOf(Initial)] | None = None
+    """Initialiser of dW_before at the start, as from a file of PetaVision; by default 0."""
     decay: NonNegative = 0.0
     """Weight decay g in dW = dW - g W."""
     decay_follows_rate: Flag = False
@@ -29,6 +35,19 @@ class Hebbian(Averaging):
     """Apply each change one update late (PetaVision's immediateWeightUpdate = false)."""
     clip: Positive | None = None
     """Bound to which rate * average(pre * post) is clipped; by default none."""
+
+    @model_validator(mode="after")
+    def _previous_of_a_momentum(self) -> Hebbian:
+        if self.previous is not None and not self.momentum:
+            raise PydanticCustomError(
+                "previous", "without momentum there is no previous change", {"expected": "`momentum`"}
+            )
+        return self
+
+    @property
+    def starts(self) -> Mapping[str, tuple[str, Initial]]:
+        """`previous`."""
+        return {} if self.previous is None else {"momentum": ("previous", self.previous)}
 
     @property
     def featurewise(self) -> bool:

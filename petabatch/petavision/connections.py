@@ -97,12 +97,6 @@ def _delivered(draft: Draft, part: Part, pre: Part, post: Part, delay: float | N
     for key in ("convertRateToSpikeCount", "preActivityIsNotRate"):
         if part.flag(key):
             _rates(draft, part, key, pre, post)
-    if draft.from_checkpoint(part):
-        part.refuse(
-            "initializeFromCheckpointFlag",
-            "weights of checkpoint directories are not supported",
-            hint="initWeightsFile with the file CONNECTION_W.pvp of the checkpoint",
-        )
     if code == "none":
         part.numbers("delay")
         return found
@@ -125,6 +119,7 @@ def _plain(draft: Draft, part: Part, pre: Part, post: Part) -> None:
         part.refuse(
             "", "the layers have different shapes", f"{draft.shape(pre)} and {draft.shape(post)}", "the same"
         )
+    part.idle("initializeFromCheckpointFlag", "nothing to initialise")
     scale = part.finite("scale") if part.keyword == "RescaleConn" else 1.0
     table: Table = {"type": "identity"} | _delivered(draft, part, pre, post)
     scale *= table.pop("strength", 1.0)
@@ -204,6 +199,7 @@ def _copy(kind: str) -> Callable[[Draft, Part, Part, Part], None]:
             if owner.flag("plasticityFlag"):
                 table["error"] = post.name
         recorded(draft, part)
+        part.idle("initializeFromCheckpointFlag", "the weights are those of its original")
         draft.add("connections", part, table)
 
     return add
@@ -222,6 +218,7 @@ def _pool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     ]
     table: Table = {"type": "pool"} | _delivered(draft, part, pre, post)
     table |= {"window": window} if window != blocks else {}
+    part.idle("initializeFromCheckpointFlag", "nothing to initialise")
     names = {"max": "max", "sum": "sum", "avg": "average"}
     draft.add("connections", part, table | ({"method": names[method]} if method != "max" else {}))
 

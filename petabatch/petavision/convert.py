@@ -24,13 +24,15 @@ class Converted:
 
 
 def convert(
-    source: Path, output: Path | None, moved: Sequence[tuple[str, str]], force: bool
+    source: Path, output: Path | None, moved: Sequence[tuple[str, str]], checkpoint: Path | None, force: bool
 ) -> Iterator[Converted]:
     """Translate a parameter file, or all of a folder; yield each params file once it is written.
 
     Raises ArgumentError if a file would be replaced without `force`, ParamsError for a file that is not of
     the grammar.
     """
+    if checkpoint is not None and not checkpoint.is_dir():
+        raise ArgumentError("--checkpoint", "there is no such directory", str(checkpoint))
     if source.is_dir():
         files = sorted(source.glob("*.params"))
         if not files:
@@ -45,7 +47,7 @@ def convert(
             targets = [output / f"{source.stem}.toml"]
     for file, target in zip(files, targets, strict=True):
         folder = Path() if target is None else target.parent
-        yield from _written(file, target, read(file, folder, moved), force)
+        yield from _written(file, target, read(file, folder, moved, checkpoint), force)
 
 
 def _written(file: Path, target: Path | None, found: Sequence[Imported], force: bool) -> Iterator[Converted]:

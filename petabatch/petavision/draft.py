@@ -30,8 +30,6 @@ class Draft:
     layer_output: dict[str, Table] = field(default_factory=dict)
     connection_output: dict[str, Table] = field(default_factory=dict)
     checkpoint: Table = field(default_factory=dict)
-    comments: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """Comments of tables, by kind and name."""
     origin: dict[tuple[str, ...], Part] = field(default_factory=dict)
     """The group that a table comes from."""
     merged: dict[str, str] = field(default_factory=dict)
@@ -123,6 +121,8 @@ class Draft:
         """Return (period, offset) of the triggers of a part; the trigger layer is asked ahead of time."""
         layer = self.named(part, "triggerLayerName", "layer")
         period, offset = self.schedule(layer, seen)
+        if period == 0 and self.is_input(layer):
+            period = self.length + 2  # it updates in step 1 and never again
         return period, offset - self.steps(part, "triggerOffset", part.finite("triggerOffset"))
 
     @property
@@ -144,7 +144,7 @@ class Draft:
 
     def every(self, period: int) -> str:
         """Return the schedule of a period of steps."""
-        display = self.run_display
+        display = self.display
         if period == 0:
             return "never"
         if period == display and period > 1:
@@ -153,20 +153,25 @@ class Draft:
             return f"{period // display} displays"
         return "step" if period == 1 else f"{period} steps"
 
-    @property
-    def run_display(self) -> int:
-        """The display period of the run: all of it where nothing changes."""
-        return self.display or self.length
+    def from_checkpoint(self, part: Part, what: str) -> str | None:
+        """Return how a params file names a part's file of a checkpoint, None where it has none."""
+        file = self.checkpoint_file(part, what)
+        return None if file is None else self.files.named(file)
 
-    def from_checkpoint(self, part: Part) -> bool:
-        """Return whether a part takes its state from the checkpoint directory of the column."""
+    def checkpoint_file(self, part: Part, what: str) -> str | None:
+        """Return the file of a part's state in a checkpoint directory, such as `V.pvp`.
+
+        The directory is that of the column, for parts that ask for it, or the one that is imported with the
+        parameter file. None where the part does not start from it.
+        """
+        if self.files.checkpoint is not None:
+            file = self.files.checkpoint / f"{part.name}_{what}"
+            part.read.add("initializeFromCheckpointFlag")
+            return str(file.absolute()) if file.exists() else None
         if not part.flag("initializeFromCheckpointFlag"):
-            return False
-        if self.column.optional_text("initializeFromCheckpointDir") is None:
+            return None
+        folder = self.column.optional_text("initializeFromCheckpointDir")
+        if folder is None:
             part.idle("initializeFromCheckpointFlag", "no effect without initializeFromCheckpointDir")
-            return False
-        return True
-
-    def comment(self, kind: str, name: str, text: str) -> None:
-        """Add a comment to a table."""
-        self.comments.setdefault((kind, name), []).append(text)
+            return None
+        return f"{folder.rstrip('/')}/{part.name}_{what}"

@@ -19,6 +19,8 @@ class Files:
     """Folder of the params file that is written; None for absolute paths."""
     moved: Sequence[tuple[str, str]] = ()
     """Beginnings of paths and what is to be in their place, as `--path OLD=NEW` gives them."""
+    checkpoint: Path | None = None
+    """A checkpoint directory of PetaVision from which the network is to start."""
     missing: list[str] = field(default_factory=list)
     """Files that have not been found, as named."""
 

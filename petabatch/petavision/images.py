@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from petabatch.errors import InputError
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
@@ -20,8 +22,7 @@ def source(draft: Draft, part: Part) -> Table:
     """Return the keys of an input layer: how long each image is shown, the border, the source."""
     found: Table = {}
     period, _ = draft.schedule(part)
-    display = draft.run_display
-    if period != display and not (period == 0 and display >= draft.length):
+    if period != (draft.display or 1):
         found["every"] = draft.every(period)
     if part.flag("useInputBCflag"):
         found["border"] = "image"
@@ -69,6 +70,8 @@ def _order(draft: Draft, part: Part) -> Table:
         part.only("resetToStartOnLoop", hint="a list of files in which those before the first are left out")
     else:
         first = [index + number for number, index in enumerate(first)]
+    if (numbers := draft.checkpoint_file(part, "FrameNumbers.bin")) is not None:
+        first = _next_frames(draft, part, numbers)
     part.read |= {"resetToStartOnLoop", "skip_frame_index"} if method == "given" else set()
     if first == list(range(batch)) and skip == [batch] * batch:
         return {}
@@ -78,6 +81,18 @@ def _order(draft: Draft, part: Part) -> Table:
     order: Table = {"type": "specified", "start": first}
     alike = skip[0] if len(set(skip)) == 1 else skip
     return {"order": order | ({"skip": alike} if alike != 1 else {})}
+
+
+def _next_frames(draft: Draft, part: Part, name: str) -> list[int]:
+    """Return the frame that each batch element shows next, from a checkpoint."""
+    path = draft.files.find(name)
+    if path is None:
+        part.differs(f"{name} is not there: the first frames are shown")
+        return list(range(draft.batch))
+    found = np.fromfile(path, "<i4")
+    if found.size == 0 or found.min() < 0:
+        part.refuse("initializeFromCheckpointFlag", f"{name} is damaged")
+    return [int(found[number % found.size]) for number in range(draft.batch)]
 
 
 def _indices(part: Part, key: str, batch: int, default: int) -> list[int]:

@@ -79,7 +79,7 @@ COLUMN = {
     "checkpointWriteClockUnit": text("seconds", "not supported"),
     "deleteOlderCheckpoints": flag(False, "`checkpoint.keep`"),
     "numCheckpointsKept": whole(1, "`checkpoint.keep`"),
-    "initializeFromCheckpointDir": text("", "not supported"),
+    "initializeFromCheckpointDir": text("", "files of `init`, `start` and `previous`"),
     "outputPath": text("output", ""),
     "printParamsFilename": text("pv.params", ""),
     "checkpointWriteDir": text(None, ""),
@@ -119,7 +119,7 @@ _SIZE = {
     "marginWidth": whole(0, ""),
     "writeStep": number(None, "`output.layers.NAME.every`"),
     "initialWriteTime": number(0.0, "the first of these steps, with another phase"),
-    "initializeFromCheckpointFlag": flag(False, "not supported"),
+    "initializeFromCheckpointFlag": flag(False, "`start`, or `init` and `previous`"),
 }
 _TRIGGER = {
     "triggerFlag": flag(None, "obsolete: `triggerLayerName` alone counts"),
@@ -190,7 +190,7 @@ _DELIVERY = {
     "gpuGroupIdx": whole(-1, ""),
     "convertRateToSpikeCount": flag(False, "not supported"),
     "preActivityIsNotRate": flag(False, "not supported"),
-    "initializeFromCheckpointFlag": flag(False, "not supported"),
+    "initializeFromCheckpointFlag": flag(False, "`start`, or `init` and `previous`"),
 }
 _RECORDED = {
     "writeStep": number(None, "`output.connections.NAME.every`"),
@@ -273,8 +273,8 @@ _MOMENTUM = {
     "timeConstantTau": number(None, "`learn`: `momentum`"),
     "momentumTau": number(None, "`learn`: `momentum`, and `rate`"),
     "momentumDecay": number(0.0, "`learn`: `decay`"),
-    "initPrev_dWFile": text("", "not supported"),
-    "prev_dWFrameNumber": whole(0, "not supported"),
+    "initPrev_dWFile": text("", "`learn`: `previous`"),
+    "prev_dWFrameNumber": whole(0, "`learn`: `previous`"),
 }
 _PROBE = {
     "targetLayer": text(REQUIRED, "`layer`"),

@@ -26,12 +26,6 @@ def layers(draft: Draft, part: Part) -> None:
         )
     if not draft.is_input(part):
         table |= _trigger(draft, part)
-    if draft.from_checkpoint(part):
-        part.refuse(
-            "initializeFromCheckpointFlag",
-            "states of checkpoint directories are not supported",
-            hint="InitVFromFile with the file LAYER_V.pvp of the checkpoint",
-        )
     draft.add("layers", part, table)
     if output := recorded(draft, part):
         draft.layer_output[part.name] = output

@@ -28,6 +28,8 @@ def learning(draft: Draft, part: Part) -> Table | None:
         found["average"] = "sum"
     if momentum:
         found["momentum"] = momentum
+        if (previous := _previous(draft, part)) is not None:
+            found["previous"] = previous
     if decay:
         found["decay"] = decay
         found |= {"decay_follows_rate": True} if follows else {}
@@ -46,8 +48,6 @@ def learning(draft: Draft, part: Part) -> Table | None:
 def _momentum(part: Part, rate: float) -> tuple[float, float, float, bool]:
     method = part.choice("momentumMethod", {name: name for name in _TAU})
     older, tau = part.optional_number("momentumTau"), part.optional_number("timeConstantTau")
-    if part.optional_text("initPrev_dWFile") is not None:
-        part.refuse("initPrev_dWFile", "an initial momentum is not supported")
     value = older if older is not None else _TAU[method] if tau is None else tau
     momentum = (math.exp(-1 / value) if value else 0.0) if method == "viscosity" else value
     if not 0 <= momentum <= 1 or value < 0:
@@ -61,6 +61,16 @@ def _momentum(part: Part, rate: float) -> tuple[float, float, float, bool]:
         rate /= 1 - momentum
         decay *= 1 - momentum if method == "alex" else 1
     return rate, momentum, decay, method == "alex"
+
+
+def _previous(draft: Draft, part: Part) -> Table | None:
+    """Return the initialiser of the previous change."""
+    if (checkpoint := draft.from_checkpoint(part, "prev_dW.pvp")) is not None:
+        return {"type": "file", "path": checkpoint}
+    file = part.optional_text("initPrev_dWFile")
+    if file is None:
+        return None
+    return {"type": "file", "path": draft.files.named(file), "frame": part.whole("prev_dWFrameNumber")}
 
 
 def _schedule(draft: Draft, part: Part) -> Table:
@@ -79,8 +89,6 @@ def _schedule(draft: Draft, part: Part) -> Table:
     else:
         period, offset = draft.trigger(part)
         offset += 1
-        if period == 0:
-            period, offset = draft.length, offset
-        offset = 0 if offset % period == 0 else offset
+        offset = offset if period and offset % period else 0
     every = draft.every(period)
     return ({"every": every} if every != "display" else {}) | ({"offset": offset} if offset else {})

@@ -109,10 +109,10 @@ def column(draft: Draft, part: Part) -> None:
             part.refuse(axis, "this is not a positive number", str(part.whole(axis)))
     if draft.batch > 1:
         draft.run["batch"] = draft.batch
-    display, length = draft.run_display, draft.length
-    if draft.display and display > 1:
+    display, length = draft.display, draft.length
+    if display > 1:
         draft.run["display"] = display
-    if draft.display and length % display == 0 and display > 1:
+    if display > 1 and length % display == 0:
         draft.run["displays"] = length // display
     else:
         draft.run["steps"] = length
@@ -121,7 +121,9 @@ def column(draft: Draft, part: Part) -> None:
     if (seed := part.optional_number("randomSeed")) is not None:
         draft.run["seed"] = int(abs(seed))
     if part.optional_text("initializeFromCheckpointDir") is not None:
-        part.differs("initializeFromCheckpointDir is used by the groups with initializeFromCheckpointFlag")
+        flags = [one.group.entries.get("initializeFromCheckpointFlag") for one in draft.parts.values()]
+        if not any(flag is not None and flag.value in (1.0, True) for flag in flags):
+            part.idle("initializeFromCheckpointDir", "no group has initializeFromCheckpointFlag")
     if part.flag("checkpointWrite"):
         draft.checkpoint |= _checkpoint(draft, part)
 

@@ -192,7 +192,7 @@ def _scale(draft: Draft, layer: Part, part: Part) -> Table:
     found: Table = {"type": _SCALES[part.keyword], "energy": energy.name}
     if part.optional_text("triggerLayerName") is not None:
         period, offset = draft.trigger(part)
-        if period not in (0, draft.run_display) or offset:
+        if period not in (draft.display, draft.length + 2) or offset:
             part.differs("reset when a new image appears")
     elif draft.display:
         part.differs("reset when a new image appears, as with triggerLayerName")

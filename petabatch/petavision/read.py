@@ -43,15 +43,21 @@ class Imported:
         return found
 
 
-def read(file: Path, target: Path | None = None, moved: Sequence[tuple[str, str]] = ()) -> list[Imported]:
+def read(
+    file: Path,
+    target: Path | None = None,
+    moved: Sequence[tuple[str, str]] = (),
+    checkpoint: Path | None = None,
+) -> list[Imported]:
     """Translate a parameter file: to one network, or to one for each value of a ParameterSweep.
 
     Paths are relative to the folder `target`, or absolute. `moved` are beginnings of paths and what is in
-    their place. Groups that are not supported are in the report. Raises ParamsError if it is not a parameter
+    their place; `checkpoint` is a directory of PetaVision to start from. Groups that are not supported are in
+    the report. Raises ParamsError if it is not a parameter
     file of a network.
     """
     source = parse(_text(file), str(file))
-    files = Files(file.parent, target, moved)
+    files = Files(file.parent, target, moved, checkpoint)
     found = [translate(point, files) for point in points(source)]
     if len(found) > 1 and all(one.error() is None for one in found):
         together = swept([one.tables for one in found])

@@ -25,11 +25,13 @@ def initial(draft: Draft, part: Part) -> float | Table:
 
     Source: PetaVision's `initv/`. The deviation of GaussianRandomV is read from `maxV` there.
     """
+    own = {"per_slice": True} if draft.batch > 1 else {}
+    if (checkpoint := draft.from_checkpoint(part, "V.pvp")) is not None:
+        return {"type": "file", "path": checkpoint, **own}
     kind = part.choice(
         "InitVType",
         {name: name for name in _INIT},
     )
-    own = {"per_slice": True} if draft.batch > 1 else {}
     if kind == "ConstantV":
         return part.finite("valueV")
     if kind == "ZeroV":

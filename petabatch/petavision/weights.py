@@ -12,6 +12,8 @@ _ONE_TO_ONE = ("OneToOneWeights", "IdentWeight")
 
 def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
     """Return the initialiser of the weights."""
+    if (checkpoint := draft.from_checkpoint(part, "W.pvp")) is not None:
+        return {"type": "file", "path": checkpoint}
     file = part.optional_text("initWeightsFile")
     if file is not None:
         return {"type": "file", "path": draft.files.named(file), "frame": part.whole("frameNumber")}

@@ -98,6 +98,11 @@ class Learning(Part):
         """Whether each pre feature learns by itself, so that features can be split over ranks."""
         return False
 
+    @property
+    def starts(self) -> Mapping[str, tuple[str, Initial]]:
+        """Initialisers of variables of the rule that do not start at 0, each with the key that gives it."""
+        return {}
+
     def tally(self, pre: Array) -> Array:
         """Return the summand of `counts`: by default 1 for each active pre unit."""
         return (pre != 0).astype(pre.dtype)

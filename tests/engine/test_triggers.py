@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from petabatch import in_memory, openpv
+from petabatch import in_memory
 from petabatch.connections import Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import ParamsError
@@ -30,6 +30,7 @@ from petabatch.parallel.comm import Serial
 from petabatch.probes import L0, L1, L2, Energy
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import Layer
+from support import petavision_network as openpv
 from support.networks import GivenImages, images, lca_network, simulate
 
 SHAPE = (2, 2, 1)
@@ -163,10 +164,10 @@ def test_the_originals_triggers_say_when_its_layer_updates(offset: int, due: lis
     done = openpv.simulate(openpv.network({**given, **keys}, weights, shown), range(13))
     moved = np.abs(np.diff(done["V1_V"], axis=0)).max(axis=(1, 2, 3, 4)) > 0
     assert (np.flatnonzero(moved) + 1).tolist() == due
-    keys |= {"triggerBehavior": "resetStateOnTrigger", "triggerResetLayerName": "V0"}
-    layer = openpv.layers.code({**openpv.DEFAULTS, **given, **keys}, (4, 4, 4))
+    keys |= {"triggerBehavior": "resetStateOnTrigger", "triggerResetLayerName": "V1"}
+    layer = openpv.network({**given, **keys}, weights, shown).layers["V1"]
     assert [step for step in range(1, 13) if layer.resets(step, 5)] == due
-    assert layer.reset_to == "V0"
+    assert layer.reset_to == "V1"
     assert all(layer.due(step, 5) for step in range(1, 13))
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import in_memory, openpv
+from petabatch import in_memory
 from petabatch.learning import Adam, Hebbian, Oja, RateDecay
 from petabatch.spec.weights import Learning
 from petabatch.variable import Variable
+from support import petavision_network as openpv
 from support.networks import images, lca_network
 
 SHAPE = (1, 1, 1, 3, 2, 2, 1)

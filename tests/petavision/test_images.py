@@ -1,0 +1,86 @@
+"""PetaVision's input layers: which frame each batch element shows, and what is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import petabatch
+from petabatch.errors import ParamsError
+from petabatch.petavision.pvp import write_activities
+from support.petavision_network import group
+
+RNG = np.random.default_rng(0)
+FRAMES = RNG.normal(size=(5, 6, 4, 1)).astype(np.float32)
+
+
+def shown(folder: Path, size: tuple[int, int] = (6, 4), batch: int = 2, **parameters: Any) -> Any:
+    """Return `read(slice, display)` of an input layer with these parameters."""
+    write_activities(folder / "frames.pvp", (6, 4, 1), enumerate(FRAMES))
+    (folder / "net.params").write_text(
+        group("HyPerCol", "column", nx=size[1], ny=size[0], nbatch=batch, stopTime=8)
+        + group("PvpLayer", "Input", inputPath="frames.pvp", nf=1, displayPeriod=2, **parameters)
+    )
+    layer: Any = petabatch.load(folder / "net.params").network.layers["Input"]
+    return layer.source.open(layer.shape, batch, 1)
+
+
+@pytest.mark.parametrize(
+    ("method", "start", "skip", "expected"),
+    [
+        ("byImage", None, None, [[0, 1], [2, 3], [4, 0]]),
+        ("byList", None, None, [[0, 2], [1, 3], [2, 4]]),
+        ("bySpecified", [1, 4], [2, 0], [[1, 4], [3, 0], [0, 1]]),
+        ("byFile", [3, 1], None, [[3, 2], [0, 4], [2, 1]]),
+    ],
+)
+def test_each_element_shows_the_frames_of_its_batch_method(
+    method: str, start: Any, skip: Any, expected: list[list[int]], tmp_path: Path
+) -> None:
+    read = shown(tmp_path, batchMethod=method, start_frame_index=start, skip_frame_index=skip)
+    for display, row in enumerate(expected):
+        for number, frame in enumerate(row):
+            np.testing.assert_array_equal(read(number, display), FRAMES[frame])
+
+
+@pytest.mark.parametrize(
+    ("anchor", "offset", "rows"),
+    [
+        ("tl", 0, [0, 1, 2, 3]),
+        ("tl", -1, [None, 0, 1, 2]),
+        ("bl", 0, [2, 3, 4, 5]),
+        ("cl", 1, [2, 3, 4, 5]),
+        ("cr", -2, [None, 0, 1, 2]),
+        ("br", 2, [4, 5, None, None]),
+    ],
+)
+def test_frames_are_placed_by_anchor_and_offset_and_padded_after_normalisation(
+    anchor: str, offset: int, rows: list[int | None], tmp_path: Path
+) -> None:
+    read = shown(
+        tmp_path, (4, 4), offsetAnchor=anchor, offsetY=offset, padValue=7, normalizeLuminanceFlag=True,
+        normalizeStdDev=False,
+    )  # fmt: skip
+    expected = np.full((4, 4, 1), 7.0)
+    there = [i for i, row in enumerate(rows) if row is not None]
+    pixels = FRAMES[0][[row for row in rows if row is not None]].astype(float)
+    expected[there] = (pixels - pixels.min()) / np.ptp(pixels)
+    np.testing.assert_allclose(read(0, 0), expected, atol=1e-6)
+
+
+def test_frames_are_inverted(tmp_path: Path) -> None:
+    frame = FRAMES[0]
+    read = shown(tmp_path, inverseFlag=True)
+    np.testing.assert_allclose(read(0, 0), frame.min() + frame.max() - frame, atol=1e-6)
+    read = shown(tmp_path, inverseFlag=True, normalizeLuminanceFlag=True)
+    np.testing.assert_allclose(read(0, 0), -(frame - frame.mean()) / frame.std(), atol=1e-4)
+
+
+def test_a_frame_that_misses_the_layer_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ParamsError, match="moves the image out of the layer"):
+        shown(tmp_path, offsetX=20)
+    with pytest.raises(ParamsError, match="not one number for each batch element"):
+        shown(tmp_path, start_frame_index=[1])
