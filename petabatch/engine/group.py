@@ -93,7 +93,7 @@ class Group:
         if moving[0].control.needed:
             for step in range(first + 1, last + 1):
                 for lane in moving:
-                    lane.control.control(step, lane.images.new_at(step))
+                    lane.control.control(step, lane.images.fresh_at(step))
                 self._steps(moving, step - 1, step)
         else:
             self._steps(moving, first, last)
@@ -101,7 +101,7 @@ class Group:
             lane.moved(first, last)
 
     def _steps(self, moving: Sequence[Lane], first: int, last: int) -> None:
-        leader, fresh = moving[0].stepper, moving[0].images.new_at(first + 1)
+        leader, fresh = moving[0].stepper, moving[0].images.fresh_at(first + 1)
         # Values over time may have made programs differ in more than numbers.
         mine, others = list[Lane](), list[Lane]()
         for lane in moving:

@@ -225,11 +225,17 @@ class LaneImages:
         backend: Backend,
     ) -> None:
         self._inputs, self._display = plan.inputs, plan.graph.network.run.display
+        seen = plan.graph.upstream_of_controlled
+        self._seen = [layer for name, layer in plan.inputs.items() if seen is None or name in seen]
         self._readers, self._histories, self._slices, self._backend = readers, histories, slices, backend
 
     def new_at(self, step: int) -> bool:
         """Return whether an image is new at `step`."""
         return any(layer.item(step, self._display) is not None for layer in self._inputs.values())
+
+    def fresh_at(self, step: int) -> bool:
+        """Return whether an image is new that layers with a time scale see."""
+        return any(layer.item(step, self._display) is not None for layer in self._seen)
 
     def show(self, step: int) -> None:
         """Show the images that are new at `step`."""

@@ -69,6 +69,19 @@ class Graph:
         return found
 
     @cached_property
+    def upstream_of_controlled(self) -> frozenset[str] | None:
+        """Layers from which something reaches a layer with a time scale; None without any such layer."""
+        found = {name for name, layer in self.network.layers.items() if layer.controller is not None}
+        if not found:
+            return None
+        waiting = list(found)
+        while waiting:
+            before = {edge.connection.pre for edge in self.edges[waiting.pop()]} - found
+            found |= before
+            waiting += before
+        return frozenset(found)
+
+    @cached_property
     def weighted(self) -> dict[str, WeightOwner]:
         """Connections with weights of their own."""
         return {name: c.owner for name, c in self.network.connections.items() if c.owner is not None}
