@@ -1,4 +1,4 @@
-"""Verbs for files of other programs: import."""
+"""Verbs for files of other programs: import, export."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from petabatch.cli.app import app, echo
+from petabatch.cli.options import Folder
 from petabatch.errors import ArgumentError
 from petabatch.importing import importing
 
@@ -17,11 +18,18 @@ from petabatch.importing import importing
 def import_(
     source: Annotated[
         Path,
-        typer.Argument(help="Parameter file of PetaVision, or a folder of them.", metavar="FILE_OR_FOLDER"),
+        typer.Argument(
+            help="Parameter file or .pvp file of PetaVision, or a folder of parameter files.",
+            metavar="FILE_OR_FOLDER",
+        ),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Params file (.toml) to write, or folder (default: print it)."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Params file (.toml) to write, or folder (default: print it); of a .pvp file .npy or .h5.",
+        ),
     ] = None,
     moved: Annotated[
         list[str] | None,
@@ -39,7 +47,12 @@ def import_(
 ) -> None:
     """Translate parameter files of PetaVision; report what became of each group."""
     with importing():
+        from petabatch.petavision.arrays import convert_pvp
         from petabatch.petavision.convert import convert
+
+    if source.suffix == ".pvp":
+        echo(convert_pvp(source, output, force))
+        return
 
     pairs = [_pair(text) for text in moved or ()]
     failed = False
@@ -50,6 +63,17 @@ def import_(
         failed = failed or done.incomplete
     if failed:
         raise typer.Exit(1)
+
+
+@app.command()
+def export(
+    folder: Folder, output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")]
+) -> None:
+    """Write what a run recorded as PetaVision's files: .pvp, and text of energies and norms."""
+    from petabatch.petavision.export import export as export_run
+
+    for path, what in export_run(folder, output):
+        echo(f"{path}: {what}")
 
 
 def _pair(text: str) -> tuple[str, str]:

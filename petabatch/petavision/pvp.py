@@ -11,6 +11,8 @@ import numpy as np
 
 _HEADER = struct.Struct("<18id")
 _FLOAT = 3
+KINDS_OF_WEIGHTS = (3, 5)
+"""Types of files of weights: not shared, and shared."""
 
 
 def write_activities(

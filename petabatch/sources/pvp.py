@@ -214,6 +214,10 @@ class Weights(Pvp):
             found = np.float32(low) + found / np.float32(255) * np.float32(high - low)
         return found.reshape(h.arbors, *self.grid, h.nf, *self.patch)
 
+    def time(self, number: int) -> float:
+        """Return the time of a frame."""
+        return self._header((number % self.count) * self.stride).time
+
 
 open_activities = shared_handle(Activities)
 """An open file of activities, one for all that read it."""
