@@ -62,7 +62,9 @@ def put_figure(name: str) -> None:
     from PIL import Image
 
     with Image.open(f"runs/demos/{name}.png") as figure:
-        figure.convert("RGB").quantize(256).save(DEMOS / name / "figure.png", optimize=True)
+        figure.convert("RGB").quantize(256 if figure.height < 2000 else 64).save(
+            DEMOS / name / "figure.png", optimize=True
+        )
 
 
 if __name__ == "__main__":

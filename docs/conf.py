@@ -40,6 +40,7 @@ CONTENTS = {
             "datasets",
             "learning",
             "plots",
+            "gallery",
             "python",
             "experiments",
             "encoding",

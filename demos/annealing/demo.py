@@ -14,6 +14,7 @@ there are others to compete with.
 import matplotlib.pyplot as plt
 
 import petabatch
+from petabatch import plotting
 
 file = "demos/annealing/annealing.toml"
 
@@ -36,7 +37,8 @@ runs = {
 # Both minimise the same energy in the end.
 
 # %%
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+plt.style.use(plotting.STYLE)
+figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.7), layout="constrained")
 for name, run in runs.items():
     for axes, quantity, unit in ((left, "energy/total", 1), (right, "active/fraction", 100)):
         series = run[f"probes/{quantity}"]
@@ -45,10 +47,10 @@ for name, run in runs.items():
         run[f"probes/{quantity}"][-1].mean() for quantity in ("energy/total", "active/fraction")
     )
     print(f"{name}: energy {energy:.2f}, active {active:.2%}")
-left.set(xlabel="step of the display", ylabel=f"energy, mean of {run.batch} images", yscale="log")
+left.set(xlabel="Step of the display", ylabel=f"Energy, mean of {run.batch} images", yscale="log")
 left.set_yticks([200, 400, 800, 1600], ["200", "400", "800", "1600"])
 left.minorticks_off()
-left.legend(title="threshold")
-right.set(xlabel="step of the display", ylabel="active units of V1 (%)", ylim=(0, None))
+left.legend(title="Threshold")
+right.set(xlabel="Step of the display", ylabel="Active units of V1 (%)", ylim=(0, None))
 figure.savefig("runs/demos/annealing.png")
 print("figure: runs/demos/annealing.png")

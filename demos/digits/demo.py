@@ -50,7 +50,8 @@ codes = {
     "dictionary fixed": fixed.layer("V1")[...],
     "petabatch.encode": encoded.activity,
 }
-figure = plt.figure(figsize=(8, 6), layout="constrained")
+plt.style.use(plotting.STYLE)
+figure = plt.figure(figsize=(7.2, 5.4), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[2.4, 1])
 plotting.dictionary(learned, figure=above, title="64 features of digits", per_row=16)
 axes = below.subplots()
@@ -58,10 +59,10 @@ for name, code in codes.items():
     code = code.reshape(-1, 64)[: len(images)]
     model = LogisticRegression(max_iter=2000).fit(code[:TRAINED], digits.target[:TRAINED])
     score = model.score(code[TRAINED:], digits.target[TRAINED:])
-    axes.barh(name, score, color="#0072B2")
+    axes.barh(name, score, color="C0")
     axes.text(score, name, f" {score:.2f}", va="center")
     print(f"{name}: accuracy {score:.2f}, {np.mean(code != 0):.1%} of the units active")
-axes.set(xlabel="accuracy", xlim=(0, 1))
+axes.set(xlabel="Accuracy", xlim=(0, 1))
 axes.invert_yaxis()
 figure.savefig("runs/demos/digits.png")
 print("figure: runs/demos/digits.png")

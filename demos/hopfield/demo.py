@@ -17,6 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import petabatch
+from petabatch import plotting
 
 SIDE, FLIPPED = 20, 0.1  # rows and columns of a pattern, and the share of its pixels that are wrong in a cue
 
@@ -52,23 +53,24 @@ recalled = {load: recall(load) for load in loads}
 # The overlap is the mean product of the pixels of two patterns, 1 where they are the same.
 
 # %%
-figure = plt.figure(figsize=(9, 6.5), layout="constrained")
+plt.style.use(plotting.STYLE)
+figure = plt.figure(figsize=(7.2, 5.2), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=(1, 1.1))
 axes = above.subplots()
 for load, (patterns, _, found) in recalled.items():
     overlap = (patterns * found).mean(axis=(1, 2))
     print(f"{load:.2f} N patterns: overlap {overlap.mean():.3f}")
-    axes.plot([load] * len(overlap), overlap, ".", color="#305080", alpha=0.25, ms=5)
-    axes.plot(load, overlap.mean(), "o", color="#b03030", ms=6)
+    axes.plot([load] * len(overlap), overlap, ".", color="C0", alpha=0.25, ms=5)
+    axes.plot(load, overlap.mean(), "o", color="C1", ms=6)
 axes.axvline(0.138, color="grey", ls="--", lw=1)
-axes.set_xlabel("patterns / neurons; dashed: capacity of an infinite network, 0.138")
-axes.set_ylabel("overlap with the pattern")
+axes.set_xlabel("Patterns / neurons; dashed: capacity of an infinite network, 0.138")
+axes.set_ylabel("Overlap with the pattern")
 for row, load in zip(below.subplots(2, 9), (0.08, 0.2), strict=True):
     images = [each[number] for number in range(3) for each in recalled[load]]
     for axes, image, title in zip(row, images, ("pattern", "cue", "recalled") * 3, strict=True):
         axes.imshow(image, cmap="gray")
-        axes.set(xticks=[], yticks=[])
-        axes.set_title(title, fontsize=8)
+        plotting.bare(axes)
+        axes.set_title(title)
     row[0].set_ylabel(f"{load:g} N")
 figure.savefig("runs/demos/hopfield.png")
 print("figure: runs/demos/hopfield.png")

@@ -35,7 +35,8 @@ run = petabatch.run(params, "runs/demos/integrate_and_fire", force=True)
 # %%
 spikes = run["layers/sheet/A"][...]  # [step, slice, row, column, channel]
 print(f"{spikes.mean():.1%} of the neurons spike in a step")
-figure = plt.figure(figsize=(10, 4.8), layout="constrained")
+plt.style.use(plotting.STYLE)
+figure = plt.figure(figsize=(7.2, 3.5), layout="constrained")
 left, right = figure.subfigures(1, 2, width_ratios=[3, 1])
 plotting.raster(run, layers=["sheet"], count=60, figure=left)
 steps = params.network.run.display
@@ -44,6 +45,6 @@ for axes, image, name in zip(
     right.subplots(2, 1), (run.layer("image")[-1, 0], rate / rate.max()), ("image", "rate"), strict=True
 ):
     axes.imshow(np.clip(image, 0, 1))
-    axes.set(xticks=[], yticks=[], title=name)
+    plotting.bare(axes, title=name)
 figure.savefig("runs/demos/integrate_and_fire.png")
 print("figure: runs/demos/integrate_and_fire.png")

@@ -20,6 +20,7 @@ import numpy as np
 from skimage.data import lfw_subset
 
 import petabatch
+from petabatch import plotting
 
 faces, others = np.split(lfw_subset().astype(np.float32), 2)
 Path("runs/demos").mkdir(parents=True, exist_ok=True)
@@ -45,12 +46,13 @@ run = petabatch.run(params, "runs/demos/locally_connected", force=True)
 weights = run.weights("dictionary")[-1][..., 0]  # [slice, place y, place x, feature, row, column]
 use = np.abs(run.layer("V1")[...]).mean(axis=0)  # [slice, place y, place x, feature]
 energy = run["probes/evaluate/energy_total"]
-figure = plt.figure(figsize=(9.6, 6), layout="constrained")
+plt.style.use(plotting.STYLE)
+figure = plt.figure(figsize=(7.2, 4.5), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[1, 1.5])
 for row, layer in zip(above.subplots(2, 8), ("image", "recon"), strict=True):
     for number, axes in enumerate(row):
         axes.imshow(run.layer(layer)[-1 - number // 2, number % 2, ..., 0], cmap="gray", vmin=-2, vmax=2)
-        axes.set(xticks=[], yticks=[])
+        plotting.bare(axes)
     row[0].set_ylabel({"image": "image", "recon": "reconstruction"}[layer])
 left, middle, right = below.subplots(1, 3, width_ratios=[1, 1, 1.1])
 for slice_, (axes, name) in enumerate(((left, "faces"), (middle, "other images"))):
@@ -59,10 +61,10 @@ for slice_, (axes, name) in enumerate(((left, "faces"), (middle, "other images")
     patches = patches / np.abs(patches).max(axis=(2, 3), keepdims=True)
     framed = np.pad(patches, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=1)
     axes.imshow(framed.swapaxes(1, 2).reshape(6 * 13, 6 * 13)[:-1, :-1], cmap="gray", vmin=-1, vmax=1)
-    axes.set(xticks=[], yticks=[], title=f"learned from {name}")
+    plotting.bare(axes, title=f"Learned from {name}")
     right.plot(energy.displays, energy[:, slice_], label=name)
     print(f"energy of unseen faces, learned from {name}: {energy[-1, slice_]:.1f}")
-right.set(xlabel="display", title="energy of unseen faces", ylim=(0, None))
+right.set(xlabel="Display", title="Energy of unseen faces", ylim=(0, None))
 right.legend()
 figure.savefig("runs/demos/locally_connected.png")
 print("figure: runs/demos/locally_connected.png")

@@ -20,9 +20,10 @@ import numpy as np
 from skimage.data import coffee
 
 import petabatch
+from petabatch import plotting
 
 SPEEDS, PLACES = (0, 0.25, 0.5, 1, 1.5, 2, 3, 4), (60, 230)  # pixels per frame; rows of the photograph
-FRAMES, SIDE = 16, 32
+FRAMES, SIDE, one = 16, 32, SPEEDS.index(1)
 Path("runs/demos/films").mkdir(parents=True, exist_ok=True)
 for number in range(len(SPEEDS) * len(PLACES)):
     speed, row = SPEEDS[number // len(PLACES)], PLACES[number % len(PLACES)]
@@ -61,15 +62,15 @@ energies = {name: run["probes/energy/total"][...] for name, run in runs.items()}
 energies = {name: total.reshape(FRAMES, -1, len(SPEEDS), len(PLACES)) for name, total in energies.items()}
 least = np.minimum(*(total[:, -1] for total in energies.values()))[:, None]  # [frame, 1, speed, place]
 within = 5 * (1 + np.arange(next(iter(energies.values())).shape[1]))
-figure = plt.figure(figsize=(9, 6), layout="constrained")
+plt.style.use(plotting.STYLE)
+figure = plt.figure(figsize=(7.2, 4.8), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[1, 1.5])
-one = SPEEDS.index(1)
-for layer, row in zip(("image", "recon"), above.subplots(2, FRAMES // 2), strict=True):
+for layer, row in zip(("image", "recon"), above.subplots(2, 8), strict=True):
     for frame, axes in zip(range(0, FRAMES, 2), row, strict=True):
         pixels = runs["from the frame before"].layer(layer)[frame, one * len(PLACES)]
         axes.imshow(np.clip(0.5 + pixels / 5, 0, 1))
-        axes.set(xticks=[], yticks=[], title=f"frame {frame + 1}" if layer == "image" else "")
-    row[0].set_ylabel({"image": "film", "recon": "reconstruction"}[layer])
+        plotting.bare(axes, title=f"Frame {frame + 1}" if layer == "image" else "")
+    row[0].set_ylabel({"image": "Film", "recon": "Reconstruction"}[layer])
 left, right = below.subplots(1, 2)
 for name, total in energies.items():
     left.plot(within, (total / least)[1:, :, one].mean(axis=(0, 2)), label=name)
@@ -77,8 +78,8 @@ for name, total in energies.items():
     steps = np.where(found.any(axis=1), within[found.argmax(axis=1)], within[-1]).mean(axis=(0, 2))
     right.plot(SPEEDS, steps, "o-", ms=4, label=name)
     print(name, dict(zip(SPEEDS, steps.round().astype(int).tolist(), strict=True)))
-left.set(xlabel="step of a frame, at 1 pixel per frame", ylabel="energy / that at the end", ylim=(0.9, 4))
-right.set(xlabel="speed (pixels per frame)", ylabel="steps to within 5 %", ylim=(0, None))
+left.set(xlabel="Step of a frame, at 1 pixel per frame", ylabel="Energy / that at the end", ylim=(0.9, 4))
+right.set(xlabel="Speed (pixels per frame)", ylabel="Steps to within 5 %", ylim=(0, None))
 right.legend()
 figure.savefig("runs/demos/movies.png")
 print("figure: runs/demos/movies.png")

@@ -16,6 +16,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import petabatch
+from petabatch import plotting
 
 params = petabatch.load("demos/seeds/seeds.toml")
 
@@ -36,7 +37,8 @@ run = petabatch.run(params, "runs/demos/seeds", force=True)
 weights = run.weights("dictionary")[-1]  # [seed, feature, row, column, 1]
 seeds = run.coordinates["seed"]
 energy = run["probes/evaluate/energy_total"]
-figure = plt.figure(figsize=(11, 6.2), layout="constrained")
+plt.style.use(plotting.STYLE)
+figure = plt.figure(figsize=(7.2, 4.1), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[1.3, 1])
 for axes, seed, features in zip(above.subplots(2, 4).flat, seeds, weights, strict=True):
     power = np.abs(np.fft.rfft2(features[..., 0])) ** 2
@@ -45,14 +47,14 @@ for axes, seed, features in zip(above.subplots(2, 4).flat, seeds, weights, stric
     tiles = ordered[..., 0] / np.abs(ordered[..., 0]).max(axis=(1, 2), keepdims=True)
     framed = np.pad(tiles, ((0, 0), (0, 1), (0, 1)), constant_values=1)
     axes.imshow(framed.reshape(4, 8, 9, 9).swapaxes(1, 2).reshape(36, 72), cmap="gray", vmin=-1, vmax=1)
-    axes.set_title(f"seed {seed}", fontsize=10)
+    axes.set_title(f"Seed {seed}")
     axes.set_axis_off()
 left, right = below.subplots(1, 2, width_ratios=[1.6, 1])
 left.plot(energy.displays, energy[...], lw=1.2)
-left.set(xlabel="display", ylabel="energy of held-out images")
+left.set(xlabel="Display", ylabel="Energy of held-out images")
 last = energy[-1]
 right.plot(seeds, last, "o")
-right.set(xlabel="seed", ylabel="energy at the end", ylim=(0, 1.1 * last.max()))
-right.set_title(f"{last.mean():.1f}, standard deviation {last.std(ddof=1):.1f}", fontsize=10)
+right.set(xlabel="Seed", ylabel="Energy at the end", ylim=(0, 1.1 * last.max()))
+right.set_title(f"{last.mean():.1f}, standard deviation {last.std(ddof=1):.1f}")
 figure.savefig("runs/demos/seeds.png")
 print("figure: runs/demos/seeds.png")

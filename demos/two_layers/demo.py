@@ -35,8 +35,9 @@ run = petabatch.run(params, "runs/demos/two_layers", force=True)
 # crops of photographs, their reconstructions by V1, and by V2 through V1.
 
 # %%
-figure = plt.figure(figsize=(7, 9.2), layout="constrained")
-first, second, below = figure.subfigures(3, 1, height_ratios=[1, 1.45, 1.35])
+plt.style.use(plotting.STYLE)
+figure = plt.figure(figsize=(7.2, 10), layout="constrained")
+first, second, below = figure.subfigures(3, 1, height_ratios=[1.1, 1.5, 1.1])
 plotting.dictionary(run, connection="dictionary", figure=first, title="V1: 32 features", per_row=16)
 plotting.dictionary(run, connection="dictionary2", figure=second, title="V2, through V1", per_row=16)
 layers = {"image": "image", "recon": "V1", "recon2": "V2"}
@@ -44,7 +45,7 @@ for (layer, name), row in zip(layers.items(), below.subplots(3, 8), strict=True)
     pixels = run.layer(layer)[-1][..., 0]  # [slice, row, column]
     for image, axes in zip(pixels, row, strict=True):
         axes.imshow(image, cmap="gray", vmin=-3, vmax=3)
-        axes.set(xticks=[], yticks=[])
+        plotting.bare(axes)
     row[0].set_ylabel(name)
     image = run.layer("image")[-1][..., 0]
     print(f"{name}: {np.square(image - pixels).sum() / np.square(image).sum():.0%} of the image is missing")

@@ -15,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import petabatch
+from petabatch import plotting
 
 params = petabatch.load("demos/wilson_cowan/network.toml")
 
@@ -36,18 +37,19 @@ E, I = (run.layer(name)[...][:, :, 0, 0, 0] for name in "EI")  # [time, slice]  
 time = run.layer("E").steps * params.network.run.dt
 inputs = params.network.slices
 lasting = np.ptp(E[time > time[-1] / 2], axis=0) > 0.02
-figure, grid = plt.subplots(8, 8, figsize=(10, 8), sharex=True, sharey=True, layout="constrained")
+plt.style.use(plotting.STYLE)
+figure, grid = plt.subplots(8, 8, figsize=(7.2, 5.8), sharex=True, sharey=True, layout="constrained")
 for number, axes in enumerate(grid.flat):
-    axes.plot(time, E[:, number], color="#305080", lw=0.9)
-    axes.plot(time, I[:, number], color="#b03030", lw=0.9)
+    axes.plot(time, E[:, number], color="C0", lw=0.9)
+    axes.plot(time, I[:, number], color="C1", lw=0.9)
     axes.set(ylim=(0, 0.5), facecolor="#fdf3d8" if lasting[number] else "white")
     if number % 8 == 0:
         axes.set_ylabel(f"{inputs['layers.E.input'][number]:g}")
     if number >= 56:
         axes.set_xlabel(f"{inputs['layers.I.input'][number]:g}")
-figure.supxlabel("input to I")
-figure.supylabel("input to E")
-figure.suptitle("E (blue) and I (red) over 400 ms; shaded: oscillations that last", fontsize=11)
+figure.supxlabel("Input to I")
+figure.supylabel("Input to E")
+figure.suptitle("E (blue) and I (orange) over 400 ms; shaded: oscillations that last")
 print(f"{lasting.sum()} of 64 oscillate")
 figure.savefig("runs/demos/wilson_cowan.png")
 print("figure: runs/demos/wilson_cowan.png")

@@ -26,6 +26,7 @@ from petabatch.plotting.reconstructions import reconstructions as reconstruction
 from petabatch.plotting.select import psnr as psnr
 from petabatch.plotting.sparsity import sparsity as sparsity
 from petabatch.plotting.sweep import sweep as sweep
+from petabatch.plotting.tiles import bare as bare
 from petabatch.plotting.traces import traces as traces
 from petabatch.plotting.weights import weights as weights
 from petabatch.plotting.weights_over_time import weights_over_time as weights_over_time

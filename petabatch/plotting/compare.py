@@ -16,7 +16,9 @@ from petabatch.plotting.figures import (
     heading,
     legend_below,
     note,
+    points,
     styled,
+    wrapped,
 )
 from petabatch.plotting.options import Steps, Title, Unit
 from petabatch.plotting.patches import read_dictionary
@@ -76,7 +78,7 @@ def compare(
             mark_gaps(axis, one.gaps, time.per)
         time.label_axis(axis, steps)
         at_record(axis, run[name].steps, time)
-        axis.set_ylabel(quantity(run, name, names))
+        axis.set_ylabel(wrapped(quantity(run, name, names), 1.6, points("axes.labelsize")))
         grid(axis)
     if others:
         labels = ["; ".join([name, *lost_steps(one)]) for name, one in zip(_labels(runs), runs, strict=True)]

@@ -85,7 +85,7 @@ def correlation(
     right.hist(pairs, np.linspace(-1, 1, 41), color=colours(1)[0])
     right.set(xlabel="Correlation of two units", ylabel="Pairs", xlim=(-1, 1), xticks=(-1, -0.5, 0, 0.5, 1))
     grid(right)
-    axes_title(right, f"Mean {pairs.mean():.2f} ± {pairs.std():.2f}")
+    axes_title(right, f"Mean {pairs.mean():.2f}, s.d. {pairs.std():.2f}")
     bins = f"{width} record{'s' if width > 1 else ''}"
     heading(
         figure,

@@ -110,7 +110,8 @@ def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     count = len(use)
     axes.bar(np.arange(count), 100 * use[numbers], width=1.0, color=colours(1)[0], linewidth=0)
     dead = np.flatnonzero(use[numbers] == 0)
-    axes.plot(dead, np.zeros(len(dead)), "|", color=MARK, ms=6, mew=1, clip_on=False)
+    if len(dead):  # an empty line would count as one at the corner of the figure when it is laid out
+        axes.plot(dead, np.zeros(len(dead)), "|", color=MARK, ms=6, mew=1, clip_on=False)
     places = "in the order above" if order == "use" else "number"
     axes.set(xlim=(-0.5, count - 0.5), xlabel=f"Feature, {places}", ylabel="Active (%)")
     axes.locator_params(axis="x", integer=True)

@@ -51,6 +51,8 @@ def energy(
     figure, ((axes,),) = panels(figure, 2.9)
     curves = {name.replace("_", " "): curve(series, run.display) for name, series in found.items()}
     draw_curves(axes, curves, time, log=log)
+    if steps and axes.get_legend():
+        axes.legend()  # not where the axis of steps is
     over_the_run(run, axes, time, any(ends(s, run.display) for s in found.values()), steps)
     axes.set_ylabel(
         label if "total" in found or len(found) == 1 else next(iter(names.values())).split("/")[1]

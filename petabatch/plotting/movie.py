@@ -110,6 +110,7 @@ def movie(
         text = f"{title or capital(subject)}, {when(run, int(steps[frame]))}"
         top.set_text(wrapped(text, wide, size))
 
+    update(0)
     return Movie(figure, len(steps), update, float(rate))
 
 

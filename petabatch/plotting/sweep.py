@@ -17,8 +17,10 @@ from petabatch.plotting.figures import (
     legend_below,
     logarithmic,
     note,
+    points,
     styled,
     ticks_at,
+    wrapped,
 )
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
@@ -106,7 +108,10 @@ def sweep(
             if len(places) <= _FEW:
                 ticks_at(axes, places)
         grid(axes)
-        axes.set(xlabel=capital(found.along), ylabel=quantity(run, series.name, names))
+        axes.set(
+            xlabel=capital(found.along),
+            ylabel=wrapped(quantity(run, series.name, names), 1.9, points("axes.labelsize")),
+        )
         if values.min() >= 0:
             axes.set_ylim(bottom=0)
     if len(places) < run.batch / len(curves):

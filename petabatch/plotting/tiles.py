@@ -28,6 +28,13 @@ def show(axes: Any, image: np.ndarray) -> None:
     axes.set_anchor("NW")
 
 
+def bare(axes: Any, **labels: Any) -> None:
+    """Frame an image in the style of the plots, without ticks; `labels` are those of `Axes.set`."""
+    axes.set(xticks=[], yticks=[], **labels)
+    for side in axes.spines.values():
+        side.set(visible=True, color=FRAME)
+
+
 class Mosaic(NamedTuple):
     """Tiles in rows, as one image."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.plotting.activity import every_of, most_varied, over_time, read_units, spikes
 from petabatch.plotting.curves import legend_above, mark_gaps
-from petabatch.plotting.figures import colours, heading, panels, styled
+from petabatch.plotting.figures import colours, heading, panels, points, styled, wrapped
 from petabatch.plotting.options import Option, Slice, Steps, Title, Unit
 from petabatch.plotting.select import check_slice, recorded, with_records
 from petabatch.plotting.words import clock, variable
@@ -96,7 +96,7 @@ def traces(
         for each, colour in zip(wanted, colours(len(wanted)), strict=True):
             axis.plot(read.steps / time.per, read.values[:, each], color=colour, lw=0.9, label=f"unit {each}")
         mark_gaps(axis, [gap for gap in series.gaps if read.steps[0] < gap[0]], time.per)
-        axis.set_ylabel(variable(run, series.name).replace(" of ", "\n"))
+        axis.set_ylabel(wrapped(variable(run, series.name), 1.0, points("axes.labelsize")))
         if read.of > 1 and (not place or series.shape[2:] != found[place - 1].shape[2:]):
             legend_above(axis)
         if place:

@@ -72,7 +72,7 @@ def weights(
         rows, columns = matrix.shape
         what = f"{columns:,} synapses" if rows == 1 else f"{rows:,} × {columns:,}"
         axes_title(left, f"{name}: {what}")
-        axes_title(right, f"Mean {flat.mean():.2g} ± {flat.std():.2g}")
+        axes_title(right, f"Mean {flat.mean():.2g}, s.d. {flat.std():.2g}")
     step = int(found[0].steps[time])
     names = " and ".join(series.name.split("/")[1] for series in found)
     heading(figure, title or f"Weights of {names}, {when(run, step)}")

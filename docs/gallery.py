@@ -1,0 +1,192 @@
+"""The gallery of docs/gallery.md: every kind of figure, from short runs.
+
+    python docs/gallery.py            write the page, and the pictures that changed
+    python docs/gallery.py --check    compare with docs/gallery instead; fail where it differs
+
+Started in the root of the repository. Pictures are compared as thumbnails, in which fonts do not matter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+PICTURES = Path(__file__).parent / "gallery"
+PAGE = Path(__file__).parent / "gallery.md"
+FOLDER = Path("runs/gallery")
+DIFFERENT = 6.0
+"""Root mean square difference of thumbnails, of 255, from which on pictures are different."""
+_THUMBNAIL = 96
+_LARGE, _COLOURS = 60_000, 128
+"""Bytes of a picture from which on it is reduced to some colours."""
+
+RUNS = {
+    "images": (
+        "params/natural_images.toml",
+        "run.display=200 run.displays=10 probes.energy.every=10 "
+        "output.layers.image.every=display output.layers.V1.every=display output.layers.recon.every=display "
+        "output.connections.dictionary.every=display connections.dictionary.learn.rate=0.2 "
+        "connections.dictionary.init={type='file',path='params/dictionary_8x8x3.npy'}",
+    ),
+    "thresholds": ("demos/sparsity/sparsity.toml", "run.display=200"),
+    "spikes": (
+        "demos/izhikevich/network.toml",
+        "run.batch=2 run.display=400",
+    ),
+    "oscillators": ("demos/wilson_cowan/network.toml", "run.display=2000"),
+}
+"""Params file and settings of each run."""
+
+
+class Figure(NamedTuple):
+    """A figure of the gallery."""
+
+    kind: str
+    run: str
+    options: str = ""
+    name: str = ""
+
+    @property
+    def file(self) -> str:
+        """Name of the picture."""
+        return f"{self.name or self.kind}.{'gif' if self.kind == 'movie' else 'png'}"
+
+    @property
+    def command(self) -> str:
+        """The command that draws it."""
+        options = f" {self.options}" if self.options else ""
+        return f"petabatch plot {self.kind} {FOLDER / self.run}{options} -o {FOLDER / self.file}"
+
+
+FIGURES = {
+    "Images and codes": [
+        Figure("dictionary", "images"),
+        Figure("features", "images"),
+        Figure("reconstructions", "images"),
+        Figure("code", "images", "--count 18"),
+        Figure("sparsity", "images"),
+        Figure("receptive-fields", "images"),
+        Figure("weights-over-time", "images", "--times 5"),
+        Figure("movie", "images", "--columns 1 --dpi 80 --frames 5 --rate 2"),
+    ],
+    "Probes": [
+        Figure("energy", "images"),
+        Figure("energy", "images", "--columns 1 --steps", "energy-one-column"),
+        Figure("convergence", "images"),
+        Figure("compare", "images"),
+        Figure(
+            "sweep",
+            "thresholds",
+            "--against threshold --quantities energy/total active/fraction quality/psnr",
+        ),
+    ],
+    "Spikes and dynamics": [
+        Figure("raster", "spikes", "--unit ms"),
+        Figure("correlation", "spikes"),
+        Figure("weights", "images"),
+        Figure("traces", "oscillators", "--variables E I --slice 25 --unit ms"),
+        Figure("phase", "oscillators", "--variables E I --slices 20 25 33"),
+    ],
+}
+
+
+def make() -> list[Path]:
+    """Run the networks and draw the figures below runs/gallery; return the pictures, with few colours."""
+    from PIL import Image
+
+    from petabatch import simulation
+    from petabatch.plotting.command import plot
+
+    for name, (params, settings) in RUNS.items():
+        network = simulation.read(Path(params), _settings(settings))
+        simulation.run(network, FOLDER / name, force=True, mpi=False, quiet=True)
+    files = []
+    for figure in (each for group in FIGURES.values() for each in group):
+        dpi = [] if "--dpi" in figure.options else ["--dpi", "100"]
+        plot([*shlex.split(figure.command)[2:], *dpi])
+        files.append(FOLDER / figure.file)
+        if files[-1].suffix == ".png" and files[-1].stat().st_size > _LARGE:
+            with Image.open(files[-1]) as picture:
+                picture.convert("RGB").quantize(_COLOURS).save(files[-1], optimize=True)
+    return files
+
+
+def difference(one: Path, other: Path) -> float:
+    """Return the root mean square difference of two thumbnails; infinite if one is missing."""
+    if not (one.exists() and other.exists()):
+        return float("inf")
+    first, second = (_thumbnail(file) for file in (one, other))
+    return float("inf") if first.shape != second.shape else float(np.sqrt(np.square(first - second).mean()))
+
+
+def _thumbnail(file: Path) -> Any:
+    """Return a picture `[y, x, 3]`, of a film the last frame, so small that its letters are grey lines."""
+    from PIL import Image
+
+    with Image.open(file) as picture:
+        picture.seek(getattr(picture, "n_frames", 1) - 1)
+        whole = picture.convert("RGB")
+        # Heights follow from fonts, by some pixels.
+        height = round(_THUMBNAIL * whole.height / whole.width / 8) * 8
+        return np.asarray(whole.resize((_THUMBNAIL, max(8, height)), Image.Resampling.BOX), float)
+
+
+def page() -> str:
+    """Return the page, with the command under each figure."""
+    lines = [
+        "# Gallery",
+        "",
+        "Every kind of figure, from short runs. `python docs/gallery.py` makes this page and its",
+        "pictures, and `.ci/run` compares them. [Plots](plots.md) describes the options.",
+        "",
+        "<!-- not run: docs/gallery.py runs these -->",
+        "```bash",
+    ]
+    for name, (params, settings) in RUNS.items():
+        lines.append(f"petabatch run {params} --out {FOLDER / name} --force \\")
+        lines += [f"    -s {setting} \\" for setting in map(shlex.quote, _settings(settings))]
+        lines[-1] = lines[-1].removesuffix(" \\")
+    lines.append("```")
+    for title, figures in FIGURES.items():
+        lines += ["", f"## {title}"]
+        for figure in figures:
+            alternative = f"{figure.kind} of the run {figure.run}"
+            command = ["<!-- not run: docs/gallery.py runs it -->", "```bash", figure.command, "```"]
+            lines += ["", f"![{alternative}](gallery/{figure.file})", "", *command]
+    return "\n".join(lines) + "\n"
+
+
+def _settings(text: str) -> list[str]:
+    return shlex.split(text.replace("'", '\\"'))
+
+
+def main() -> int:
+    """Make the gallery, or compare it; return the exit status."""
+    parser = argparse.ArgumentParser(description="Make the gallery of figures, or compare it.")
+    parser.add_argument(
+        "--check", action="store_true", help="compare with docs/gallery, and write nothing there"
+    )
+    checking = parser.parse_args().check
+    differences = {file: difference(file, PICTURES / file.name) for file in make()}
+    wrong = [file for file, value in differences.items() if value > DIFFERENT]
+    for file, value in differences.items():
+        print(f"{file.name:28} {value:6.2f}{'  different' if file in wrong else ''}")
+    if checking:
+        stale = [] if PAGE.exists() and PAGE.read_text("utf-8") == page() else [str(PAGE)]
+        if wrong or stale:
+            changed = [str(each) for each in (*wrong, *stale)]
+            print(f"different: {', '.join(changed)}\nif they are right, run: python docs/gallery.py")
+        return bool(wrong or stale)
+    for file in wrong:
+        (PICTURES / file.name).write_bytes(file.read_bytes())
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

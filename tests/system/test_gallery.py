@@ -1,0 +1,60 @@
+"""The gallery of figures: every kind, as the pictures in docs/gallery show it."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch.plotting.kinds import KINDS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def gallery() -> dict[str, Any]:
+    return runpy.run_path(str(DOCS / "gallery.py"))
+
+
+def test_the_page_is_that_of_the_script_and_has_every_kind(gallery: dict[str, Any]) -> None:
+    text = (DOCS / "gallery.md").read_text("utf-8")
+    assert text == gallery["page"](), "run: python docs/gallery.py"
+    assert all(f"petabatch plot {kind} runs/gallery/" in text for kind in KINDS)
+    shown = {figure.file for figures in gallery["FIGURES"].values() for figure in figures}
+    assert shown == {file.name for file in (DOCS / "gallery").iterdir()}
+    assert sum(file.stat().st_size for file in (DOCS / "gallery").iterdir()) < 800_000
+
+
+def test_pictures_differ_by_more_than_their_fonts(gallery: dict[str, Any], tmp_path: Path) -> None:
+    from PIL import Image
+
+    original = DOCS / "gallery" / "compare.png"
+    with Image.open(original) as picture:
+        pixels = np.asarray(picture.convert("RGB"))
+    Image.fromarray(np.roll(pixels, 1, axis=1)).save(tmp_path / "moved.png")  # as by another font
+    Image.fromarray(pixels[..., ::-1]).save(tmp_path / "colours.png")
+    blank = pixels.copy()
+    blank[40:200, 480:] = 255  # without a panel
+    Image.fromarray(blank).save(tmp_path / "panel.png")
+    values = {
+        name: gallery["difference"](tmp_path / f"{name}.png", original)
+        for name in ("moved", "colours", "panel")
+    }
+    assert values["moved"] < gallery["DIFFERENT"] < min(values["colours"], values["panel"])
+    assert gallery["difference"](tmp_path / "nothing.png", original) == float("inf")
+
+
+@pytest.mark.demo
+def test_figures_look_as_in_the_gallery(
+    gallery: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("demos", "params"):
+        (tmp_path / name).symlink_to(DOCS.parent / name)
+    monkeypatch.chdir(tmp_path)
+    found = {
+        file.name: gallery["difference"](file, DOCS / "gallery" / file.name) for file in gallery["make"]()
+    }
+    assert not {name: value for name, value in found.items() if value > gallery["DIFFERENT"]}
