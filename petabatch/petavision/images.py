@@ -36,7 +36,26 @@ def _files(draft: Draft, part: Part) -> Table:
     name = part.text("inputPath")
     if part.keyword == "PvpLayer":
         return {"type": "array", "file": draft.files.named(name)}
-    return {"type": "images", "files": draft.files.named(name)}
+    found = _listed(draft, name)
+    return {"type": "images", "files": draft.files.named(name) if found is None else found}
+
+
+def _listed(draft: Draft, name: str) -> list[str] | None:
+    """Return the files of a list that names them relative to PetaVision's working directory.
+
+    None for other files, and for lists that name them relative to themselves, as petabatch reads them.
+    """
+    path = draft.files.find(name)
+    if path is None or path.suffix != ".txt":
+        return None
+    try:
+        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    except (OSError, UnicodeDecodeError):
+        return None
+    lines = [line for line in lines if line]
+    if all((path.parent / line).exists() for line in lines):
+        return None
+    return [draft.files.named(line) for line in lines]
 
 
 def _order(draft: Draft, part: Part) -> Table:
@@ -234,7 +253,7 @@ def _inside(corner: tuple[int, int], shape: tuple[int, ...], layer: tuple[int, i
 def _shapes(draft: Draft, part: Part) -> list[tuple[int, int, int]]:
     """Return the shapes of the images, as far as they can be read."""
     gallery = _gallery(draft, part)
-    return [] if gallery is None else list(dict.fromkeys(gallery.shapes))
+    return [] if gallery is None else [shape for shape in dict.fromkeys(gallery.shapes) if 0 not in shape]
 
 
 def _frames(draft: Draft, part: Part) -> int:
@@ -253,6 +272,10 @@ def _gallery(draft: Draft, part: Part) -> Any:
     try:
         if part.keyword == "PvpLayer":
             return ImageArray(file=str(path)).gallery()
-        return Images(files=str(path)).gallery()
+        if _listed(draft, part.text("inputPath")) is None:
+            return Images(files=str(path)).gallery()
+        lines = (line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines())
+        found = [draft.files.find(line) for line in lines if line]
+        return Images(files=tuple(str(one) for one in found if one is not None)).gallery()
     except (InputError, ResourceError) as error:
         part.refuse("inputPath", str(error).replace("\n", "\n    "))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import petabatch
 from petabatch.errors import ParamsError
@@ -69,6 +70,21 @@ def test_frames_are_placed_by_anchor_and_offset_and_padded_after_normalisation(
     pixels = FRAMES[0][[row for row in rows if row is not None]].astype(float)
     expected[there] = (pixels - pixels.min()) / np.ptp(pixels)
     np.testing.assert_allclose(read(0, 0), expected, atol=1e-6)
+
+
+def test_a_list_may_name_files_relative_to_the_working_directory_of_the_original(tmp_path: Path) -> None:
+    """As in `input/images.txt` of a project, which names `input/a.png`."""
+    (tmp_path / "input").mkdir()
+    for number, name in enumerate("ab"):
+        Image.fromarray(np.full((4, 4), 100 * number, np.uint8)).save(tmp_path / "input" / f"{name}.png")
+    (tmp_path / "input" / "images.txt").write_text("input/a.png\ninput/b.png\n")
+    (tmp_path / "input" / "net.params").write_text(
+        group("HyPerCol", "column", nx=4, ny=4, stopTime=8)
+        + group("ImageLayer", "Input", inputPath="input/images.txt", nf=1, displayPeriod=2)
+    )
+    layer: Any = petabatch.load(tmp_path / "input" / "net.params").network.layers["Input"]
+    read = layer.source.open(layer.shape, 1, 1)
+    assert [read(0, display).max() for display in range(2)] == [0, pytest.approx(100 / 255)]
 
 
 def test_frames_are_inverted(tmp_path: Path) -> None:
