@@ -47,18 +47,21 @@ class Translation:
     def error(self) -> ParamsError | None:
         """Return the error with all groups that are not supported, None without any.
 
-        Probes change nothing of the network: one that is not supported is only in the report.
+        Probes that only measure change nothing: one that is not supported is only in the report.
         """
-        parts = self.draft.parts
-        needed = [
-            said
-            for name, said in self.refused.items()
-            if name not in parts or parts[name].kind.role != "probe"
-        ]
+        needed = [said for name, said in self.refused.items() if not self._measures(name)]
         if not needed:
             return None
         found = sorted(needed, key=lambda one: one.line or 0)
         return ParamsError(found, self.draft.source.file)
+
+    def _measures(self, name: str) -> bool:
+        """Return whether a group is a probe that no time scale follows."""
+        part = self.draft.parts.get(name)
+        if part is None or part.kind.role != "probe" or part.kind.becomes.startswith("time scale"):
+            return False
+        followers = (one.group.entries.get("targetName") for one in self.draft.of_role("probe"))
+        return name not in {entry.value for entry in followers if entry is not None}
 
 
 def translate(source: ParamsFile, files: Files) -> Translation:

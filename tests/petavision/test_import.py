@@ -168,6 +168,16 @@ def test_what_is_not_supported_is_named_with_its_place(tmp_path: Path) -> None:
         petabatch.load(tmp_path / "net.params")
 
 
+def test_a_time_scale_that_is_not_supported_is_not_left_out(lca: Path) -> None:
+    """It would change the dynamics; a probe that only measures would not."""
+    text = lca.read_text()
+    lca.write_text(text.replace('"Energy";\n    triggerLayerName', '"ErrorNorm";\n    triggerLayerName'))
+    with pytest.raises(ParamsError, match="time scales follow the energy of a ColumnEnergyProbe"):
+        petabatch.load(lca)
+    lca.write_text(text + 'L1NormProbe "Lost" = { targetLayer = "Nowhere"; };\n')
+    petabatch.load(lca)
+
+
 CONTEXT = """
 HyPerCol "column" = { nx = 8; ny = 8; dt = 1; stopTime = 20; };
 PvpLayer "I" = { nf = 2; phase = 0; inputPath = "images.pvp"; displayPeriod = 5; };
