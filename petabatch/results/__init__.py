@@ -176,7 +176,7 @@ class Results(RunFile):
         try:
             import xarray
 
-            return xarray.open_datatree(self.path, engine="h5netcdf")
+            tree = xarray.open_datatree(self.path, engine="h5netcdf")
         except (
             ImportError,
             ValueError,
@@ -184,6 +184,13 @@ class Results(RunFile):
             raise ResourceError(
                 f"xarray or h5netcdf is not installed ({error})\n    hint:     {install('analysis')}"
             ) from error
+        for node in tree.subtree:
+            for variable in node.variables.values():  # plots of xarray are labelled by these
+                if variable.attrs.get("units") == "1":
+                    del variable.attrs["units"]
+                if "description" in variable.attrs:
+                    variable.attrs.setdefault("long_name", variable.attrs["description"])
+        return tree
 
     def _progress(self) -> str:
         run = self.params.get("run", {})

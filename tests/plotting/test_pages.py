@@ -276,3 +276,33 @@ def test_a_matrix_of_weights_has_pre_features_as_rows(made: Callable[..., Path])
     with petabatch.open(made("coding", 4, 64)) as run:
         image = plotting.weights(run).axes[0].images[0].get_array()
         np.testing.assert_allclose(image, run.weights("dictionary")[-1].reshape(4, -1))
+
+
+def test_colour_features_are_fitted_in_their_colours_and_blobs_counted_apart() -> None:
+    from petabatch.plotting.gabor import fit_gabors, mixed
+    from petabatch.plotting.receptive_fields import classified
+
+    y, x = np.mgrid[:12, :12] - 5.5
+    bump = np.exp(-(x**2 + y**2) / 18)
+    wave = bump * np.cos(2 * np.pi * 0.15 * x)
+    grey, opponent = np.ones(3) / 3**0.5, np.array([1, -1, 0]) / 2**0.5
+    noise = np.random.default_rng(0).normal(size=(12, 12))
+    patches = [wave[..., None] * grey, wave[..., None] * opponent, bump[..., None] * opponent]
+    patches += [-bump[..., None] * grey, noise[..., None] * grey]
+    along = mixed(np.stack(patches))
+    np.testing.assert_allclose(np.abs(along.mixes[[1, 2]] @ opponent), 1)
+    np.testing.assert_allclose(along.mixes[[0, 3, 4]], np.tile(grey, (3, 1)))
+    found = classified(fit_gabors(along.grey), along)
+    assert {name: members.tolist() for name, members in found.items()} == {
+        "Gabor-like": [0, 1],
+        "blobs of a colour": [2],
+        "blobs of luminance": [3],
+        "others": [4],
+    }
+
+
+def test_plots_of_xarray_are_labelled_in_words(made: Callable[..., Path]) -> None:
+    with petabatch.open(made("spiking", 4, 64)) as run:
+        activity = run.to_xarray()["layers/cells"]["A"]
+        assert activity.attrs["long_name"] == "activity"
+        assert "units" not in activity.attrs
