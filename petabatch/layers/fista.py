@@ -79,6 +79,10 @@ class FISTA(Layer):
             ),
         )
 
+    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+        """Start from the initial activity."""
+        state["age"][...] = 1
+
     def update(
         self,
         ctx: StepContext,

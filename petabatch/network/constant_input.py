@@ -32,7 +32,7 @@ def _constants(graph: Graph) -> dict[str, float]:
     found: dict[str, float] = {}
     for name in (name for level in graph.order for name in level):
         layer = graph.network.layers[name]
-        value = layer.constant
+        value = None if layer.start else layer.constant
         if value is None and layer.linear_gain is not None and layer.steady:
             drive = _drive(graph.edges[name], 0, found)
             value = None if drive is None else layer.linear_gain * drive

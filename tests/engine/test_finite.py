@@ -174,6 +174,13 @@ def test_weights_that_are_not_finite_at_the_start_are_refused() -> None:
         run(net.model_copy(update={"connections": {**net.connections, "see": bad}}))
 
 
+def test_a_constant_that_starts_with_other_values_is_not_taken_for_its_value() -> None:
+    net = with_constants(Quotient(shape=SHAPE), ("exc", 1.0, 1.0), ("inh", 0.0, 1.0))
+    start = {"A": {"type": "uniform", "low": 1.0, "high": 2.0}}
+    other = Constant(shape=SHAPE, value=0.0, start=start)
+    in_memory.run(net.model_copy(update={"layers": {**net.layers, "c1": other}}))
+
+
 def with_constants(layer: Layer, *values: tuple[str, float, float]) -> Network:
     """Return a layer driven by constants: channel, value, strength."""
     layers: dict[str, Layer] = {"layer": layer}

@@ -8,7 +8,7 @@ import pytest
 from petabatch import in_memory
 from petabatch.connections import Identity
 from petabatch.errors import ParamsError
-from petabatch.layers import LCA, Constant, Linear
+from petabatch.layers import FISTA, LCA, Constant, Linear
 from petabatch.network.build import build
 from petabatch.spec.network import Network, Run
 
@@ -37,6 +37,13 @@ def test_it_is_seen_in_step_1(kernel: str) -> None:
     np.testing.assert_array_equal(ones[2], ones[0])
     np.testing.assert_allclose(b[1], a[0] + ones[0], rtol=1e-6)
     np.testing.assert_array_equal(b[2], ones[0])
+
+
+@pytest.mark.parametrize("kernel", ["array", "auto"])
+def test_fista_goes_on_from_it(kernel: str) -> None:
+    code = FISTA(shape=(2, 2, 1), threshold=0.0, start={"A": {"type": "constant", "value": 0.5}})
+    net = Network(run=Run(steps=2, kernel=kernel), layers={"code": code})
+    np.testing.assert_array_equal(in_memory.run(net, [0, 1, 2]).states["layers/code/A"], 0.5)
 
 
 def test_layers_with_a_potential_start_from_it() -> None:
