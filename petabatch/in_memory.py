@@ -12,6 +12,7 @@ from petabatch.engine.engine import Engine
 from petabatch.engine.fitting import fitted_sources, with_sources
 from petabatch.engine.gpu.choose import choose
 from petabatch.errors import ArgumentError
+from petabatch.network.advice import log_advice
 from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity
 from petabatch.network.plan import schedule
@@ -62,6 +63,7 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
     plan = replace(schedule(graph, limits), stops=tuple(sorted(set(wanted))))
     engine = Engine(plan, comm, threads, device)
     engine.start()
+    log_advice(plan, engine.state.arrays)
     found: dict[int, dict[str, np.ndarray]] = {}
     steps: dict[str, list[np.ndarray]] = {}
     values: dict[str, list[np.ndarray]] = {}

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
-from petabatch.engine.images import open_images
+from petabatch.engine.images import log_notes, open_images
 from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError
 from petabatch.kernels.cuda.device import Limits
-from petabatch.logs import log
 from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity
 from petabatch.network.evaluation import held_out, naming_evaluate
@@ -78,12 +77,7 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
     try:
         state = State(plan.graph, plan.graph.variables, 0, 1)
         readers = open_images(plan, BlockingIO())
-        noted: dict[str, list[str]] = {}
-        for name, read in readers.items():
-            noted.setdefault(read.stream.note, []).append(f"layers.{name}")
-        for note, names in noted.items():
-            if note:
-                log.warning("%s: %s", ", ".join(names), note)
+        log_notes(readers)
         state.start({name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted})
         if loaded.network.evaluate is not None:
             with naming_evaluate(loaded.network):

@@ -12,7 +12,6 @@ from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import StoppedEarly
 from petabatch.logs import log
-from petabatch.network.advice import advice
 from petabatch.network.slices import coordinates
 from petabatch.network.until import NAME
 from petabatch.parallel.blocking_io import BlockingIO
@@ -117,8 +116,6 @@ class RunSession:
                 lambda: time.monotonic() - engine.warm_up.seconds,
             ) as progress,
         ):
-            for note in advice(engine.features.whole_plan) if first == 0 else ():
-                log.info("note: %s", note)
             log.debug(
                 "rank %d of %d on %s, process %d, slices %d to %d",
                 self.comm.rank,

@@ -14,8 +14,10 @@ from petabatch.arguments import whole_number
 from petabatch.assembly import assert_same_software, fitted, initialise, open_engine, open_evaluation
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
+from petabatch.engine.images import log_notes
 from petabatch.errors import AlreadyDone, ArgumentError, InputFileError, Problem, StorageError
 from petabatch.logs import log, shown, silence, to_file
+from petabatch.network.advice import log_advice
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.launch import connect
 from petabatch.params import plan as plan
@@ -149,6 +151,10 @@ def _run(
         if comm.rank > 0:
             claim.take(directory.path)
         with to_file(directory.log, comm.rank):
+            if comm.rank == 0:
+                log_notes(engine.readers)
+                whole = loaded.network.parallel.features == 1  # otherwise this rank has a part of the weights
+                log_advice(engine.features.whole_plan, engine.state.arrays if whole else {})
             session = RunSession(directory, loaded, engine, comm, claim, evaluation)
             session.checkpoint()
             session.run(quiet)

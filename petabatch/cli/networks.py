@@ -44,15 +44,16 @@ def check(
     loaded = _described(file, [*(overrides or ()), *swept(sweep or ())], allow_code)
     plan = params.plan(loaded)
     params.check_values(loaded, plan)
-    run, notes = plan.graph.network.run, list[str]()
+    run, notes, arrays = plan.graph.network.run, list[str](), {}
     if (lacking := shortage(plan, plan.graph.network.batch, lane_threads(run))) is not None:
         notes += field("warning", f"{lacking}; `run` refuses it here")
     if shortage(plan, 1, 1) is None:
-        limits = step_limits(params.first_state(loaded, plan))
-        for limit in limits:
+        state = params.first_state(loaded, plan)
+        arrays = dict(state.arrays)
+        for limit in step_limits(state):
             notes += field("note" if limit.exceeded else "step size", limit)
-    for note in advice(plan):
-        notes += field("note", note)
+    for one in advice(plan, arrays):
+        notes += field(one.level, one.text)
     echo(explain(plan) if whole else summary(plan))
     for note in notes:
         echo(note)

@@ -11,6 +11,7 @@ import numpy as np
 from petabatch.engine.history import History
 from petabatch.engine.prefetch import depth
 from petabatch.errors import InputError, InputFileError
+from petabatch.logs import log
 from petabatch.network.graph import Graph
 from petabatch.network.plan import Plan
 from petabatch.network.slices import sliced, values_of_images
@@ -181,6 +182,16 @@ def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:
     if problems:
         raise InputFileError(problems)
     return readers
+
+
+def log_notes(readers: Mapping[str, ImageReader]) -> None:
+    """Warn of what will make reading slow, as far as is open now."""
+    noted: dict[str, list[str]] = {}
+    for name, read in readers.items():
+        noted.setdefault(read.stream.note, []).append(f"layers.{name}")
+    for note, names in noted.items():
+        if note:
+            log.warning("%s: %s", ", ".join(names), note)
 
 
 class ImageMargin:

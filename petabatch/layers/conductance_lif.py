@@ -80,6 +80,11 @@ class ConductanceLIF(Layer):
         return True
 
     @property
+    def silent(self) -> bool:
+        """Without noise, if the potential rests below the threshold."""
+        return not any(self.noise) and self.rest <= self.threshold
+
+    @property
     def host_numbers(self) -> bool:
         """Noise is drawn by the host."""
         return any(self.noise)

@@ -55,6 +55,11 @@ class FISTA(Layer):
         """The LASSO's."""
         return Penalty("l1", self.threshold)
 
+    @property
+    def silent(self) -> bool:
+        """Always true."""
+        return True
+
     def compiled_rule(self) -> CompiledRule:
         """Return the accelerated proximal step."""
         return CompiledRule(

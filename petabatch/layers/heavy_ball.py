@@ -40,6 +40,11 @@ class HeavyBall(LCA):
         step = -math.expm1(-dt / self.tau)
         return Stability(step, 2 * (1 + self.beta) / curvature, 1 / (1 - self.beta))
 
+    @property
+    def silent(self) -> bool:
+        """From an initial potential of 0, if its activity there is."""
+        return self.initial == 0 and self.quiet_at(0)
+
     def compiled_rule(self) -> CompiledRule:
         """Return the LCA's with the inertia of the potential."""
         rule = self.rule("heavy_ball", float(self.self_interact), self.beta, "V_before")

@@ -29,6 +29,11 @@ class ISTA(LCA):
         """Return the LCA's."""
         return LCA.stability(self, dt, curvature)
 
+    @property
+    def silent(self) -> bool:
+        """From an initial potential of 0, if its activity there is."""
+        return self.initial == 0 and self.quiet_at(0)
+
     def compiled_rule(self) -> CompiledRule:
         """Return V = V + gain (drive - threshold sign(A))."""
         return self.rule("gradient", -self.threshold)

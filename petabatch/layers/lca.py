@@ -58,6 +58,11 @@ class LCA(Thresholded):
         step = -math.expm1(-dt / self.tau)
         return Stability(step, 2 / (curvature + (not self.self_interact)))
 
+    @property
+    def silent(self) -> bool:
+        """From an initial potential of 0, if its activity there is."""
+        return self.initial == 0 and self.quiet_at(0)
+
     def compiled_rule(self) -> CompiledRule:
         """Return V = e V + gain (drive + A)."""
         return self.rule("leaky", float(self.self_interact))

@@ -29,6 +29,11 @@ class LeakyIntegrator(Layer):
         """Return (e, 1): V = e V + input."""
         return precision.type(math.exp(-dt / self.tau)), precision.type(1)
 
+    @property
+    def silent(self) -> bool:
+        """Always true."""
+        return True
+
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
         return CompiledRule("leaky_integrator", memory=True, decay=self.decay, variables=("V",))

@@ -34,6 +34,11 @@ class Mask(Layer):
         """Features are named by the host."""
         return self.features is not None
 
+    @property
+    def silent(self) -> bool:
+        """Always true."""
+        return True
+
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
         features = self.features

@@ -40,6 +40,11 @@ class MomentumLCA(LCA):
             )
         return self
 
+    @property
+    def silent(self) -> bool:
+        """From an initial potential of 0, if its activity there is."""
+        return self.initial == 0 and self.quiet_at(0)
+
     def compiled_rule(self) -> CompiledRule:
         """Return the LCA's with the pull of two steps."""
         return self.rule("momentum", float(self.self_interact), self.rate, "pull")

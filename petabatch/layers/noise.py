@@ -48,6 +48,11 @@ class Dropout(Layer):
     probability: Annotated[float, Field(ge=0, le=1)] = 0.5
     """Probability with which a unit is set to 0. (PetaVision's parameter is in per cent.)"""
 
+    @property
+    def silent(self) -> bool:
+        """Always true."""
+        return True
+
     def compiled_rule(self) -> CompiledRule:
         """Return the same, with the same random numbers."""
         return CompiledRule("dropout", {"probability": self.probability})

@@ -66,6 +66,11 @@ class Linear(Layer):
         """The scale."""
         return self.scale
 
+    @property
+    def silent(self) -> bool:
+        """Always true."""
+        return True
+
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
         return CompiledRule("linear", {"factor": self.scale})
@@ -95,6 +100,11 @@ class Rectified(Thresholded):
     transfer: Literal["soft", "hard", "firm"] = "hard"
     """Transfer function above the threshold, with V the input. `soft`: A = V - threshold. `hard`: A = V.
     `firm`: linear from 0 at threshold to V at threshold + width, then A = V."""
+
+    @property
+    def silent(self) -> bool:
+        """If the activity at an input of 0 is."""
+        return self.quiet_at(0)
 
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
@@ -158,6 +168,11 @@ class Product(Layer):
     graph_safe: ClassVar[bool] = True
     type: Literal["product"] = "product"
 
+    @property
+    def silent(self) -> bool:
+        """Always true."""
+        return True
+
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
         return CompiledRule("product")
@@ -211,6 +226,11 @@ class Squared(Layer):
 
     graph_safe: ClassVar[bool] = True
     type: Literal["squared"] = "squared"
+
+    @property
+    def silent(self) -> bool:
+        """Always true."""
+        return True
 
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""

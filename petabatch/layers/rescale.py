@@ -35,6 +35,18 @@ class Rescale(Layer):
     deviation: Positive = 1.0
     """Population standard deviation, for `standard`."""
 
+    @property
+    def silent(self) -> bool:
+        """With `length`, which leaves 0 as it is."""
+        return self.method == "length"
+
+    @property
+    def unused(self) -> Mapping[str, str]:
+        """Bounds are those of `range`, mean and deviation those of `standard`."""
+        of = {"low": "range", "high": "range", "mean": "standard", "deviation": "standard"}
+        given = [key for key in of if getattr(self, key) != type(self).model_fields[key].default]
+        return {key: f'with method = "{self.method}"' for key in given if of[key] != self.method}
+
     def compiled_rule(self) -> CompiledRule:
         """Return the same on rows of units."""
         together = math.prod(self.shape) if self.over == "slice" else self.shape[2]

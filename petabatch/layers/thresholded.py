@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Literal
 
+import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
@@ -59,6 +61,24 @@ class Thresholded(Layer):
     def sparse(self) -> bool:
         """Whether most activities are zero: yes, as the threshold makes them."""
         return True
+
+    @property
+    def unused(self) -> Mapping[str, str]:
+        """`width` and `slopes` are those of one form of the transfer function each."""
+        found = {}
+        if self.width and (self.transfer != "firm" or self.vertices is not None):
+            found["width"] = (
+                f'with transfer = "{self.transfer}"' if self.vertices is None else "with vertices"
+            )
+        if self.slopes != type(self).model_fields["slopes"].default and self.vertices is None:
+            found["slopes"] = "without vertices"
+        return found
+
+    def quiet_at(self, potential: float) -> bool:
+        """Return whether the activity at a potential is 0."""
+        activity = np.ones(1)
+        self.curve(np.full(1, potential), activity, np)
+        return bool(activity[0] == 0)
 
     @property
     def minimised(self) -> Penalty | None:

@@ -1,26 +1,60 @@
-"""What is allowed in a network but seldom meant: notes of `petabatch check`, and in the log of a run."""
+"""What is allowed in a network but seldom meant, as `petabatch check` and the log of a run say it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple
 
+from petabatch.logs import log
 from petabatch.network.checks import remembers
 from petabatch.network.evaluation import NAME as EVALUATE
+from petabatch.network.idle import consequences, too_short, unneeded, without_effect
 from petabatch.network.plan import Plan
+from petabatch.network.silence import Silence
 from petabatch.network.slices import sliced
 from petabatch.spec.network import Network
+from petabatch.variable import Array
 
 _DEAR = 0.1
 """Steps of evaluations, as a fraction of those of the run, from which their cost is worth a note."""
 
 
-def advice(plan: Plan) -> Iterator[str]:
-    """Yield the notes on a checked network."""
-    yield from _penalties(plan.graph.network)
-    yield from _resets(plan)
-    yield from _recordings(plan)
-    yield from _evaluation(plan)
+class Advice(NamedTuple):
+    """Something that is allowed in a network, and what is to be said of it."""
+
+    level: Literal["warning", "note"]
+    """`warning`: it can hardly be meant; `note`: it may well be."""
+    text: str
+
+
+def advice(plan: Plan, arrays: Mapping[str, Array] = MappingProxyType({})) -> Iterator[Advice]:
+    """Yield what is to be said of a checked network; `arrays` are those of step 0, by key, where known."""
+    graph = plan.graph
+    silence = Silence(graph, [name for name in (*graph.weighted, *graph.synapses) if _all_zero(name, arrays)])
+    warnings = list(without_effect(graph, silence))
+    yield from (Advice("warning", text) for text in warnings)
+    if text := consequences(graph, silence):
+        yield Advice("warning" if warnings else "note", text)
+    notes = [_penalties(graph.network), _resets(plan), unneeded(graph, silence)]
+    for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan)):
+        yield from (Advice("note", text) for text in texts)
+
+
+def log_advice(plan: Plan, arrays: Mapping[str, Array]) -> None:
+    """Log what is to be said of a network, at the beginning of its run."""
+    for one in advice(plan, arrays):
+        if one.level == "warning":
+            log.warning("%s", one.text)
+        else:
+            log.info("note: %s", one.text)
+
+
+def _all_zero(connection: str, arrays: Mapping[str, Array]) -> bool:
+    """Return whether all weights of a connection are 0, as far as is known."""
+    weights = arrays.get(f"connections/{connection}/weights")
+    return weights is not None and not weights.any()
 
 
 def _penalties(network: Network) -> Iterator[str]:

@@ -62,7 +62,23 @@ def build(network: Network) -> Graph:
 
 
 def check_synapses(graph: Graph) -> list[Problem]:
-    """Check that synapses, which belong to all slices, are drawn from one seed."""
+    """Check that there are synapses, and that they, which belong to all slices, are drawn from one seed."""
+    problems = []
+    for name, synapses in graph.synapses.items():
+        ends = graph.wirings[name].synapses
+        if len(synapses.targets) == 0 and ends is not None:
+            here = "between the features at one position" if ends.positions > 1 else "between all units"
+            problems.append(
+                Problem(
+                    f"connections.{name}",
+                    "this connection has no synapses",
+                    found=f"none of {ends.pre * ends.post_units:,} possible ones {here}",
+                    hint="a higher probability, or a matrix with entries"
+                    + ('; mode = "extra_non_shared" joins all units' if ends.positions > 1 else ""),
+                )
+            )
+    if problems:
+        return problems
     if len(seeds := first_of_seeds(graph.network)) == 1:
         return []
     return [

@@ -1,26 +1,267 @@
-"""Notes on networks: what the run is too short to record."""
+"""What is said of a network before its run: what has no effect, what the run is too short for, and where."""
 
 from __future__ import annotations
 
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
-from petabatch.network.advice import advice
+import petabatch
+from petabatch import in_memory, params
+from petabatch.connections import Conv, Identity, Sparse
+from petabatch.engine.engine import Engine
+from petabatch.errors import ParamsError
+from petabatch.layers import FISTA, LCA, Constant, Input, LeakyIntegrator, Linear, Rectified, Rescale, Sigmoid
+from petabatch.learning import Hebbian
+from petabatch.learning.revive import Revive
+from petabatch.network.advice import Advice, advice
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.network.recordings import Recording
-from petabatch.spec.parts import STEP
+from petabatch.network.silence import Silence
+from petabatch.parallel.comm import Serial
+from petabatch.probes import L2
+from petabatch.sources import ImageArray
+from petabatch.spec.network import Evaluate, LayerOutput, Network, Output, Run
+from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.spec.schedule import Every
-from support.networks import images, lca_network
+from petabatch.weights import L2 as Unit
+from support.networks import GivenImages, GivenWeights, images, lca_network
+from support.programs import random_network
+
+ROOT = Path(__file__).parents[2]
+FILES = [*ROOT.glob("params/*.toml"), *ROOT.glob("demos/*/*.toml")]
+SHAPE = (4, 4, 2)
+IMAGE = Input(shape=SHAPE, source=GivenImages(data=images(1, 1, SHAPE)))
 
 
-def notes(every: Every, displays: int) -> list[str]:
+def said(network: Network) -> list[Advice]:
+    engine = Engine(schedule(build(network)), Serial(), 1)
+    engine.start()
+    return list(advice(engine.plan, engine.state.arrays))
+
+
+def warnings(network: Network) -> list[str]:
+    return [one.text for one in said(network) if one.level == "warning"]
+
+
+def notes(network: Network) -> list[str]:
+    return [one.text for one in said(network) if one.level == "note"]
+
+
+def chain(layer: Layer, connection: Connection | None = None, **keys: Any) -> Network:
+    """Return image -> layer, which is recorded."""
+    connections = {"see": connection or Identity(pre="image", post="layer")}
+    layers = {"image": IMAGE, "layer": layer}
+    output = Output(layers={"layer": LayerOutput(every=STEP)})
+    return Network(
+        **{"run": Run(steps=20, display=5), "layers": layers, "connections": connections, "output": output}
+        | keys
+    )
+
+
+@pytest.mark.parametrize("kind", [LCA, FISTA])
+@pytest.mark.parametrize("learn", [True, False])
+def test_a_dictionary_of_zeros_is_told_with_what_stays_0(kind: Any, learn: bool) -> None:
+    net = lca_network(images(2), learn=learn)
+    dictionary: Any = net.connections["dictionary"]
+    zeros = dictionary.model_copy(update={"init": GivenWeights(data=np.zeros(1))})
+    code = kind(shape=net.layers["V1"].shape)
+    net = net.model_copy(update={"layers": {**net.layers, "V1": code}, "output": Output()})
+    assert warnings(net) == []
+    told = warnings(net.model_copy(update={"connections": {**net.connections, "dictionary": zeros}}))
+    assert told[0] == "connections.dictionary: its weights are all 0, and nothing changes them"
+    assert told[1] == "layers that stay 0 in all steps: V1, recon" + (
+        "; weights that never learn: dictionary" if learn else ""
+    )
+    if learn:
+        revived = zeros.model_copy(update={"revive": Revive(after=2, init=GivenWeights(data=np.ones(1)))})
+        assert not warnings(
+            net.model_copy(update={"connections": {**net.connections, "dictionary": revived}})
+        )
+
+
+def test_weights_of_zero_that_learn_from_two_active_layers_are_meant() -> None:
+    conv = Conv(
+        pre="image", post="layer", patch=(1, 1), init=GivenWeights(data=np.zeros(1)),
+        learn=Hebbian(error="teacher"),
+    )  # fmt: skip
+    net = chain(Linear(shape=SHAPE), conv)
+    teacher = {"teacher": Linear(shape=SHAPE)}
+    teach = {"teach": Identity(pre="image", post="teacher")}
+    with_teacher = net.model_copy(
+        update={"layers": net.layers | teacher, "connections": net.connections | teach}
+    )
+    assert said(with_teacher) == []
+    without = net.model_copy(update={"layers": net.layers | teacher})
+    assert "layers.teacher: nothing is connected to it, and without input it stays 0" in warnings(without)
+    assert warnings(without)[-1].endswith("weights that never learn: see")
+
+
+def with_zeros(seed: int) -> Network:
+    """Return a random network, some of whose weights are 0, and some of whose strengths."""
+    net, rng = random_network(seed), np.random.default_rng(seed)
+    connections: dict[str, Connection] = {}
+    for name, connection in net.connections.items():
+        update: dict[str, Any] = {"strength": 0.0} if rng.random() < 0.2 else {}
+        if connection.owner is not None and rng.random() < 0.4:
+            update["init"] = GivenWeights(data=np.zeros(1))
+        connections[name] = connection.model_copy(update=update)
+    run = net.run.model_copy(update={"steps": 12})
+    return net.model_copy(update={"connections": connections, "run": run})
+
+
+def test_layers_that_are_said_to_stay_0_do() -> None:
+    count = 0
+    for seed in range(40):
+        net = with_zeros(seed)
+        engine = Engine(schedule(build(net)), Serial(), 1)
+        engine.start()
+        graph, arrays = engine.plan.graph, engine.state.arrays
+        silence = Silence(graph, [n for n in graph.weighted if not arrays[f"connections/{n}/weights"].any()])
+        found = in_memory.run(net, range(13)).states
+        for name in silence.layers:
+            assert not found[f"layers/{name}/A"].any(), (seed, name)
+        count += len(silence.layers)
+    assert count > 20
+
+
+@pytest.mark.parametrize(
+    ("patch", "left"), [((4, 4), None), ((2, 4), "50%"), ((1, 1), "94%"), ((5, 6), None)]
+)
+def test_patches_that_leave_units_out_are_told(patch: tuple[int, int], left: str | None) -> None:
+    net = lca_network(images(1, shape=(16, 16, 1)), stride=4, patch=patch)
+    found = warnings(net)
+    assert len(found) == (left is not None)
+    assert not left or f"leave {left} of them out" in found[0]
+
+
+@pytest.mark.parametrize("mode", ["shared", "extra_shared", "extra_non_shared"])
+def test_a_connection_without_synapses_is_an_error(mode: Any) -> None:
+    init = GivenWeights(data=np.ones(1))
+    one = (4, 4, 1) if mode.endswith("shared") and "non" not in mode else (1, 1, 1)
+    layers = {"a": Constant(shape=one, value=1.0), "b": Linear(shape=one)}
+
+    def net(probability: float) -> Network:
+        sparse = Sparse(pre="a", post="b", probability=probability, mode=mode, init=init)
+        return Network(run=Run(steps=2), layers=layers, connections={"s": sparse})
+
+    build(net(1.0))
+    with pytest.raises(ParamsError, match="this connection has no synapses") as refused:
+        build(net(0.01))
+    assert "none of 1 possible ones" in str(refused.value)
+    assert ("extra_non_shared" in str(refused.value)) == (one == (4, 4, 1))
+
+
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        (LCA(shape=SHAPE, width=0.3), 'layers.layer.width: it has no effect with transfer = "soft"'),
+        (LCA(shape=SHAPE, width=0.3, transfer="firm"), None),
+        (LCA(shape=SHAPE, width=0.0), None),
+        (Rectified(shape=SHAPE, slopes=(0.0, 0.5)), "layers.layer.slopes: it has no effect without vertices"),
+        (Rectified(shape=SHAPE, slopes=(0.0, 0.5), vertices=((0.0, 0.0),)), None),
+        (
+            Rescale(shape=SHAPE, method="length", low=0.0),
+            'layers.layer.low: it has no effect with method = "length"',
+        ),
+        (Rescale(shape=SHAPE, method="range", low=0.0), None),
+    ],
+)  # fmt: skip
+def test_keys_without_effect_are_told(layer: Layer, told: str | None) -> None:
+    assert warnings(chain(layer)) == ([] if told is None else [told])
+
+
+def test_a_normaliser_that_is_never_applied_is_told() -> None:
+    init = GivenWeights(data=np.ones(1))
+    for at_start, at_updates, learn, expected in (
+        (False, True, None, 1),
+        (True, False, None, 0),
+        (False, True, Hebbian(), 0),
+        (False, False, Hebbian(), 1),
+    ):
+        rule = Unit(at_start=at_start, at_updates=at_updates)
+        conv = Conv(pre="image", post="layer", patch=(1, 1), init=init, normalize=rule, learn=learn)
+        assert len(warnings(chain(Linear(shape=SHAPE), conv))) == expected
+
+
+def test_what_may_be_meant_is_a_note() -> None:
+    see = Identity(pre="image", post="layer", strength=0.0)
+    assert said(chain(LeakyIntegrator(shape=SHAPE), see)) == [
+        Advice("note", "layers that stay 0 in all steps: layer"),
+        Advice("note", "connections.see: it delivers nothing, since its strength is 0"),
+    ]
+    varied = chain(LeakyIntegrator(shape=SHAPE), see, slices={"connections.see.strength": (0.0,)})
+    assert said(varied) == []
+    late = chain(LeakyIntegrator(shape=SHAPE), Identity(pre="image", post="layer", delay=20))
+    assert notes(late) == ["the run is shorter than the delay of connections.see, which delivers nothing"]
+    often = chain(LeakyIntegrator(shape=SHAPE, every=Every(4), reset=Every(6)))
+    assert len(notes(often)) == 1
+    assert notes(often)[0].startswith("layers.layer is reset every 12 steps alone")
+    unread = chain(Linear(shape=SHAPE), output=Output())
+    assert notes(unread) == ["layers that nothing reads, and that no probe or output records: layer"]
+    assert notes(chain(Linear(shape=SHAPE), output=Output(), probes={"size": L2(layer="layer")})) == []
+    held = Conv(pre="image", post="layer", patch=(1, 1), init=GivenWeights(data=np.ones(1)), channel="none")
+    assert any("nothing uses its weights" in note for note in notes(chain(Linear(shape=SHAPE), held)))
+
+
+@pytest.mark.parametrize(("displays", "short"), [(2, True), (3, False)])
+def test_a_run_that_is_too_short_to_learn_or_to_evaluate_says_so(displays: int, short: bool) -> None:
+    net = lca_network(images(2), displays=displays)
+    dictionary: Any = net.connections["dictionary"]
+    rule = dictionary.learn.model_copy(update={"every": Every(3, "displays")})
+    evaluate = Evaluate(source=GivenImages(data=images(2)), every=Every(3, "displays"), displays=1)
+    connections = {**net.connections, "dictionary": dictionary.model_copy(update={"learn": rule})}
+    found = notes(net.model_copy(update={"connections": connections, "evaluate": evaluate}))
+    assert [
+        any("too short to learn" in note for note in found),
+        any("too short to evaluate" in note for note in found),
+    ] == [short] * 2
+
+
+def test_usual_networks_are_told_nothing() -> None:
+    assert said(lca_network(images(2))) == []
+    assert said(chain(Sigmoid(shape=SHAPE))) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_networks_of_the_repository_have_nothing_without_effect(file: Path) -> None:
+    plan = params.plan(params.read(file))
+    assert [one.text for one in advice(plan) if one.level == "warning"] == []
+
+
+def test_a_run_logs_what_check_prints_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "petabatch")
+    shown = Input(shape=SHAPE, source=ImageArray(data=images(1, 1, SHAPE)[0]))
+    net = chain(LCA(shape=SHAPE, width=0.3), output=Output())
+    net = net.model_copy(update={"layers": {**net.layers, "image": shown}})
+    logged = ['layers.layer.width: it has no effect with transfer = "soft"']
+    noted = ["note: layers that nothing reads, and that no probe or output records: layer"]
+
+    def records() -> tuple[list[str], list[str]]:
+        found = [(record.levelno, record.getMessage()) for record in caplog.records]
+        caplog.clear()
+        told = [text for level, text in found if level == logging.WARNING]
+        return told, [text for level, text in found if level == logging.INFO and text.startswith("note")]
+
+    in_memory.run(net)
+    assert records() == (logged, noted)
+    petabatch.run(net, tmp_path / "run", mpi=False)
+    assert records() == (logged, noted)
+    assert (tmp_path / "run/log.txt").read_text().count(logged[0]) == 1
+
+
+def recorded(every: Every, displays: int) -> list[str]:
     network = lca_network(images(1, 1, (8, 8, 1)), 2, (2, 2), display=10, displays=displays, record=every)
-    return list(advice(schedule(build(network))))
+    return [one.text for one in advice(schedule(build(network)))]
 
 
 @pytest.mark.parametrize(("displays", "missed"), [(3, ["layers/V1/A, layers/V1/V"]), (4, [])])
 def test_what_is_recorded_first_after_the_end_of_the_run_is_named(displays: int, missed: list[str]) -> None:
-    found = notes(Every(4, "displays"), displays)
+    found = recorded(Every(4, "displays"), displays)
     assert [any(names in note for note in found) for names in missed] == [True] * len(missed)
     assert len(found) == len(missed)
 
@@ -28,5 +269,5 @@ def test_what_is_recorded_first_after_the_end_of_the_run_is_named(displays: int,
 def test_the_steps_of_a_run_are_not_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
     asked, due = [], Recording.due
     monkeypatch.setattr(Recording, "due", lambda one, step: asked.append(step) or due(one, step))
-    assert notes(STEP, 10_000) == []
+    assert recorded(STEP, 10_000) == []
     assert len(asked) < 100

@@ -12,6 +12,7 @@ import av
 import numpy as np
 import pytest
 
+import petabatch
 from petabatch import params
 from petabatch.engine.images import ImageReader
 from petabatch.errors import InputError, ResourceError, TableError
@@ -213,7 +214,7 @@ def test_places_in_films_are_counted_once_also_behind_a_plug_in(
         assert reader.stream.note.partition(":")[0] == note
 
 
-def test_check_tells_once_that_there_is_no_room_for_the_decoders_of_all_layers(
+def test_check_and_a_run_tell_once_that_there_is_no_room_for_the_decoders_of_all_layers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for number in range(2):
@@ -228,9 +229,13 @@ def test_check_tells_once_that_there_is_no_room_for_the_decoders_of_all_layers(
         loaded = params.read(tmp_path / "a.toml", more)
         caplog.clear()
         first_state(loaded, plan(loaded))
-        assert [record.message.partition(" decoders")[0] for record in caplog.records] == [
-            f"layers.left, layers.right: slices follow films at 4 places, and a process keeps {room}"
-        ] * count
+        said = f"layers.left, layers.right: slices follow films at 4 places, and a process keeps {room}"
+        told = [said] * count
+        assert [record.message.partition(" decoders")[0] for record in caplog.records] == told
+        caplog.clear()
+        petabatch.run(loaded, tmp_path / "run", force=True, mpi=False)
+        found = [r.message.partition(" decoders")[0] for r in caplog.records if r.levelname == "WARNING"]
+        assert found == told
 
 
 def test_a_damaged_film_is_replaced_by_the_next_good_one_from_its_first_frame(tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ class Layer(Part):
     answers = (
         "static",
         "constant",
+        "silent",
         "host_numbers",
         "compiled_rule",
         "row",
@@ -171,6 +172,16 @@ class Layer(Part):
     def constant(self) -> float | None:
         """The activity of all units in all steps, None where it is not a constant."""
         return None
+
+    @property
+    def silent(self) -> bool:
+        """Whether its activity stays 0 as long as its input does."""
+        return False
+
+    @property
+    def unused(self) -> Mapping[str, str]:
+        """The keys that are given and have no effect, each with the circumstance."""
+        return {}
 
     @property
     def linear_gain(self) -> float | None:
