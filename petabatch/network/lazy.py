@@ -78,16 +78,15 @@ def program_variables(graph: Graph, program: Program) -> dict[str, Variable]:
     found = {}
     for one in program.lazy:
         shape = graph.network.layers[one.layer].shape
-        potential = "what V has in addition to the drives of filtered layers"
+        potential = "what V has in addition to the drives of filtered layers, divided by `decay`"
         found[one.history] = Variable("history", shape, ("y", "x", "feature"), potential)
         for drive in one.drives:
             p = drive.patches
             size = p.y.padded * p.x.padded * p.channels + LANES
             text = f"{drive.source.key.partition('/')[2]}, filtered over time"
             found[drive.key] = Variable("filtered", (size,), ("unit",), text)
-        found[one.current] = Variable(
-            "current", (), (), "1: V follows from these; 0: restart from V", dtype="int64"
-        )
+        text = "factor on `history`; 0: V is up to date, and the code starts from it"
+        found[one.decay] = Variable("decay", (), (), text, dtype="float64")
         text = "1: all units are computed until the next display"
         found[one.awake] = Variable("awake", (), (), text, dtype="int64")
     return found

@@ -124,7 +124,7 @@ class _Maker:
         kept = f"{NAME}/{name}"
         yield LazyUpdate(
             key, rule, tuple(sources), name, tuple(drives),
-            f"{kept}/history", f"{kept}/current", f"{kept}/awake",
+            f"{kept}/history", f"{kept}/decay", f"{kept}/awake",
             display=self.run.display, most=1.0 if self.run.kernel == "lazy" else MOST_ACTIVE, when=when,
         )  # fmt: skip
 
@@ -162,10 +162,8 @@ class _Maker:
             yield Copy(f"layers/{name}/V", seen, when=at)
         else:
             raise NotSuitable("it has no potential to be reset")
-        for drive in drives:
-            yield Fill(drive.key, 0.0, when=at)
         if drives:
-            yield Copy(f"{NAME}/{name}/history", Source(f"layers/{name}/V"), when=at)
+            yield Fill(f"{NAME}/{name}/decay", 0.0, True, when=at)
         rule = self.rules[name]
         if rule.rests:
             yield Copy(f"layers/{name}/{rule.previous}", Source(f"layers/{name}/{rule.potential}"), when=at)

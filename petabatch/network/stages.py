@@ -24,7 +24,12 @@ def find_stages(graph: Graph, program: Program) -> tuple[int, ...]:
 
 def row_tiles(one: Operation) -> int:
     """Return into how many tiles of rows an operation is cut, a function of its shapes alone."""
-    if not isinstance(one, Carry) or _multiply_adds(one) < _WORTH:
+    if _multiply_adds(one) < _WORTH:
+        return 1
+    if isinstance(one, LazyUpdate):
+        rows = {tiling(drive.patches)[0] for drive in one.drives}
+        return -(-one.drives[0].patches.y.coarse // rows.pop()) if len(rows) == 1 else 1
+    if not isinstance(one, Carry):
         return 1
     p = one.patches
     if p.y.margin or p.x.margin or (one.scatter and not one.weights):

@@ -58,9 +58,9 @@ class LazyUpdate(Update):
 
     drives: tuple[Drive, ...]
     history: str
-    """The array of H, V without the drives of filtered layers."""
-    current: str
-    """The array that says whether V follows from H and the filtered layers."""
+    """The array of G: V is `decay` times G and the drives of filtered layers."""
+    decay: str
+    """The array of the factor on `history`; 0: V is up to date, and the code starts from it."""
     awake: str
     """The array that says whether all units are computed until the next display."""
     display: int
@@ -76,7 +76,7 @@ class LazyUpdate(Update):
     @property
     def writes(self) -> Sequence[str]:
         """The arrays that it writes, with the layer's variables."""
-        own = (self.history, self.current, self.awake, *(drive.key for drive in self.drives))
+        own = (self.history, self.decay, self.awake, *(drive.key for drive in self.drives))
         return (*super().writes, *own)
 
     @property

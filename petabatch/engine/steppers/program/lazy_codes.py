@@ -9,7 +9,7 @@ from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu.lazy import layout
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.program.lazy.layout import COMPUTED, WASTED
+from petabatch.kernels.cpu.program.lazy.layout import COMPUTED
 from petabatch.kernels.cpu.program.lazy.step import materialise
 
 
@@ -32,17 +32,9 @@ class LazyCodes:
             materialise(nothing, self._drives, space.arrays[0], space.shapes)
 
     def start(self) -> None:
-        """Let codes start from V where it does not follow from what they keep."""
+        """Prepare a call of the compiled loop."""
         for code in self.tables.program.lazy:
-            if self.arrays[code.current][0] == 0:
-                self.arrays[code.history][...] = self.arrays[f"layers/{code.layer}/V"]
-                for drive in code.drives:
-                    self.arrays[drive.key][...] = 0
-                self.arrays[code.current][...] = 1
-                for key in self.tables.snapshots_of[code.layer]:
-                    self.own[key][...] = 0
-                self._normed = False
-                self.own[f"own/{code.layer} kept"][WASTED:] = 0
+            self._normed = self._normed and self.arrays[code.decay][0] != 0
             self.behind = True
         if not self._normed:
             for key, weights in self.tables.norms_of.items():
@@ -53,7 +45,7 @@ class LazyCodes:
     def forget(self) -> None:
         """Go on from V as it is now, instead of from what is kept."""
         for code in self.tables.program.lazy:
-            self.arrays[code.current][...] = 0
+            self.arrays[code.decay][...] = 0
         self.behind = False
 
     def write_potentials(self, space: Workspace) -> None:

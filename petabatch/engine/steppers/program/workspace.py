@@ -12,7 +12,7 @@ import numpy as np
 
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.tables.weights import Weights
-from petabatch.engine.steppers.program.tables.writer import BUFFERS, GEOMETRY, NOTHING, WORDS
+from petabatch.engine.steppers.program.tables.writer import GEOMETRY, NOTHING, WORDS
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
@@ -74,7 +74,7 @@ class Workspace:
         """Scratch of what is computed in several slices at once."""
         self.room = np.zeros(-(-calls // DRIVE_BLOCK) * DRIVE_BLOCK * tables.room, np.float32)
         private = {f"scratch/{name} {g}" for g in range(len(tables.geometries)) for name in _OF_GEOMETRY}
-        private |= {BUFFERS, *WORDS} & tables.numbers_of.keys()
+        private |= tables.private & tables.numbers_of.keys()
         self._private = [(tables.numbers_of[key], (self.held | self.own)[key]) for key in sorted(private)]
         """Scratch that holds nothing between operations, by number."""
         self._more: list[tuple[np.ndarray, list[np.ndarray]]] = []

@@ -138,7 +138,7 @@ def operate(
         _update(row, own, sources, factors, arrays, step, begin, end)
         return
     if code == _LAZY:
-        update_lazily(row, own, sources, factors, drives, arrays, shapes, step)
+        update_lazily(row, own, sources, factors, drives, arrays, shapes, step, begin, end)
         return
     if code == _ROW:
         run_row(row, own, sources, factors, arrays, step)
@@ -179,8 +179,8 @@ def operate(
         )  # fmt: skip
     elif code == _SYNTHESIZE:
         reconstruct(
-            source, floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays, shapes[row[A]], out,
-            floats(arrays, row[E], 0), begin, end,
+            source, unsigned(arrays, row[F]), floats(arrays, row[B], 0), floats(arrays, row[C], 0), arrays,
+            shapes[row[A]], out, floats(arrays, row[E], 0), begin, end,
         )  # fmt: skip
     elif code == _POOL:
         pool(source, arrays, shapes[row[A]], row[B] == 1, np.float32(own[0]), out, begin, end)

@@ -11,7 +11,7 @@
 An array is one of a slice's state (activities: step t in place t modulo the number of places) or scratch of
 the thread; number 0 is empty. Operations are made in order, in each step in which they are due, each in all
 slices of the call before the next. Some have parts that depend on no other, which threads can share: PROJECT,
-SYNTHESIZE and POOL the tiles of their geometry, UPDATE the chunks of its layer. Kernels of one operation see
+SYNTHESIZE, POOL and LAZY the tiles of their geometry, UPDATE the chunks of its layer. Kernels of one operation see
 the numbers, factors and arrays of one slice; those of `together.py` those of all.
 """
 
@@ -24,12 +24,12 @@ from petabatch.kernels.rows import NUMBERS as NUMBERS
 
 (
     CODE, PERIOD, OFFSET, STANDS, WINDOW, OUT, IN, LOOKBACK, A, B, C, D, E, F, G, H, HISTORY, POTENTIAL,
-    PRODUCTS, KEPT, FLOATS, LISTS, SPARE, FEATURES, DISPLAY, AWAKE, MOST,
-) = range(27)  # fmt: skip
+    PRODUCTS, KEPT, FLOATS, LISTS, SPARE, FEATURES, DISPLAY, AWAKE, MOST, DECAY, BITS, TALLIES, HEIGHT, PARTS,
+) = range(32)  # fmt: skip
 """Columns of a row: an `Op`; due at steps t with (t - OFFSET) % PERIOD == 0, or, if it STANDS, at all others;
 only in the last WINDOW steps of a run, if that is not 0; the array that is written; the array that is read,
 and of how many steps ago; what else an operation needs, see `Op`."""
-COLUMNS = 27
+COLUMNS = 32
 _OWN = len(Shape._fields)
 TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, VECTORS = range(
     _OWN, _OWN + 12
@@ -66,7 +66,8 @@ class Op(IntEnum):
     SYNTHESIZE = 5
     """OUT [fine] = sum of the patches of the active units of IN; A: geometry; B: groups; C: own patches; D:
     panels of the same weights read from the other end, where one position's patch is the whole layer. E:
-    scratch for the sums of tiles, where threads share them; the part after the tiles adds these up."""
+    scratch for the sums of tiles, where threads share them; the part after the tiles adds these up. F: bits of
+    the active units, where a LAZY has written them."""
     POOL = 6
     """OUT [units] = number 0 times the sum of windows of the padded IN; A: geometry; B: 1 for the maximum."""
     SPREAD = 7
@@ -99,9 +100,10 @@ class Op(IntEnum):
     `spiking.py`."""
     LAZY = 19
     """OUT = code after the sums of sources A .. B and drives C .. D, as UPDATE has it, where only units are
-    computed that could be active; G, numbers: as there; HISTORY, PRODUCTS, KEPT: arrays of `lazy/`;
-    POTENTIAL: V, which is not written; FLOATS, LISTS, SPARE: scratch; its FEATURES; steps of a DISPLAY;
-    AWAKE: whether all units are computed, decided when a display begins with MOST units active or fewer."""
+    computed that could be active; G, numbers: as there; HISTORY, DECAY, PRODUCTS, KEPT, TALLIES: arrays of
+    `lazy/`; BITS: which units are active, a bit each, in words of FEATURES; POTENTIAL: V, which is not written;
+    FLOATS, LISTS, SPARE: scratch; steps of a DISPLAY; AWAKE: whether all units are computed, decided when a
+    display begins with MOST units active or fewer; PARTS: one for each tile of HEIGHT positions (0: for all), and two more."""
     ROW = 20
     """OUT = row function at address C; A .. B: sources that E buffers add up, and the arrays it is called
     with; F, ...: where each buffer's sources end; D: scratch for addresses; IN: for buffers; numbers:

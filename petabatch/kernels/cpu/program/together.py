@@ -15,7 +15,7 @@ from petabatch.kernels.cpu.layout import PANEL, Shape
 from petabatch.kernels.cpu.program.table import IN, LEFT, LOOKBACK, OUT, STRIDE, A, B, C, D
 from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import reconstruct, shape_of
-from petabatch.kernels.cpu.program.views import address, floats
+from petabatch.kernels.cpu.program.views import address, floats, unsigned
 
 DENSE = 4
 """A layer of which one unit in `DENSE` is active is multiplied as a whole; the sum is the same."""
@@ -71,4 +71,4 @@ def synthesize_together(row: Any, arrays: Any, shapes: Any, step: int, places: A
         else:
             code, groups = floats(arrays[w], row[IN], seen), floats(arrays[w], row[B], 0)
             own, none = floats(arrays[w], row[C], 0), floats(arrays[w], 0, 0)
-            reconstruct(code, groups, own, arrays[w], shapes[row[A]], out, none, 0, ALL)
+            reconstruct(code, unsigned(arrays[w], 0), groups, own, arrays[w], shapes[row[A]], out, none, 0, ALL)

@@ -131,6 +131,32 @@ def _rounded(base: int, count: int) -> int:
 
 
 @njit(nogil=True, error_model="numpy")
+def nonzero_word(code: Any, start: int, count: int) -> Any:
+    """Return which of up to WORD units from `start` on are active, a bit each."""
+    if count == WORD:
+        return nonzero(code, start)
+    bits = np.uint64(0)
+    for k in range(count):
+        bits |= np.uint64(code[start + k] != _ZERO) << np.uint64(k)
+    return bits
+
+
+@njit(nogil=True, error_model="numpy")
+def list_marked(
+    code: Any, marks: Any, start: int, nf: int, n: int, active: Any, values: Any
+) -> int:  # fmt: skip
+    """List the units whose bits are set in the words of a position, as `list_units` does."""
+    for word in range(marks.size):
+        bits = marks[word]
+        while bits != 0:
+            unit, place = word * WORD + lowest_bit(bits), np.uint64(n)
+            active[place], values[place] = unit, code[np.uint64(start + unit)]
+            n += 1
+            bits &= bits - np.uint64(1)
+    return n
+
+
+@njit(nogil=True, error_model="numpy")
 def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any) -> int:
     """List which of the `nf` units from `start` are active, from place `n` on; return the place after."""
     whole = nf - nf % WORD
@@ -152,15 +178,17 @@ def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any)
 
 @njit(nogil=True, error_model="numpy")
 def reconstruct(
-    code: Any, groups: Any, own: Any, arrays: Any, row: Any, out: Any, room: Any, first: int, last: int
+    code: Any, marks: Any, groups: Any, own: Any, arrays: Any, row: Any, out: Any, room: Any, first: int,
+    last: int,
 ) -> None:  # fmt: skip
     """Write the sum of the patches of active units, `[height * width]`: parts are tiles, and to join them.
 
-    `room` is for the sums of tiles where threads share them.
+    `marks` says which units are active, a bit each; where it is empty, all are looked at. `room` is for the
+    sums of tiles where threads share them.
     """
     s, work = shape_of(row), scratch_of(out, arrays, row)
     nf, length = s.features, s.rows * s.row
-    each = nf * GROUP * LANES
+    each, each_word = nf * GROUP * LANES, -(-nf // WORD)
     packed = (
         groups.reshape((groups.size // each, nf, GROUP * LANES))
         if own.size == 0
@@ -177,7 +205,12 @@ def reconstruct(
             places, n = chunk_places(base, begin, end, s, work), 0
             work.ends[0] = 0
             for m in range(places.size):
-                n = list_units(code, (base + m) * nf, nf, n, work.active, work.values)
+                start, at = (base + m) * nf, (base + m) * each_word
+                if marks.size > 0:
+                    mine = marks[at : at + each_word]
+                    n = list_marked(code, mine, start, nf, n, work.active, work.values)
+                else:
+                    n = list_units(code, start, nf, n, work.active, work.values)
                 work.ends[m + 1] = n
             if own.size > 0:
                 part = own[base * nf * length : (base + places.size) * nf * length]

@@ -95,7 +95,7 @@ def _add_to(a: Any, b: Any, factor: Any, out: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _leak(drive: Any, A: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
+def leak(drive: Any, A: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
     """LEAKY as in `rules.py`, in one pass."""
     for i in range(V.size):
         u = e * V[i] + gain * (drive[i] + c.self_interaction * A[i])
@@ -235,7 +235,7 @@ def apply(
     """
     rule = int(numbers[RULE])
     if rule == LEAKY:
-        _leak(drive, activity, V, factor, gain, cell_of(numbers))
+        leak(drive, activity, V, factor, gain, cell_of(numbers))
     elif rule < LINEAR:
         copy(drive, spare)
         update(spare, activity, V, before, True, factor, gain, cell_of(numbers))

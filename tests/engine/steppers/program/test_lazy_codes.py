@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +12,8 @@ from hypothesis import strategies as st
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.errors import NonFiniteError, ParamsError
-from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, COMPUTED, TAKEN, WASTED
+from petabatch.kernels.cpu.lazy import layout as lazy_layout
+from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, COMPUTED, TAKEN
 from petabatch.layers import LCA, BaseTimeScale
 from petabatch.network import lazy_codes
 from petabatch.network.build import build
@@ -91,23 +90,20 @@ def kept(engine: Engine, code: str) -> np.ndarray:
     return sum(one.slice.own[f"own/{code} kept"] for one in steppers(engine))
 
 
-def let_nobody_sleep(engine: Engine) -> None:
-    """Let the known part of all potentials be NaN at the start of each run: then all units are due."""
+def finish_awake(engine: Engine) -> State:
+    """Run to the end with bounds that are NaN: then all units are due in every step."""
 
-    def start(one: ProgramStepper, known: Callable[[], None]) -> None:
-        known()
-        for code in one.tables.program.lazy:
-            one.slice.own[f"own/{code.layer} products"][...] = np.nan
-            one.slice.own[f"own/{code.layer} kept"][WASTED] = -np.inf
+    def norms(weights: np.ndarray) -> np.ndarray:
+        return np.full(len(weights), np.nan, np.float32)
 
-    for one in steppers(engine):
-        one.codes.start = partial(start, one, one.codes.start)  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy_layout, "norms", norms)
+        return finish(engine)
 
 
 def assert_sleeping_changes_no_bit(plan: Plan) -> None:
     awake, lazy = begin(plan), begin(plan)
-    let_nobody_sleep(awake)
-    assert_same_bits(finish(lazy), finish(awake))
+    assert_same_bits(finish(lazy), finish_awake(awake))
     slices, steps = plan.graph.network.run.batch, plan.length
     for code in plan.method.program.lazy:
         units = slices * steps * np.prod(plan.graph.network.layers[code.layer].shape)

@@ -17,20 +17,22 @@ from petabatch.spec.parts import Layer
 
 _CHUNKS = 16
 """Chunks of an UPDATE in an item, some microseconds."""
-Parts = tuple[list[tuple[int, int]], list[tuple[int, int]]]
-"""The parts of an operation that threads share, and those after them."""
+Parts = Sequence[Sequence[tuple[int, int]]]
+"""The parts of an operation, turn by turn: those of a turn are side by side."""
 
 
 def parts_of(one: Operation, rows: Sequence[Sequence[int]], layers: Mapping[str, Layer]) -> Parts:
-    """Return what threads share of an operation with these rows, and what comes after."""
+    """Return the parts of an operation with these rows."""
     tiles = row_tiles(one)
     if tiles > 1:
         shared = [(tile, tile + 1) for tile in range(tiles)]
-        return (shared, [(tiles, ALL)]) if rows[0][t.CODE] == t.Op.SYNTHESIZE else (shared, [])
+        if rows[0][t.CODE] == t.Op.LAZY:
+            return [(0, 1)], [(begin + 1, end + 1) for begin, end in shared], [(tiles + 1, ALL)]
+        return (shared, [(tiles, ALL)]) if rows[0][t.CODE] == t.Op.SYNTHESIZE else (shared,)
     if len(rows) == 1 and isinstance(one, Update) and rows[0][t.CODE] == t.Op.UPDATE:
         chunks = -(-math.prod(layers[one.layer].shape) // u.CHUNK)
-        return [(chunk, chunk + _CHUNKS) for chunk in range(0, chunks, _CHUNKS)], []
-    return [(0, ALL)], []
+        return ([(chunk, chunk + _CHUNKS) for chunk in range(0, chunks, _CHUNKS)],)
+    return ([(0, ALL)],)
 
 
 def items_of(
@@ -39,9 +41,9 @@ def items_of(
     """Return the items of a step, stage by stage; see `kernels/cpu/program/team.py`."""
     found: list[tuple[int, ...]] = []
     for stage in range(max(stages, default=-1) + 1):
-        for turn in range(2):
+        mine = [(span, turns) for span, turns, at in zip(spans, parts, stages, strict=True) if at == stage]
+        for turn in range(max(len(turns) for _, turns in mine)):
             before = len(found)
-            for span, shared, at in zip(spans, parts, stages, strict=True):
-                if at == stage:
-                    found += [(*span, before, *part) for part in shared[turn]]
+            for span, turns in mine:
+                found += [(*span, before, *part) for part in (turns[turn] if turn < len(turns) else ())]
     return [*found, (*last, len(found), 0, ALL)]

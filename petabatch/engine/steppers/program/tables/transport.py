@@ -66,6 +66,8 @@ def carry(to: Writer, one: Carry) -> None:
             row |= {t.D: _together(to, one, weights)}
     else:
         row |= {t.C: to.array(one.weights)}
+    if one.scatter and one.source.lookback == 0 and one.source.key in to.active_bits:
+        row |= {t.F: to.array(to.active_bits[one.source.key])}
     if one.scatter and row_tiles(one) > 1:
         tiles = f"{one.out} by tiles"
         to.scratch[tiles] = layout.scratch(p).strips.size

@@ -57,6 +57,8 @@ class Writer:
         self.scratch, self.constants = dict(program.scratch), dict(program.constants)
         self.lists: dict[str, int] = {}
         """Words of each scratch array of lists."""
+        self.private = {BUFFERS, *WORDS}
+        """Scratch that holds nothing between operations, of which each thread has its own."""
         self.geometries: list[Patches] = []
         self.weights: dict[tuple[str, str], Weights] = {}
         self.own: dict[str, tuple[int, str]] = {}
@@ -66,10 +68,10 @@ class Writer:
         """The names of weights that lazy evaluation reads."""
         self.lazy_rows: list[int] = []
         """The rows of codes that are lazily evaluated, in the order of `program.lazy`."""
-        self.snapshots_of: dict[str, list[str]] = {}
-        """By lazily evaluated code, the arrays of a slice that belong to the present weights."""
+        self.active_bits: dict[str, str] = {}
+        """By the activity of a lazily evaluated code, the array with the bits of its active units."""
         self.norms_of: dict[str, Weights] = {}
-        """Of these arrays, the norms of weights of each unit's own."""
+        """The norms of weights of each unit's own, by their array of a slice."""
         self.rows: list[list[int]] = []
         self.labels: list[str] = []
         """What each row is called in a profile."""

@@ -9,12 +9,21 @@ import numpy as np
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.lazy.bound import sum_columns, sum_rows
-from petabatch.kernels.cpu.program.lazy.layout import MIXED, SQUARE_0, SQUARE_1, TAKEN, WASTED
+from petabatch.kernels.cpu.program.lazy.layout import (
+    DUE,
+    FACTOR_0,
+    FACTOR_1,
+    MIXED,
+    SQUARE_0,
+    SQUARE_1,
+    TAKEN,
+    WASTED,
+)
 from petabatch.kernels.cpu.program.table import (
     BOUNDS,
     FILTERED,
     GEOMETRY,
-    HISTORY,
+    HEIGHT,
     KEPT,
     LEFT,
     LENGTHS,
@@ -130,15 +139,14 @@ def filter_drives(
 
 
 @njit(nogil=True, error_model="numpy")
-def set_bounds(
-    row: Any, drives: Any, arrays: Any, shapes: Any, first: float, second: float
-) -> tuple[Any, Any]:
-    """Set the bounds of all drives of a code after those products; return the coefficients of snapshots."""
-    length = 0
+def set_bounds(row: Any, drives: Any, arrays: Any, shapes: Any, first: float, second: float) -> None:
+    """Set the bounds of all drives of a code after those products, and the coefficients of snapshots."""
+    kept, length = doubles(arrays, row[KEPT]), 0
     for d in range(row[C], row[D]):
         shape = shape_of(shapes[drives[d, GEOMETRY]])
         length = max(length, shape.rows * shape.row)
-    a, b = _coefficients(first, second, doubles(arrays, row[KEPT]), length)
+    a, b = _coefficients(first, second, kept, length)
+    kept[FACTOR_0], kept[FACTOR_1] = a, b
     for d in range(row[C], row[D]):
         snapshots, lengths = floats(arrays, drives[d, SNAPSHOTS], 0), floats(arrays, drives[d, LENGTHS], 0)
         scratch, bounds = floats(arrays, drives[d, SQUARES], 0), floats(arrays, drives[d, BOUNDS], 0)
@@ -147,31 +155,13 @@ def set_bounds(
         _square_rest(filtered, snapshots[:size], snapshots[size:], a, b, scratch[:size])
         _lengths(scratch, shapes[drives[d, GEOMETRY]], scratch[size:], bounds)
         add_rounding(lengths, a, b, length, bounds)
-    return a, b
-
-
-@njit(nogil=True, error_model="numpy")
-def project_all(row: Any, drives: Any, arrays: Any, shapes: Any) -> Any:
-    """Return the products of F with all features, summed over the drives of a code, in scratch."""
-    spare, units = floats(arrays, row[SPARE], 0), floats(arrays, row[HISTORY], 0).size
-    first, room = row[C], spare.size // 2
-    found = spare[:units]
-    for d in range(first, row[D]):
-        filtered, panels = floats(arrays, drives[d, FILTERED], 0), floats(arrays, drives[d, PANELS], 0)
-        own, into = floats(arrays, drives[d, OWN], 0), spare[:room] if d == first else spare[room:]
-        project_units(filtered, panels, own, arrays, shapes[drives[d, GEOMETRY]], into, 0, ALL)
-        if d > first:
-            for i in range(units):
-                found[i] += into[i]
-    return found
 
 
 @njit(nogil=True, error_model="numpy")
 def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
-    """Keep F of all drives and its products with all features, in place of the older snapshot."""
-    kept, products = doubles(arrays, row[KEPT]), floats(arrays, row[PRODUCTS], 0)
-    slot, half = int(kept[TAKEN]) % 2, products.size // 2
-    copy(project_all(row, drives, arrays, shapes), products[slot * half : (slot + 1) * half])
+    """Keep F of all drives in place of the older snapshot; `project_snapshot` is then due in all tiles."""
+    kept = doubles(arrays, row[KEPT])
+    slot = int(kept[TAKEN]) % 2
     kept[SQUARE_0], kept[SQUARE_1], kept[MIXED] = 0.0, 0.0, 0.0
     for d in range(row[C], row[D]):
         filtered, snapshots = floats(arrays, drives[d, FILTERED], 0), floats(arrays, drives[d, SNAPSHOTS], 0)
@@ -188,3 +178,78 @@ def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
         kept[MIXED] += _dot(first, second)
     kept[TAKEN] += 1
     kept[WASTED] = 0
+
+
+@njit(nogil=True, error_model="numpy")
+def _project(
+    d: int, padded: Any, row: Any, drives: Any, arrays: Any, shapes: Any, tile: int, begin: int, end: int
+) -> Any:  # fmt: skip
+    """Return the products of all features with a padded layer by one drive, in scratch.
+
+    Of units begin .. end, those of a tile, or all of them.
+    """
+    spare = floats(arrays, row[SPARE], 0)
+    into = spare if d == row[C] else spare[spare.size // 2 :]
+    panels, own = floats(arrays, drives[d, PANELS], 0), floats(arrays, drives[d, OWN], 0)
+    last = tile + 1 if row[HEIGHT] > 0 else ALL
+    project_units(padded, panels, own, arrays, shapes[drives[d, GEOMETRY]], into, tile, last)
+    return into[begin:end]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _add(more: Any, factor: Any, found: Any) -> None:
+    for i in range(found.size):
+        found[i] += factor * more[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _multiply(factor: Any, found: Any) -> None:
+    for i in range(found.size):
+        found[i] *= factor
+
+
+@njit(nogil=True, error_model="numpy")
+def project_snapshot(
+    row: Any, drives: Any, arrays: Any, shapes: Any, tile: int, begin: int, end: int
+) -> None:  # fmt: skip
+    """Write the products of the last snapshot with all features, of units begin .. end, those of a tile."""
+    products, slot = floats(arrays, row[PRODUCTS], 0), int(doubles(arrays, row[KEPT])[TAKEN] + 1) % 2
+    start = slot * (products.size // 2)
+    found = products[start + begin : start + end]
+    for d in range(row[C], row[D]):
+        snapshots = floats(arrays, drives[d, SNAPSHOTS], 0)
+        padded = snapshots[slot * (snapshots.size // 2) :]
+        more = _project(d, padded, row, drives, arrays, shapes, tile, begin, end)
+        if d == row[C]:
+            copy(more, found)
+        else:
+            _add(more, np.float32(1), found)
+
+
+@njit(nogil=True, error_model="numpy")
+def project_sources(
+    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, tile: int,
+    begin: int, end: int,
+) -> Any:  # fmt: skip
+    """Return what all drives bring to units begin .. end, those of a tile, in scratch."""
+    found = floats(arrays, row[SPARE], 0)[begin:end]
+    for d in range(row[C], row[D]):
+        n = drives[d, SOURCE]
+        padded = floats(arrays, sources[n, 0], step - sources[n, 1])
+        more = _project(d, padded, row, drives, arrays, shapes, tile, begin, end)
+        if d > row[C]:
+            _add(more, factors[n], found)
+        elif factors[n] != 1:
+            _multiply(factors[n], found)
+    return found
+
+
+@njit(nogil=True, error_model="numpy")
+def forget_snapshots(row: Any, drives: Any, arrays: Any) -> None:
+    """Begin with F = 0, which no snapshot predicts."""
+    kept = doubles(arrays, row[KEPT])
+    kept[SQUARE_0], kept[SQUARE_1], kept[MIXED], kept[WASTED], kept[DUE] = 0.0, 0.0, 0.0, 0.0, 0.0
+    for d in range(row[C], row[D]):
+        floats(arrays, drives[d, FILTERED], 0)[:] = _ZERO
+        floats(arrays, drives[d, SNAPSHOTS], 0)[:] = _ZERO
+        floats(arrays, drives[d, LENGTHS], 0)[:] = _ZERO

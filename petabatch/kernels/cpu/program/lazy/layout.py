@@ -13,12 +13,18 @@ from petabatch.kernels.cpu.program.views import floats, unsigned
 from petabatch.kernels.cpu.sizes import LANES, WORD
 from petabatch.variable import Array
 
-COMPUTED, ACTIVE, WASTED, TAKEN, SQUARE_0, SQUARE_1, MIXED = range(7)
+(
+    COMPUTED, ACTIVE, WASTED, TAKEN, SQUARE_0, SQUARE_1, MIXED, KNOWN, DUE, FACTOR_0, FACTOR_1, RESCALE, E, GAIN,
+) = range(14)  # fmt: skip
 """What is kept of a code's bound: units computed and units active so far; units computed and silent since the
-last snapshot; snapshots taken; scalar products of the snapshots."""
-KEPT_NUMBERS = 7
+last snapshot; snapshots taken; scalar products of the snapshots; whether the bits of active units are known;
+whether a snapshot is due; and of the present step the coefficients of the snapshots, the factor by which G is
+rescaled (0: it is not), e and 1 - e."""
+KEPT_NUMBERS = 14
 BLOCK = 256
-"""Positions whose due units are computed together, feature by feature: whole words."""
+"""Positions whose units are tested together, and listed feature by feature: whole words."""
+GROUP = 256
+"""Due units that are updated together, at least, where there are as many and weights are shared."""
 
 
 class Work(NamedTuple):
@@ -52,15 +58,22 @@ class Work(NamedTuple):
 
 def rooms(nf: int) -> tuple[int, int]:
     """Return the lengths of the float32 and of the uint64 scratch for a code of `nf` features."""
-    wide, room = -(-nf // WORD) * WORD, BLOCK * nf + LANES
+    wide, room = words(nf) * WORD, BLOCK * nf + LANES
     return 2 * (wide + room + max(CHUNK, nf)), wide + BLOCK // WORD * nf + nf + 3 * room + BLOCK + 1
+
+
+@njit(nogil=True, error_model="numpy")
+def words(nf: int) -> int:
+    """Return the words that hold a bit for each feature."""
+    count: int = -(-nf // WORD)
+    return count
 
 
 @njit(nogil=True, error_model="numpy")
 def work_of(row: Any, arrays: Any) -> Work:
     """Return the thread's scratch for a block of positions."""
     nf, numbers, lists = row[FEATURES], floats(arrays, row[FLOATS], 0), unsigned(arrays, row[LISTS])
-    wide, room, block = -(-nf // WORD) * WORD, BLOCK * nf + LANES, BLOCK // WORD * nf
+    wide, room, block = words(nf) * WORD, BLOCK * nf + LANES, BLOCK // WORD * nf
     buffers, at, listed = 2 * max(CHUNK, nf), 2 * wide + 2 * room, wide + block + nf
     return Work(
         numbers[:wide], numbers[wide : 2 * wide], numbers[2 * wide : 2 * wide + room],

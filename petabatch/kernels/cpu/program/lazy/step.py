@@ -11,171 +11,311 @@ from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.lazy.bound import (
     EPS,
     filter_drives,
-    project_all,
+    forget_snapshots,
+    project_snapshot,
+    project_sources,
     set_bounds,
     take_snapshot,
 )
-from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, BLOCK, COMPUTED, WASTED, Work, work_of
+from petabatch.kernels.cpu.program.lazy.layout import (
+    ACTIVE,
+    BLOCK,
+    COMPUTED,
+    DUE,
+    E,
+    FACTOR_0,
+    FACTOR_1,
+    GAIN,
+    GROUP,
+    KNOWN,
+    RESCALE,
+    WASTED,
+    Work,
+    words,
+    work_of,
+)
 from petabatch.kernels.cpu.program.lazy.units import (
-    activities,
     add_bounds,
-    integrate,
-    integrate_all,
-    list_due,
+    drive_listed,
+    has_own,
+    integrate_inputs,
+    list_feature,
     mark_due,
     norms_of,
-    potentials,
+    potential,
+    predict,
+    scale,
     transpose,
+    update_due,
 )
 from petabatch.kernels.cpu.program.table import (
     AWAKE,
+    BITS,
+    DECAY,
     DISPLAY,
     FEATURES,
+    HEIGHT,
     HISTORY,
     KEPT,
     MOST,
     OUT,
+    PARTS,
     POTENTIAL,
     PRODUCTS,
+    TALLIES,
     A,
     B,
     C,
     D,
     G,
 )
-from petabatch.kernels.cpu.program.units import CHUNK, FACTOR, GAIN, cell_of, gather, rates
-from petabatch.kernels.cpu.program.views import doubles, floats, longs
+from petabatch.kernels.cpu.program.transport import nonzero_word
+from petabatch.kernels.cpu.program.units import CHUNK, FACTOR, cell_of, gather, leak, rates
+from petabatch.kernels.cpu.program.units import GAIN as RATE
+from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, longs, unsigned
 from petabatch.kernels.cpu.sizes import WORD
 from petabatch.kernels.rules import Cell
 
 _COST = 0.6
 """Cost of a snapshot, in computations of all units one by one."""
+_SMALLEST = 4e-5
+"""`decay` at which G is rescaled, about exp(-10)."""
 _ZERO = np.float32(0)
 
 
 @njit(nogil=True, error_model="numpy")
 def update_lazily(
+    row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int,
+    first: int, last: int,
+) -> None:  # fmt: skip
+    """Make parts first .. last of one step of a code: part 0, a part for each tile, the last part."""
+    inputs, drive = (sources, factors), (drives, arrays, shapes)
+    if first == 0:
+        _begin(row, own, *inputs, *drive, step)
+    for part in range(max(first, 1), min(last, row[PARTS] - 1)):
+        _update_tile(part - 1, row, own, *inputs, *drive, step)
+    if last >= row[PARTS]:
+        _end(row, arrays, step)
+
+
+@njit(nogil=True, error_model="numpy")
+def _begin(
     row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
 ) -> None:
-    """Make one step of a code."""
-    previous, awake, kept = (
-        floats(arrays, row[OUT], step - 1), longs(arrays, row[AWAKE]), doubles(arrays, row[KEPT])
-    )  # fmt: skip
-    e, gain = np.float32(own[FACTOR]), np.float32(own[GAIN])
+    """Do what tiles depend on: whether the code is awake, F, snapshots, bounds, decay."""
+    previous, kept = floats(arrays, row[OUT], step - 1), doubles(arrays, row[KEPT])
+    awake, decay = longs(arrays, row[AWAKE]), doubles(arrays, row[DECAY])
+    e, gain = np.float32(own[FACTOR]), np.float32(own[RATE])
     if row[G] > 0:
         e, gain = rates(own, doubles(arrays, row[G])[0])
+    kept[E], kept[GAIN], kept[RESCALE] = e, gain, 0.0
     if (step - 1) % row[DISPLAY] == 0:
-        awake[0] = int(np.count_nonzero(previous) > row[MOST])
-    c, inputs, drive = cell_of(own), (sources, factors), (drives, arrays, shapes)
-    first, second = filter_drives(row, *inputs, *drive, step, e, gain)
-    computed, active = previous.size, 0
+        wakes = int(np.count_nonzero(previous) > row[MOST])
+        if wakes == 1 and awake[0] == 0:
+            materialise(row, drives, arrays, shapes)
+        awake[0] = wakes
     if awake[0] == 1:
-        active = _compute_all(row, *inputs, *drive, step, e, gain, c)
+        decay[0] = 0.0
+        return
+    if decay[0] == 0.0:
+        copy(floats(arrays, row[POTENTIAL], 0), floats(arrays, row[HISTORY], 0))
+        forget_snapshots(row, drives, arrays)
+        _drop_signs_of_zeros(previous)
+        decay[0], kept[KNOWN] = 1.0, 0.0
+    if kept[KNOWN] == 0.0:
+        nf = row[FEATURES]
+        _mark_active(previous, 0, previous.size // nf, nf, unsigned(arrays, row[BITS]))
+        kept[KNOWN] = 1.0
+    if kept[DUE] != 0.0:
+        take_snapshot(row, drives, arrays, shapes)
+    x, y = filter_drives(row, sources, factors, drives, arrays, shapes, step, e, gain)
+    set_bounds(row, drives, arrays, shapes, x, y)
+    decay[0] *= np.float64(e)
+    if decay[0] < _SMALLEST:
+        kept[RESCALE], decay[0] = decay[0], 1.0
+
+
+@njit(nogil=True, error_model="numpy")
+def _drop_signs_of_zeros(activity: Any) -> None:
+    """Replace -0 by 0: of silent units that stay asleep nothing is written."""
+    for i in range(activity.size):
+        if activity[i] == _ZERO:
+            activity[i] = _ZERO
+
+
+@njit(nogil=True, error_model="numpy")
+def _mark_active(activity: Any, begin: int, end: int, nf: int, bits: Any) -> None:
+    """Write which units of positions begin .. end are active."""
+    each = words(nf)
+    for m in range(begin, end):
+        for word in range(each):
+            bits[m * each + word] = nonzero_word(activity, m * nf + word * WORD, min(WORD, nf - word * WORD))
+
+
+@njit(nogil=True, error_model="numpy")
+def _bounds_of_tile(tile: int, row: Any, arrays: Any) -> tuple[int, int]:
+    """Return the positions begin .. end of a tile."""
+    positions = floats(arrays, row[OUT], 0).size // row[FEATURES]
+    if row[HEIGHT] == 0:
+        return 0, positions
+    return tile * row[HEIGHT], min((tile + 1) * row[HEIGHT], positions)
+
+
+@njit(nogil=True, error_model="numpy")
+def _update_tile(
+    tile: int, row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
+) -> None:  # fmt: skip
+    """Update a tile; tally how many units were computed, and how many are active."""
+    begin, end = _bounds_of_tile(tile, row, arrays)
+    kept, tallies = doubles(arrays, row[KEPT]), doubles(arrays, row[TALLIES])
+    ends, inputs, drive = (begin, end), (sources, factors), (drives, arrays, shapes)
+    c, computed = cell_of(own), (end - begin) * row[FEATURES]
+    if longs(arrays, row[AWAKE])[0] == 1:
+        active = _compute_all(tile, *ends, row, *inputs, *drive, step, c)
     else:
-        a, b = set_bounds(row, *drive, first, second)
-        computed, active = _compute_due(row, *inputs, *drive, step, e, gain, a, b, c)
-        kept[WASTED] += computed - active
-        worth, left = _COST * previous.size, -step % row[DISPLAY]
-        if kept[WASTED] > worth and float(computed - active) * left > worth:
-            take_snapshot(row, *drive)
+        if kept[DUE] != 0.0:
+            nf = row[FEATURES]
+            project_snapshot(row, *drive, tile, begin * nf, end * nf)
+        computed, active = _compute_due(*ends, row, *inputs, *drive, step, c)
+    tallies[2 * tile], tallies[2 * tile + 1] = computed, active
+
+
+@njit(nogil=True, error_model="numpy")
+def _end(row: Any, arrays: Any, step: int) -> None:
+    """Count, and decide whether the next step begins with a snapshot."""
+    kept, tallies = doubles(arrays, row[KEPT]), doubles(arrays, row[TALLIES])
+    computed, active = 0.0, 0.0
+    for tile in range(row[PARTS] - 2):
+        computed, active = computed + tallies[2 * tile], active + tallies[2 * tile + 1]
     kept[COMPUTED] += computed
     kept[ACTIVE] += active
+    kept[DUE] = 0.0
+    if longs(arrays, row[AWAKE])[0] == 0:
+        kept[WASTED] += computed - active
+        worth, left = _COST * floats(arrays, row[OUT], 0).size, -step % row[DISPLAY]
+        kept[DUE] = np.float64(kept[WASTED] > worth and (computed - active) * left > worth)
 
 
 @njit(nogil=True, error_model="numpy")
 def _compute_all(
-    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, e: Any, gain: Any,
-    c: Cell,
+    tile: int, begin: int, end: int, row: Any, sources: Any, factors: Any, drives: Any, arrays: Any,
+    shapes: Any, step: int, c: Cell,
 ) -> int:  # fmt: skip
-    """Compute all units; return how many are active."""
+    """Compute all units of a tile by dense products, with V up to date; return how many are active."""
+    nf, kept = row[FEATURES], doubles(arrays, row[KEPT])
+    e, gain = np.float32(kept[E]), np.float32(kept[GAIN])
+    u, v = begin * nf, end * nf
+    arrived = project_sources(row, sources, factors, drives, arrays, shapes, step, tile, u, v)
     activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
-    history, buffers = floats(arrays, row[HISTORY], 0), work_of(row, arrays).buffers
-    V = project_all(row, drives, arrays, shapes)
-    for begin in range(0, activity.size, CHUNK):
-        end = min(begin + CHUNK, activity.size)
-        spare, other = buffers[: end - begin], buffers[buffers.size // 2 :][: end - begin]
-        drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, begin, end, spare, other)
-        integrate_all(drive, previous[begin:end], e, gain, c, history[begin:end], V[begin:end])
-        activities(V[begin:end], c, activity[begin:end])
-    return int(np.count_nonzero(activity))
+    V, buffers = floats(arrays, row[POTENTIAL], 0), work_of(row, arrays).buffers
+    if arrays[row[OUT], DEPTH] > 1:
+        copy(previous[u:v], activity[u:v])
+    for some in range(u, v, CHUNK):
+        stop = min(some + CHUNK, v)
+        spare, other = buffers[: stop - some], buffers[buffers.size // 2 :][: stop - some]
+        drive = arrived[some - u : stop - u]
+        if row[B] > row[A]:
+            more = gather(
+                arrays, sources, factors, row[A], row[B], row[OUT], step, some, stop, spare, other
+            )  # fmt: skip
+            integrate_inputs(more, np.float32(1), drive)
+        leak(drive, activity[some:stop], V[some:stop], e, gain, c)
+    _mark_active(activity, begin, end, nf, unsigned(arrays, row[BITS]))
+    return int(np.count_nonzero(activity[u:v]))
 
 
 @njit(nogil=True, error_model="numpy")
 def _compute_due(
-    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, e: Any, gain: Any,
-    a: Any, b: Any, c: Cell,
+    begin: int, end: int, row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any,
+    step: int, c: Cell,
 ) -> tuple[int, int]:  # fmt: skip
-    """Compute the units that are due; return how many they are, and how many are active."""
-    activity, work, computed, active = floats(arrays, row[OUT], step), work_of(row, arrays), 0, 0
-    nf = row[FEATURES]
-    positions = activity.size // nf
+    """Compute the units of a tile that are due; return how many they are, and how many are active."""
+    activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
+    history, kept, nf = floats(arrays, row[HISTORY], 0), doubles(arrays, row[KEPT]), row[FEATURES]
+    work, active, bits = work_of(row, arrays), 0, unsigned(arrays, row[BITS])
+    if kept[RESCALE] != 0.0:
+        scale(np.float32(kept[RESCALE]), history[begin * nf : end * nf])
+    if arrays[row[OUT], DEPTH] > 1:
+        activity[begin * nf : end * nf] = _ZERO
+    decay = np.float32(doubles(arrays, row[DECAY])[0])
+    gain = np.float32(kept[GAIN] / doubles(arrays, row[DECAY])[0])
+    most, computed = GROUP if not has_own(row, drives, arrays) else BLOCK * nf, 0
     work.limits[:] = c.threshold * np.float32(1 - 32 * EPS)
-    for base in range(0, positions, BLOCK):
-        end = min(base + BLOCK, positions)
-        for begin in range(base, end, WORD):
-            stop, place = min(begin + WORD, end), (begin - base) // WORD * nf
-            _mark_word(row, sources, factors, drives, arrays, step, begin, stop, e, gain, a, b, c, work)
-            activity[begin * nf : stop * nf] = 0
+    for base in range(begin, end, BLOCK):
+        stop = min(base + BLOCK, end)
+        for some in range(base, stop, WORD):
+            till, place = min(some + WORD, stop), (some - base) // WORD * nf
+            _mark_word(row, sources, factors, drives, arrays, step, some, till, gain, decay, c, work)
             for f in range(0, nf, WORD):
                 transpose(work.mask[f : f + WORD])
             copy(work.mask, work.bits[place : place + nf])
-        count = -(-(end - base) // WORD)
-        n = list_due(work.bits[: count * nf], base, nf, work.units, work.places, work.ends)
-        potentials(n, base, row, drives, arrays, shapes, work, work.found)
-        activities(work.found[:n], c, work.values[:n])
-        for i in range(n):
-            activity[work.units[i]] = work.values[i]
-            active += work.values[i] != _ZERO
-        computed += n
+        listed, n, first = work.bits[: -(-(stop - base) // WORD) * nf], 0, 0
+        for f in range(nf):
+            n = list_feature(listed, f, nf, base, n, work.places, work.units)
+            work.ends[f] = n
+            if n >= most or f == nf - 1:
+                drive_listed(first, f + 1, n, base, row, drives, arrays, shapes, work)
+                active += update_due(n, base, nf, gain, decay, previous, history, c, work, activity, bits)
+                computed, n, first = computed + n, 0, f + 1
     return computed, active
 
 
 @njit(nogil=True, error_model="numpy")
 def _mark_word(
-    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, begin: int, end: int, e: Any,
-    gain: Any, a: Any, b: Any, c: Cell, work: Work,
+    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, begin: int, end: int, gain: Any,
+    decay: Any, c: Cell, work: Work,
 ) -> None:  # fmt: skip
-    """Update H of positions begin .. end, WORD of them at most, and mark which of their units are due."""
-    previous, history = floats(arrays, row[OUT], step - 1), floats(arrays, row[HISTORY], 0)
-    snapshots, nf, buffers = floats(arrays, row[PRODUCTS], 0), row[FEATURES], work.buffers
+    """Add inputs to G of positions begin .. end, WORD of them at most, and mark which of their units are due."""
+    history, kept, nf = floats(arrays, row[HISTORY], 0), doubles(arrays, row[KEPT]), row[FEATURES]
+    snapshots, bits, each = floats(arrays, row[PRODUCTS], 0), unsigned(arrays, row[BITS]), words(nf)
     first, second = snapshots[: history.size], snapshots[history.size :]
-    together, known = max(1, CHUNK // nf), work.known[:nf]
+    a, b, known = np.float32(kept[FACTOR_0]), np.float32(kept[FACTOR_1]), work.known[:nf]
     norms, pitch, bounds = norms_of(row, drives, arrays, row[C])
+    if row[B] > row[A]:
+        _add_inputs(row, sources, factors, arrays, step, begin * nf, end * nf, gain, work)
     work.mask[:] = 0
-    for some in range(begin, end, together):
-        stop = min(some + together, end)
-        u, v = some * nf, stop * nf
-        spare, other = buffers[: v - u], buffers[buffers.size // 2 :][: v - u]
-        drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, u, v, spare, other)
-        for m in range(some, stop):
-            u, v, d = m * nf, (m + 1) * nf, (m - some) * nf
-            integrate(
-                drive[d : d + nf], previous[u:v], e, gain, first[u:v], second[u:v], a, b, c, history[u:v],
-                known,
-            )  # fmt: skip
-            if row[D] - row[C] > 1:
-                add_bounds(known, m, row, drives, arrays)
-            mark_due(work.known, nf, m - begin, work.limits, norms[m * pitch :], bounds[m], work.mask)
+    for m in range(begin, end):
+        u, v = m * nf, (m + 1) * nf
+        predict(first[u:v], second[u:v], a, b, decay, history[u:v], c.signed, known)
+        if row[D] - row[C] > 1:
+            add_bounds(known, m, row, drives, arrays)
+        mark_due(
+            work.known, nf, m - begin, work.limits, norms[m * pitch :], bounds[m], bits[m * each :], work.mask
+        )  # fmt: skip
+
+
+@njit(nogil=True, error_model="numpy")
+def _add_inputs(
+    row: Any, sources: Any, factors: Any, arrays: Any, step: int, begin: int, end: int, gain: Any, work: Work
+) -> None:  # fmt: skip
+    """Add one-to-one inputs to G of units begin .. end."""
+    history, buffers = floats(arrays, row[HISTORY], 0), work.buffers
+    for some in range(begin, end, CHUNK):
+        stop = min(some + CHUNK, end)
+        spare, other = buffers[: stop - some], buffers[buffers.size // 2 :][: stop - some]
+        drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, some, stop, spare, other)
+        integrate_inputs(drive, gain, history[some:stop])
 
 
 @njit(nogil=True, error_model="numpy")
 def materialise(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
-    """Write V of all units, with the bits it had in the step."""
-    V, history = floats(arrays, row[POTENTIAL], 0), floats(arrays, row[HISTORY], 0)
-    if V.size > 0 and longs(arrays, row[AWAKE])[0] == 1:
-        found = project_all(row, drives, arrays, shapes)
-        for i in range(V.size):
-            V[i] = found[i] + history[i]
+    """Write V of all units, with the bits it had in the step; nothing where it is up to date."""
+    V, history, nf = floats(arrays, row[POTENTIAL], 0), floats(arrays, row[HISTORY], 0), row[FEATURES]
+    decay = np.float32(doubles(arrays, row[DECAY])[0])
+    if decay == _ZERO:
         return
-    nf, work = row[FEATURES], work_of(row, arrays)
-    positions = V.size // nf
+    work, positions = work_of(row, arrays), V.size // nf
+    most = GROUP if not has_own(row, drives, arrays) else BLOCK * nf
     for base in range(0, positions, BLOCK):
-        end, n = min(base + BLOCK, positions), 0
+        count, n, first = min(BLOCK, positions - base), 0, 0
         for f in range(nf):
-            for place in range(end - base):
+            for place in range(count):
                 work.places[n], work.units[n] = place, (base + place) * nf + f
                 n += 1
             work.ends[f] = n
-        potentials(n, base, row, drives, arrays, shapes, work, work.found)
-        for i in range(n):
-            V[work.units[i]] = work.found[i]
+            if n >= most or f == nf - 1:
+                drive_listed(first, f + 1, n, base, row, drives, arrays, shapes, work)
+                for i in range(n):
+                    unit = work.units[i]
+                    V[unit] = potential(work.found[i], history[unit], decay)
+                n, first = 0, f + 1

@@ -1,4 +1,4 @@
-"""The units of a block that are due in the lazy update of a code, and their potentials."""
+"""The units of a block that are due in the lazy update of a code: their potentials and activities."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.lazy.bound import products
 from petabatch.kernels.cpu.non_shared import order_by_position, products_of_units
-from petabatch.kernels.cpu.program.lazy.layout import Work
+from petabatch.kernels.cpu.program.lazy.layout import Work, words
 from petabatch.kernels.cpu.program.table import (
     BOUNDS,
     FEATURES,
     FILTERED,
     GEOMETRY,
-    HISTORY,
     NORMS,
     OFFSETS,
     OWN,
@@ -28,12 +26,17 @@ from petabatch.kernels.cpu.program.table import (
 from petabatch.kernels.cpu.program.transport import shape_of
 from petabatch.kernels.cpu.program.views import floats, longs
 from petabatch.kernels.cpu.rules import FAST, transfer
-from petabatch.kernels.cpu.simd import lowest_bit, pair_operations
-from petabatch.kernels.cpu.sizes import WORD
+from petabatch.kernels.cpu.simd import lowest_bit, operations, pair_operations
+from petabatch.kernels.cpu.sizes import LANES, WORD
 from petabatch.kernels.rules import Cell
 
-_ONE, _ALL = np.uint64(1), ~np.uint64(0)
+_ONE, _ALL, _ZERO = np.uint64(1), ~np.uint64(0), np.float32(0)
+_SHIFT, _LAST = np.uint64(WORD.bit_length() - 1), np.uint64(WORD - 1)
 _, _, below_mask = pair_operations(WORD)
+fma, horizontal_sum, _ = pair_operations(LANES)
+zeros, load, _, _, _, _ = operations(LANES)
+_TOGETHER = 4
+"""Positions whose product with a feature is computed together."""
 
 
 @njit(nogil=True, error_model="numpy")
@@ -52,26 +55,27 @@ def transpose(bits: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def integrate(
-    drive: Any, code: Any, e: Any, gain: Any, first: Any, second: Any, a: Any, b: Any, c: Cell, history: Any,
-    known: Any,
-) -> None:  # fmt: skip
-    """Update H of one position; write what is known of its potentials, with two thresholds the size."""
-    for f in range(history.size):
-        h = e * history[f] + gain * (drive[f] + c.self_interaction * code[f])
-        history[f] = h
-        u = h + a * first[f] + b * second[f]
-        known[f] = abs(u) if c.signed else u
+def integrate_inputs(drive: Any, gain: Any, history: Any) -> None:
+    """Add one-to-one inputs to G of some units."""
+    for i in range(history.size):
+        history[i] += gain * drive[i]
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def integrate_all(drive: Any, code: Any, e: Any, gain: Any, c: Cell, history: Any, V: Any) -> None:
-    """Update H of some units and add it to their drives, which makes them potentials."""
+def scale(factor: Any, history: Any) -> None:
+    """Rescale G of some units."""
     for i in range(history.size):
-        history[i] = e * history[i] + gain * (drive[i] + c.self_interaction * code[i])
-    # On its own, so that V has the bits it is materialised with.
-    for i in range(history.size):
-        V[i] += history[i]
+        history[i] *= factor
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def predict(
+    first: Any, second: Any, a: Any, b: Any, decay: Any, history: Any, signed: bool, known: Any
+) -> None:  # fmt: skip
+    """Write what is known of the potentials of one position; with two thresholds, its size."""
+    for f in range(history.size):
+        u = decay * history[f] + a * first[f] + b * second[f]
+        known[f] = abs(u) if signed else u
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -97,77 +101,158 @@ def add_bounds(known: Any, position: int, row: Any, drives: Any, arrays: Any) ->
 
 
 @njit(nogil=True, error_model="numpy")
-def mark_due(known: Any, nf: int, m: int, limits: Any, norms: Any, bound: Any, bits: Any) -> None:
-    """Write which units of one position are due: bits `m` of the words of `bits`, one word per position."""
+def mark_due(
+    known: Any, nf: int, m: int, limits: Any, norms: Any, bound: Any, active: Any, bits: Any
+) -> None:  # fmt: skip
+    """Write which units of one position are due: bits `m` of the words of `bits`, one word per position.
+
+    Units that were `active` in the step before are; those bits are cleared.
+    """
     for f in range(0, nf, WORD):
         found = below_mask(bound, norms, limits, f, known, f)
         if f + WORD > nf:
             found &= (_ONE << np.uint64(nf - f)) - _ONE
-        bits[f + m] = found
+        bits[f + m] = found | active[f // WORD]
+        active[f // WORD] = 0
 
 
 @njit(nogil=True, error_model="numpy")
-def list_due(bits: Any, base: int, nf: int, units: Any, places: Any, ends: Any) -> int:
-    """List the due units of a block, feature by feature; return how many they are."""
-    count, n = bits.size // nf, 0
-    for f in range(nf):
-        for word in range(count):
-            left = bits[word * nf + f]
-            while left != 0:
-                place = word * WORD + lowest_bit(left)
-                places[n], units[n] = place, (base + place) * nf + f
-                n += 1
-                left &= left - _ONE
-        ends[f] = n
+def products(
+    image: Any, offsets: Any, places: Any, begin: int, end: int, vectors: Any, rows: Any, start: int,
+    length: int, found: Any,
+) -> None:  # fmt: skip
+    """Write the products of a feature, `length` numbers of `rows` from `start` on, with patches of an image.
+
+    Entries begin .. end of `places` say at which `offsets` they start. Some entries of `found` after the last
+    are overwritten.
+    """
+    last = end - 1
+    for n in range(begin, end, _TOGETHER):
+        # Beyond the last position it is computed again.
+        a, b = offsets[places[np.uint64(n)]], offsets[places[np.uint64(min(n + 1, last))]]
+        c, d = offsets[places[np.uint64(min(n + 2, last))]], offsets[places[np.uint64(min(n + 3, last))]]
+        v0, v1, v2, v3 = zeros(), zeros(), zeros(), zeros()
+        w = start
+        for vector in range(length // LANES):
+            weights, i = load(rows, w), vectors[vector]
+            v0 = fma(v0, load(image, a + i), weights)
+            v1 = fma(v1, load(image, b + i), weights)
+            v2 = fma(v2, load(image, c + i), weights)
+            v3 = fma(v3, load(image, d + i), weights)
+            w += LANES
+        found[n], found[n + 1] = horizontal_sum(v0), horizontal_sum(v1)
+        found[n + 2], found[n + 3] = horizontal_sum(v2), horizontal_sum(v3)
+
+
+@njit(nogil=True, error_model="numpy")
+def list_feature(
+    bits: Any, f: int, nf: int, base: int, n: int, places: Any, units: Any
+) -> int:  # fmt: skip
+    """List the due units of a feature in a block, from place `n` of the lists on; return the place after."""
+    for word in range(bits.size // nf):
+        left = bits[word * nf + f]
+        while left != 0:
+            place, k = word * WORD + lowest_bit(left), np.uint64(n)
+            places[k], units[k] = place, (base + place) * nf + f
+            n += 1
+            left &= left - _ONE
     return n
 
 
 @njit(nogil=True, error_model="numpy")
-def _products(
-    n: int, base: int, nf: int, drive: Any, arrays: Any, shapes: Any, work: Work, found: Any
-) -> None:
-    """Write the products of the `n` units that are listed with their patches of one drive's F."""
-    geometry, filtered = shapes[drive[GEOMETRY]], floats(arrays, drive[FILTERED], 0)
-    offsets, own = longs(arrays, drive[OFFSETS])[base:], floats(arrays, drive[OWN], 0)
-    if own.size > 0:
-        s, window = shape_of(geometry), floats(arrays, geometry[WINDOW_OF], 0)
-        patches = own.reshape((own.size // window.size, window.size))
-        order_by_position(work.places[:n], work.counts, work.order)
-        products_of_units(
-            filtered, offsets, work.places, work.units, work.order[:n], patches, s, window, found
-        )  # fmt: skip
-        return
-    rows, vectors, begin = floats(arrays, drive[ROWS], 0), longs(arrays, geometry[VECTORS]), 0
-    weights = rows.reshape((nf, rows.size // nf))
-    for f in range(nf):
+def _products_of_shared(
+    first: int, last: int, base: int, nf: int, drive: Any, arrays: Any, shapes: Any, work: Work, found: Any
+) -> None:  # fmt: skip
+    """Write the products of listed units of features first .. last with their patches of one drive's F."""
+    filtered, rows = floats(arrays, drive[FILTERED], 0), floats(arrays, drive[ROWS], 0)
+    offsets, vectors = longs(arrays, drive[OFFSETS])[base:], longs(arrays, shapes[drive[GEOMETRY], VECTORS])
+    length, begin = rows.size // nf, 0
+    for f in range(first, last):
         end = work.ends[f]
         if end > begin:
-            due = (work.places[begin:], end - begin)
-            products(filtered, 0, offsets, *due, vectors, weights, f, found[begin:])
+            products(filtered, offsets, work.places, begin, end, vectors, rows, f * length, length, found)
         begin = end
 
 
 @njit(nogil=True, error_model="numpy")
-def potentials(
-    n: int, base: int, row: Any, drives: Any, arrays: Any, shapes: Any, work: Work, found: Any
-) -> None:
-    """Write V of the `n` units that are listed."""
-    other, history = work.values, floats(arrays, row[HISTORY], 0)
+def _products_of_own(
+    n: int, base: int, drive: Any, arrays: Any, shapes: Any, work: Work, found: Any
+) -> None:  # fmt: skip
+    """Write the products of `n` listed units with patches of their own, of one drive's F."""
+    geometry, filtered = shapes[drive[GEOMETRY]], floats(arrays, drive[FILTERED], 0)
+    offsets, own = longs(arrays, drive[OFFSETS])[base:], floats(arrays, drive[OWN], 0)
+    s, window = shape_of(geometry), floats(arrays, geometry[WINDOW_OF], 0)
+    patches = own.reshape((own.size // window.size, window.size))
+    order_by_position(work.places[:n], work.counts, work.order)
+    products_of_units(
+        filtered, offsets, work.places, work.units, work.order[:n], patches, s, window, found
+    )  # fmt: skip
+
+
+@njit(nogil=True, error_model="numpy")
+def has_own(row: Any, drives: Any, arrays: Any) -> bool:
+    """Return whether units have weights of their own, by any drive."""
+    for d in range(row[C], row[D]):  # noqa: SIM110  (compiled)
+        if floats(arrays, drives[d, OWN], 0).size > 0:
+            return True
+    return False
+
+
+@njit(nogil=True, error_model="numpy")
+def drive_listed(
+    first: int, last: int, n: int, base: int, row: Any, drives: Any, arrays: Any, shapes: Any, work: Work
+) -> None:  # fmt: skip
+    """Write what all drives bring to the `n` listed units, of features first .. last."""
     for d in range(row[C], row[D]):
-        into = found if d == row[C] else other
-        _products(n, base, row[FEATURES], drives[d], arrays, shapes, work, into)
+        into = work.found if d == row[C] else work.values
+        if floats(arrays, drives[d, OWN], 0).size > 0:
+            _products_of_own(n, base, drives[d], arrays, shapes, work, into)
+        else:
+            _products_of_shared(first, last, base, row[FEATURES], drives[d], arrays, shapes, work, into)
         if d > row[C]:
             for i in range(n):
-                found[i] += other[i]
+                work.found[i] += into[i]
+
+
+@njit(nogil=True, error_model="numpy")
+def potential(product: Any, history: Any, decay: Any) -> Any:
+    """Return V of a unit from its drives, G and decay; the same roundings wherever it is computed."""
+    return product + history * decay
+
+
+@njit(nogil=True, error_model="numpy")
+def update_due(
+    n: int, base: int, nf: int, gain: Any, decay: Any, previous: Any, history: Any, c: Cell, work: Work,
+    activity: Any, active: Any,
+) -> int:  # fmt: skip
+    """Update G of `n` listed units; write their activities and the bits of those active; return their number.
+
+    `gain` is that of G.
+    """
+    found, values, count, factor, each = work.found, work.values, 0, gain * c.self_interaction, words(nf)
     for i in range(n):
-        found[i] += history[work.units[i]]
+        k = np.uint64(i)  # Unsigned indices need no test for negative ones.
+        unit = work.units[k]
+        h = history[unit] + factor * previous[unit]
+        history[unit] = h
+        found[k] = potential(found[k], h, decay)
+    activities(found[:n], c, values[:n])
+    for i in range(n):
+        k = np.uint64(i)
+        unit, a = work.units[k], values[k]
+        activity[unit] = a
+        if a != _ZERO:
+            position = np.uint64(base) + work.places[k]
+            f = unit - position * np.uint64(nf)
+            active[position * np.uint64(each) + (f >> _SHIFT)] |= _ONE << (f & _LAST)
+            count += 1
+    return count
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def activities(potentials: Any, c: Cell, out: Any) -> None:
     """Write the activities of potentials."""
-    zero = np.float32(0)
     for i in range(out.size):
         a = transfer(potentials[i], c)
         # Not -0, whose sign would tell when the unit was computed last.
-        out[i] = zero if a == zero else a
+        out[i] = _ZERO if a == _ZERO else a
