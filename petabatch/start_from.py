@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from petabatch.errors import InputFileError, ParamsError, Problem, RunDirectoryError, StorageError
-from petabatch.network import lazy
+from petabatch.network import lazy_codes
 from petabatch.network.until import NAME
 from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
@@ -115,9 +115,9 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.
-    lazily = lazy.keys(here, there)
+    lazily = lazy_codes.keys(here, there)
     dropped = (_OPTIONAL | lazily) & (here.keys() ^ there.keys())
-    for key in dropped if lazy.continues(mine, arrays) else dropped | lazily:
+    for key in dropped if lazy_codes.continues(mine, arrays) else dropped | lazily:
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))

@@ -12,7 +12,7 @@ from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.weight_update import normalise
 from petabatch.errors import FormatError, InputError, InputFileError, ParamsError, Problem
 from petabatch.kernels.array import ArrayKernels
-from petabatch.network import lazy
+from petabatch.network import lazy_codes
 from petabatch.network.graph import Graph
 from petabatch.network.over_time import at_step
 from petabatch.network.slices import first_of_seeds, own_values, seed_of, sliced, within_point
@@ -216,7 +216,7 @@ class State:
         Raises FormatError when some are missing, ValueError when one has another shape or dtype.
         """
         saved = self.saved()
-        restarts = set() if lazy.continues(saved, arrays) else lazy.keys(saved)
+        restarts = set() if lazy_codes.continues(saved, arrays) else lazy_codes.keys(saved)
         if missing := sorted(saved.keys() - arrays.keys() - restarts):
             raise FormatError(
                 f"the checkpoint lacks arrays of this network\n    found:    no {', '.join(missing)}\n"

@@ -1,15 +1,21 @@
-"""Lazily evaluated codes of a program: which layers qualify, and by which of their connections.
+"""Lazily evaluated codes: which layers qualify, by which connections, and what a slice keeps of them.
 
 The method is explained in `kernels/cpu/program/lazy/__init__.py`. It is for leaky codes that are silent
 below a positive threshold; what does not come through patches (one-to-one inputs, pools, reconstructions) is
-computed as ever.
+computed as ever. What a slice keeps does not depend on what is observed, so that observing changes no bit.
+It is reset from V when weights have changed, and when a run is resumed from one of another kernel or device.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from petabatch.kernels.cpu.sizes import LANES
 from petabatch.network.graph import Edge, Graph
+from petabatch.network.operations import Program
 from petabatch.network.over_time import changes_within_displays
 from petabatch.spec.compiled import CompiledRule, NotSuitable
+from petabatch.variable import Array, Variable
 
 NAME = "lazy"
 """The first part of the keys of what a slice keeps for lazy evaluation."""
@@ -78,3 +84,35 @@ def _is_drive(edge: Edge) -> bool:
         return False
     p = link.patches
     return not (p.y.margin or p.x.margin) and edge.buffer == 0
+
+
+def variables(graph: Graph, program: Program) -> dict[str, Variable]:
+    """Declare what a slice keeps for the lazily evaluated codes of a program, by key."""
+    found = {}
+    for one in program.lazy:
+        shape = graph.network.layers[one.layer].shape
+        potential = "what V has in addition to the drives of filtered layers, divided by `decay`"
+        found[one.history] = Variable("history", shape, ("y", "x", "feature"), potential)
+        for drive in one.drives:
+            p = drive.patches
+            size = p.y.padded * p.x.padded * p.channels + LANES
+            text = f"{drive.source.key.partition('/')[2]}, filtered over time"
+            found[drive.key] = Variable("filtered", (size,), ("unit",), text)
+        text = "factor on `history`; 0: V is up to date, and the code starts from it"
+        found[one.decay] = Variable("decay", (), (), text, dtype="float64")
+        text = "1: all units are computed until the next display"
+        found[one.awake] = Variable("awake", (), (), text, dtype="int64")
+    return found
+
+
+def keys(*arrays: Iterable[str]) -> set[str]:
+    """Return the keys among these of what is kept for lazy evaluation."""
+    return {key for some in arrays for key in some if key.startswith(f"{NAME}/")}
+
+
+def continues(here: Mapping[str, Array], there: Mapping[str, Array]) -> bool:
+    """Return whether slices can continue from what a checkpoint keeps; else they restart from V.
+
+    They cannot if it was written by another kernel, or by a version of petabatch with another layout.
+    """
+    return all(k in there and there[k].shape[1:] == here[k].shape[1:] for k in keys(here))

@@ -6,25 +6,24 @@ or the number of threads and ranks, takes part.
 
     run.kernel   device    stepper          printed name
     array        CPU, GPU  layers           layer by layer
-    dense        CPU       dense, program   compiled, dense (of a program: without lazy evaluation)
-    lazy         CPU       lazy, program    compiled, lazy (of a program: its codes that can be)
+    dense        CPU       program          compiled program, without lazy evaluation
+    lazy         CPU       program          compiled program, with lazy evaluation of its codes that can be
     display      GPU       cuda             CUDA display kernel
     step         GPU       cuda             CUDA step kernel
-    auto         CPU       the first that can run the network: lazy, dense, program, layers
+    auto         CPU       the first that can run the network: program, layers
     auto         GPU       the first that can run the network: the display kernel, the step kernel, layers
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from petabatch.errors import Problem, ResourceError
 from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network.graph import Graph
-from petabatch.network.lazy import check_lazy, check_pays
 from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.loop import Loop, find_loop
 from petabatch.network.operations import Operation, Program
@@ -34,7 +33,7 @@ from petabatch.network.stages import row_tiles, side_by_side
 from petabatch.network.together import group_size, slices_together
 from petabatch.spec.compiled import NotSuitable
 
-StepperName = Literal["layers", "program", "dense", "lazy", "cuda"]
+StepperName = Literal["layers", "program", "cuda"]
 CudaKernel = Literal["display", "step"]
 
 
@@ -93,8 +92,6 @@ class Method:
             return f"layer by layer, because {self.reason}{expect}"
         names: dict[str, str] = {
             "program": "compiled program",
-            "dense": "compiled, dense",
-            "lazy": "compiled, lazy",
             "cuda": f"CUDA {self.kernel} kernel",
         }
         text = f"{names[self.stepper]}: {', '.join(self.layers)}, because {self.reason}"
@@ -124,13 +121,9 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
     compiled = run.device == "cpu" and run.kernel != "array"
     try:
         _check_run(graph)
-        try:
-            loop = find_loop(graph)
-        except NotSuitable as reason:
-            return _program(graph, moving, str(reason))
         if run.device == "gpu":
-            return _on_gpu(graph, loop, limits)
-        return replace(_on_cpu(graph, loop), unfollowed=_unfollowed(graph))
+            return _on_gpu(graph, find_loop(graph), limits)
+        return _program(graph, moving)
     except NotSuitable as reason:
         if run.kernel in ("display", "step") and limits is not None:
             raise ResourceError(
@@ -175,14 +168,13 @@ def _check_run(graph: Graph) -> None:
         raise NotSuitable("parallel.features splits the code over ranks")
 
 
-def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
-    """Return the method of a network that is no sparse-coding loop."""
-    if graph.network.run.device == "gpu":
-        raise NotSuitable(reason)
+def _program(graph: Graph, moving: tuple[str, ...]) -> Method:
+    """Return the method of a network on the CPU."""
     program = find_program(graph, measured_layers(graph), lazy_codes(graph))
     alone = set(moving) <= program.interpreted.keys()
     if alone and not (moving and graph.network.run.kernel == "auto"):
-        raise NotSuitable("; ".join(f"{name}: {why}" for name, why in program.interpreted.items()) or reason)
+        reasons = "; ".join(f"{name}: {why}" for name, why in program.interpreted.items())
+        raise NotSuitable(reasons or "nothing changes from step to step")
     together, single = 1, ""
     try:
         together = slices_together(graph, program)
@@ -193,7 +185,7 @@ def _program(graph: Graph, moving: tuple[str, ...], reason: str) -> Method:
     return Method(
         "program",
         moving,
-        reason,
+        "most layers have compiled steps" if slow else "all layers have compiled steps",
         slow,
         found=program,
         together=together,
@@ -219,24 +211,6 @@ def _unfollowed(graph: Graph) -> dict[str, str]:
             except NotSuitable as reason:
                 found[name] = f"of {energy}: {reason}"
     return found
-
-
-def _on_cpu(graph: Graph, loop: Loop) -> Method:
-    kernel = graph.network.run.kernel
-    if kernel == "dense":
-        return Method("dense", loop.layers, 'run.kernel is "dense"', found=loop)
-    if not loop.patches.shared and not lazy_codes(graph).get(loop.code, "interpreted"):
-        return _program(
-            graph, loop.layers, "each unit has weights of its own, and most sleep below their threshold"
-        )
-    try:
-        check_lazy(graph, loop)
-        if kernel == "lazy":
-            return Method("lazy", loop.layers, 'run.kernel is "lazy"', found=loop)
-        check_pays(graph, loop)
-    except NotSuitable as reason:
-        return Method("dense", loop.layers, str(reason), found=loop)
-    return Method("lazy", loop.layers, "most units sleep below their threshold", found=loop)
 
 
 def _on_gpu(graph: Graph, loop: Loop, limits: Limits | None) -> Method:

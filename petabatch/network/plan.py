@@ -14,7 +14,7 @@ from functools import cached_property
 
 from petabatch.errors import ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
-from petabatch.network import lazy
+from petabatch.network import lazy_codes
 from petabatch.network.build import build, with_numbers
 from petabatch.network.graph import Graph
 from petabatch.network.method import Method, choose
@@ -88,12 +88,9 @@ class Plan:
     @cached_property
     def variables(self) -> dict[str, Variable]:
         """Every array of the simulation by its key: those of the network and of its stepper."""
-        kept = {}
-        if self.method.stepper == "lazy":
-            kept = lazy.variables(self.graph, self.method.loop)
-        elif self.method.stepper == "program":
-            kept = lazy.program_variables(self.graph, self.method.program)
-        return kept | self.graph.variables
+        if self.method.stepper != "program":
+            return dict(self.graph.variables)
+        return lazy_codes.variables(self.graph, self.method.program) | self.graph.variables
 
     @cached_property
     def summed_updates(self) -> tuple[tuple[UpdateSchedule, ...], ...]:

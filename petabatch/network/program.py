@@ -15,6 +15,7 @@ from types import MappingProxyType
 from petabatch.network.arrivals import Arrivals, with_margin
 from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import MOST_ACTIVE, NAME, lazy_edges
+from petabatch.network.looks import find_look
 from petabatch.network.operations import (
     ALWAYS,
     Call,
@@ -63,7 +64,9 @@ class _Maker:
                 except NotSuitable as reason:
                     self.calls[name] = str(reason)
         self.controlled = {name: terms for name in self.layers if (terms := self._followed(name))}
-        self.windows = windows(graph, self.rules, measured)
+        self.look = find_look(graph)
+        """Where it ends a run of steps early, those that only later steps would need are made too."""
+        self.windows = dict.fromkeys(self.layers, 0) if self.look else windows(graph, self.rules, measured)
 
     def make(self) -> Program:
         operations: list[Operation] = [
@@ -78,7 +81,9 @@ class _Maker:
                 except NotSuitable as reason:
                     self.arrivals.padded = padded
                     operations += self._call(name, str(reason))
-        return Program(tuple(operations), self.arrivals.scratch, self.margins, self.constants, self.codes)
+        look = None if any(isinstance(one, Call) for one in operations) else self.look
+        arrays = (self.arrivals.scratch, self.margins, self.constants)
+        return Program(tuple(operations), *arrays, look, self.codes)
 
     def _when(self, name: str) -> When:
         layer = self.layers[name]

@@ -57,10 +57,7 @@ def _bound(plan: Plan) -> int:
     """Return the bytes that a stepper keeps of each slice."""
     if plan.method.stepper == "program":
         return 4 * sum(_of_lazy_code(plan, one) for one in plan.method.program.lazy)
-    if plan.method.stepper != "lazy":
-        return 0
-    loop = plan.method.loop
-    return 4 * (3 * loop.patches.positions * loop.patches.features + 2 * _fine(plan))
+    return 0
 
 
 def _kept(plan: Plan) -> int:
@@ -70,16 +67,12 @@ def _kept(plan: Plan) -> int:
 
 def _of_lazy_code(plan: Plan, one: LazyUpdate) -> int:
     """Return the numbers that a program keeps of each slice for the bound of a lazily evaluated code."""
-    found = 2 * math.prod(plan.graph.network.layers[one.layer].shape)
+    units = math.prod(plan.graph.network.layers[one.layer].shape)
+    found = 2 * units + units // 32
     for p in (drive.patches for drive in one.drives):
         found += 2 * p.y.padded * p.x.padded * p.channels + 2 * p.positions
         found += 0 if p.shared else p.positions * p.features
     return found
-
-
-def _fine(plan: Plan) -> int:
-    p = plan.method.loop.patches
-    return p.y.padded * p.x.padded * p.channels
 
 
 def _workers(plan: Plan, slices: int, threads: int) -> int:
@@ -88,11 +81,6 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
     size = np.dtype(precision).itemsize
     weights = sum(_kernel(plan, name) for name in graph.weighted)
     layers = [math.prod(layer.shape) for layer in graph.network.layers.values()]
-    if plan.method.stepper in ("dense", "lazy"):
-        p = plan.method.loop.patches
-        overlap = -(-p.y.size // p.y.stride)
-        each = 4 * (_fine(plan) * (3 + overlap) + (6 * p.features * p.length if p.shared else p.length))
-        return threads * each
     if plan.method.stepper == "program":
         return threads * 4 * (sum(layers) + 4 * weights)
     gathered = [

@@ -10,9 +10,7 @@ from functools import partial
 
 from petabatch.engine.steppers.base import Binding, Rows, Stepper
 from petabatch.engine.steppers.cuda import CudaStepper
-from petabatch.engine.steppers.dense import DenseStepper
 from petabatch.engine.steppers.layers import LayerStepper
-from petabatch.engine.steppers.lazy import LazyStepper
 from petabatch.engine.steppers.program import ProgramStepper, make_tables
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.network.method import StepperName
@@ -22,8 +20,6 @@ __all__ = ["Binding", "Rows", "Stepper", "StepperMaker"]
 
 _STEPPERS: dict[StepperName, Callable[[Binding], Stepper]] = {
     "layers": LayerStepper,
-    "dense": DenseStepper,
-    "lazy": LazyStepper,
     "cuda": CudaStepper,
 }
 

@@ -9,10 +9,8 @@ import numpy as np
 
 from petabatch.engine.state import owned
 from petabatch.geometry import Patches
-from petabatch.kernels.cpu.controllers import StepControl
 from petabatch.kernels.cpu.rules import rule_number
 from petabatch.kernels.rules import Cell, Units, cell
-from petabatch.kernels.timescale import BASE, Growth
 from petabatch.network.loop import Loop
 from petabatch.network.plan import Plan
 from petabatch.spec.compiled import CompiledRule, Term
@@ -74,26 +72,3 @@ def cell_arrays(rule: CompiledRule, state: Mapping[str, Array]) -> Units:
     """Return the arrays of one slice that a rule reads and writes, from the code's variables by name."""
     previous = state[rule.previous].reshape(-1) if rule.previous else np.zeros(0, np.float32)
     return Units(state["A"].reshape(-1), state[rule.potential].reshape(-1), previous)
-
-
-def step_control(
-    rule: CompiledRule, dt: float, state: Mapping[str, Array], followed: tuple[float, ...] | None
-) -> StepControl:
-    """Return how fast a slice moves; `followed` is the energy that its time scale follows in the loop.
-
-    Without it a time scale is taken as it is: the lane adapts it step by step.
-    """
-    none, growth, zero = np.zeros(1), Growth(BASE, 0.0, 0.0, 0.0, 0.0), np.float32(0)
-    free = (0.0, 0.0, 0.0)
-    if rule.adaptive is not None:
-        step, age = (state[name] for name in rule.adaptive)
-        return StepControl(zero, zero, False, dt, 1.0, free, growth, step, age, none)
-    if rule.scale is not None and followed is not None:
-        scale, ceiling, seen = (state[name] for name in ("time_scale", "time_scale_max", "energy_before"))
-        squares, sizes, active = followed
-        return StepControl(
-            zero, zero, True, dt, rule.tau, (squares, sizes, active), rule.scale, scale, ceiling, seen
-        )
-    scaled = dt * float(state["time_scale"][0]) if rule.scale is not None else dt
-    e, gain = rule.decays(scaled)
-    return StepControl(np.float32(e), np.float32(gain), False, dt, rule.tau, free, growth, none, none, none)

@@ -32,12 +32,8 @@ _ROUNDING = 1e-9
 
 
 class Looks(NamedTuple):
-    """After which steps of a call a slice looks at its gap, and how small that is to be."""
+    """How small the gap of a slice is to be, and that of the last look."""
 
-    due: Array
-    """bool `[steps]`; empty if it never does."""
-    whole: bool
-    """The last of the steps ends a display: the gap is evaluated there, however large it is."""
     target: float
     coefficient: float
     signed: bool
@@ -45,10 +41,6 @@ class Looks(NamedTuple):
     """The gap of the last look, float64 `[1]`; never NaN, infinity where it is only known to be too large."""
     block: Array
     """Where the next look begins, int64 `[1]`; changes no result."""
-
-
-NO_LOOKS = Looks(np.zeros(0, bool), False, 0.0, 1.0, False, np.zeros(1), np.zeros(1, np.int64))
-"""Those of a slice that makes all its steps."""
 
 
 class Objective(NamedTuple):
@@ -60,12 +52,6 @@ class Objective(NamedTuple):
     """|r|^2."""
     cross: float
     """r . image."""
-
-
-@njit(nogil=True, error_model="numpy")
-def is_due(looks: Looks, step: int) -> bool:
-    """Return whether a slice looks at its gap after a step of a call, counted from 0."""
-    return bool(looks.due.size > 0 and looks.due[step])
 
 
 @njit(nogil=True, error_model="numpy")
@@ -206,7 +192,10 @@ def look(
     whole: bool, size: float, activity: Any, images: Images, looks: Looks, weights: Dictionary, s: Shape,
     work: Scratch,
 ) -> bool:  # fmt: skip
-    """Evaluate the gap of a slice; return whether it stops. `work.error` is r afterwards."""
+    """Evaluate the gap of a slice; return whether it stops. `work.error` is r afterwards.
+
+    At the end of a display it is evaluated as a `whole`, however large it is.
+    """
     found = objective(size, images, s, work)
     first, last = looks.block[0], blocks(s, work.strips.shape[0])
     steepest, exceeds = search(first, last, 0.0, found, looks, whole, weights, s, work)

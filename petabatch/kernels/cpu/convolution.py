@@ -13,17 +13,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Dictionary, Images, Scratch, Shape
-from petabatch.kernels.cpu.non_shared import project_non_shared, synthesize_non_shared
+from petabatch.kernels.cpu.non_shared import project_non_shared
 from petabatch.kernels.cpu.rules import FAST, ZERO
-from petabatch.kernels.cpu.simd import block_operations, lowest_bit, operations
+from petabatch.kernels.cpu.simd import block_operations, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES
 
-_, panel_load, _, _, _, nonzero = operations(PANEL)
+_, panel_load, _, _, _, _ = operations(PANEL)
 block_zeros, starts, shift, block_fma, block_store = block_operations(PANEL, DRIVE_BLOCK)
 zeros, load, _, add_to, broadcast_fma, _ = operations(LANES)
 
@@ -54,25 +52,6 @@ def project(error: Any, start: int, places: Any, panels: Any, s: Shape, drive: A
                     w += PANEL
                 patches = shift(patches, s.pitch)
             block_store(drive, m * s.wide + panel * PANEL, s.wide, sums)
-
-
-@njit(nogil=True, error_model="numpy")
-def list_active(code: Any, count: int, nf: int, wide: int, active: Any, values: Any, ends: Any) -> None:
-    """List the units of `count` positions that are not silent, position by position: feature and activity."""
-    n = 0
-    # A NaN in the error image makes the drive beyond the last feature NaN too.
-    exist = (np.uint64(1) << np.uint64(nf - (wide - PANEL))) - np.uint64(1)
-    for m in range(count):
-        for f in range(0, wide, PANEL):
-            bits = nonzero(code, m * wide + f)
-            if f == wide - PANEL:
-                bits &= exist
-            while bits != 0:
-                active[n] = f + lowest_bit(bits)
-                values[n] = code[m * wide + active[n]]
-                n += 1
-                bits &= bits - np.uint64(1)
-        ends[m + 1] = n
 
 
 @njit(nogil=True, error_model="numpy")
@@ -124,19 +103,6 @@ def drive_units(base: int, start: int, places: Any, weights: Dictionary, s: Shap
 
 
 @njit(nogil=True, error_model="numpy")
-def add_patches(
-    base: int, places: Any, code: Any, weights: Dictionary, s: Shape, work: Scratch, strip: Any
-) -> None:
-    """Add the patches of the active units of the positions from `base` on to a strip; see `synthesize`."""
-    list_active(code, places.size, s.features, s.wide, work.active, work.values, work.ends)
-    if weights.non_shared.shape[0] > 0:
-        patches = weights.non_shared[base : base + places.size]
-        synthesize_non_shared(patches, places, s, work, strip)
-    else:
-        synthesize(weights.groups, places, work.active, work.values, work.ends, work.vectors, strip)
-
-
-@njit(nogil=True, error_model="numpy")
 def join_strips(strips: Any, begin: int, end: int, s: Shape, recon: Any) -> None:
     """Add the strips of all tiles, in order, to make rows begin .. end of the reconstruction."""
     for y in range(begin, end):
@@ -158,11 +124,3 @@ def paste(error: Any, s: Shape, padded: Any) -> None:
     for y in range(s.height):
         start = (y + s.top) * s.pitch + s.left
         copy(error[y], padded[start : start + s.width])
-
-
-@njit(nogil=True, error_model="numpy")
-def crop(padded: Any, s: Shape, error: Any) -> None:
-    """Copy an error image out of its padding."""
-    for y in range(s.height):
-        start = (y + s.top) * s.pitch + s.left
-        copy(padded[start : start + s.width], error[y])

@@ -13,7 +13,7 @@ import numpy as np
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.convolution import paste
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.layout import Scratch, Shape, chunk_places, dictionary, tile_bounds
+from petabatch.kernels.cpu.layout import Scratch, Shape, chunk_places, room_for_groups, tile_bounds
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES
 from petabatch.variable import Array
@@ -33,7 +33,7 @@ class GradientScratch(NamedTuple):
 def gradient_scratch(p: Patches) -> GradientScratch:
     """Return the scratch of one thread."""
     return GradientScratch(
-        np.zeros((p.features, dictionary(p).groups[:, 0].size), np.float32),
+        np.zeros((p.features, room_for_groups(p)[:, 0].size), np.float32),
         np.zeros((p.features, p.y.size, p.x.size), np.int32),
     )
 

@@ -13,7 +13,6 @@ from petabatch.geometry import Patches
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.simd import register_lanes
 from petabatch.kernels.cpu.sizes import GROUP, LANES, tiling
-from petabatch.kernels.rules import Cell
 from petabatch.variable import Array
 
 PANEL = 2 * register_lanes()
@@ -74,19 +73,13 @@ class Scratch(NamedTuple):
     """Where in the padded fine layer each position's patch starts, from the start of its tile's."""
     vectors: Array
     """Where in a patch each vector starts."""
-    tallies: Array
-    """What each tile counts, float64 `[tiles, 5]`; see `controllers.py` for the columns."""
-    turned: Array
-    """Change of each unit's drive since the step before, for FISTA alone."""
 
 
 class Dictionary(NamedTuple):
-    """The weights in the orders in which they are read."""
+    """The weights of a drive, in the order in which they are read."""
 
     panels: Array
-    """For the drive: `[panel, K, PANEL]`."""
-    groups: Array
-    """For the reconstruction: `[group, nf, GROUP * LANES]`, patch rows rounded up to whole vectors."""
+    """`[panel, K, PANEL]`; empty where weights are not shared."""
     non_shared: Array
     """Non-shared patches `[positions, nf, K]`, read as they lie; empty where weights are shared."""
 
@@ -97,24 +90,6 @@ class Images(NamedTuple):
     image: Array
     factor: np.float32
     recon: Array
-    error: Array
-
-
-class Model(NamedTuple):
-    """What a step computes with and does not change."""
-
-    weights: Dictionary
-    cell: Cell
-    shape: Shape
-
-
-class StepSums(NamedTuple):
-    """The sums of the steps of one call, which are as many as the rows."""
-
-    wanted: Array
-    """Whether the sums of a step are wanted, bool `[steps]`."""
-    sums: Array
-    """sum error^2, sum |A| and the number of active units after each step, float64 `[steps, 3]`."""
 
 
 def shape(p: Patches) -> Shape:
@@ -142,8 +117,8 @@ def shape(p: Patches) -> Shape:
     )
 
 
-def scratch(p: Patches, accelerated: bool = False) -> Scratch:
-    """Return the scratch space of one thread; FISTA, which is `accelerated`, needs more."""
+def scratch(p: Patches) -> Scratch:
+    """Return the scratch space of one thread."""
     s = shape(p)
     y, x = np.divmod(np.arange(s.tile * s.nx), s.nx)
     vectors = (np.arange(s.rows)[:, None] * s.pitch + LANES * np.arange(_row_vectors(p))).reshape(-1)
@@ -159,14 +134,7 @@ def scratch(p: Patches, accelerated: bool = False) -> Scratch:
         ends=np.zeros(s.chunk + 1, np.int64),
         places=y * (s.stride_y * s.pitch) + (p.x.offset + x * p.x.stride) * p.channels,
         vectors=np.concatenate([vectors, np.zeros(_groups(p) * GROUP - len(vectors), np.int64)]),
-        tallies=np.zeros((-(-s.ny // s.tile), 5)),
-        turned=np.zeros(p.positions * s.features if accelerated else 0, np.float32),
     )
-
-
-def dictionary(p: Patches) -> Dictionary:
-    """Return room for the weights of one kernel; `pack` fills it."""
-    return Dictionary(room_for_panels(p), room_for_groups(p), np.zeros((0, 0, 0), np.float32))
 
 
 def room_for_panels(p: Patches) -> Array:
@@ -177,12 +145,6 @@ def room_for_panels(p: Patches) -> Array:
 def room_for_groups(p: Patches) -> Array:
     """Return room for the weights of one kernel in the order in which a reconstruction reads them."""
     return np.zeros((_groups(p), p.features, GROUP * LANES), np.float32)
-
-
-def non_shared_patches(weights: Array) -> Dictionary:
-    """Return non-shared weights `[positions, nf, K]` as a dictionary; they are not copied."""
-    nothing = np.zeros((0, 0, 0), np.float32)
-    return Dictionary(nothing, nothing, weights)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -207,12 +169,6 @@ def same(a: Any, b: Any) -> bool:
     return True
 
 
-def pack(weights: Array, p: Patches, into: Dictionary) -> None:
-    """Put weights `[nf, K]` in reading order; to be called whenever they change."""
-    pack_panels(weights, into.panels)
-    pack_groups(weights, p, into.groups)
-
-
 def pack_panels(weights: Array, panels: Array) -> None:
     """Put weights `[nf, K]` in the order in which a drive reads them."""
     for number, panel in enumerate(panels):
@@ -230,15 +186,6 @@ def pack_groups(weights: Array, p: Patches, groups: Array) -> None:
         rows = flat[:, : p.y.size * vectors].reshape(len(part), p.y.size, vectors)
         rows[:, :, :width] = part.reshape(len(part), p.y.size, width)
         groups[:, begin : begin + len(part)] = flat.reshape(len(part), len(groups), -1).swapaxes(0, 1)
-
-
-def packed(weights: Array, p: Patches) -> Dictionary:
-    """Return the weights of one slice, of whatever mode, in reading order."""
-    if not p.shared:
-        return non_shared_patches(weights.reshape(p.groups, p.features, p.length))
-    into = dictionary(p)
-    pack(weights.reshape(p.features, p.length), p, into)
-    return into
 
 
 def _row_vectors(p: Patches) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from petabatch.network.operations.base import Operation
+from petabatch.network.operations.look import Look
 from petabatch.network.operations.updates import Call, LazyUpdate, Update
 
 
@@ -22,6 +23,8 @@ class Program:
     many steps of it as the layer keeps."""
     constants: Mapping[str, tuple[tuple[float, ...], int]]
     """Scratch that never changes: a pattern, and how often it is repeated."""
+    look: Look | None = None
+    """What ends a display early, after all operations of a step."""
     codes: Mapping[str, str] = field(default_factory=dict)
     """The codes, and why all units of one are computed in each step; nothing for one lazily evaluated."""
 

@@ -89,7 +89,7 @@ class CompiledProgram:
                 advance(
                     rows, numbers, self._sources, factors, self.drives, arrays, space.shapes, first, last,
                     final, new_image, watched, found, space.places[several], space.room[several], items,
-                    tickets,
+                    tickets, self.tables.look,
                 )  # fmt: skip
             except BaseException:
                 tickets[:] = _NONE_LEFT  # so that no thread waits for this one

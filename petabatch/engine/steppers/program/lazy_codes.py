@@ -7,9 +7,8 @@ import numpy as np
 from petabatch.engine.steppers.program.compiled import CompiledProgram
 from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.workspace import Workspace
-from petabatch.kernels.cpu.lazy import layout
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.program.lazy.layout import COMPUTED
+from petabatch.kernels.cpu.program.lazy import layout
 from petabatch.kernels.cpu.program.lazy.step import materialise
 
 
@@ -58,7 +57,7 @@ class LazyCodes:
     def computed(self, steps: int) -> dict[str, float]:
         """Return the share of units computed in a step so far, of `steps`, of each code."""
         return {
-            code.layer: float(self.own[f"own/{code.layer} kept"][COMPUTED])
+            code.layer: float(self.own[f"own/{code.layer} kept"][layout.COMPUTED])
             / (max(1, steps) * self.arrays[code.history].size)
             for code in self.tables.program.lazy
         }

@@ -45,6 +45,11 @@ class ProgramSlice:
                 self.addresses[number] = array.ctypes.data, array.size // depth, depth
 
     @property
+    def look(self) -> np.ndarray:
+        """What the evaluation of the gap has noted."""
+        return self.own["own/look"]
+
+    @property
     def changing(self) -> list[Array]:
         """The arrays that a step may change, apart from recordings and images."""
         known = {**self.arrays, **{key: self.own[key] for key in self._tables.own}}

@@ -21,6 +21,7 @@ from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.tables.rules import NORMS
 from petabatch.engine.steppers.program.workspace import Workspace, thread_workspace
 from petabatch.engine.steppers.timing import PROGRAM_STEPS, time_program_step
+from petabatch.kernels.cpu.program.look import STOPPED
 from petabatch.kernels.cpu.program.whole import norm
 from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
@@ -73,6 +74,11 @@ class ProgramStepper(Stepper):
         return self.probes.recordings.keys() | self._records.recordings.keys()
 
     @property
+    def looks_inside(self) -> bool:
+        """Whether the program evaluates the gap of `run.until`; see `Stepper`."""
+        return self.tables.program.look is not None
+
+    @property
     def most_steps(self) -> int:
         """Most steps of a call, as many as there is room for to record; see `Stepper`."""
         return self._records.steps
@@ -116,6 +122,9 @@ class ProgramStepper(Stepper):
         due, columns = self.probes.due(first, last), len(self.probes.columns)
         watched = np.repeat(due[:, None], columns, axis=1)
         found = np.zeros((len(slices), last - first, columns))
+        if self.looks_inside:
+            self._run_with_looks(slices, first, last, new_image, watched, found)
+            return list(found[:, :, None])
         _, space, sections, layers = self._joined_with(slices)
         if not layers:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
@@ -134,6 +143,32 @@ class ProgramStepper(Stepper):
             for one in slices:
                 one.reached = step
         return list(found[:, :, None])
+
+    def _run_with_looks(
+        self,
+        slices: Sequence[ProgramStepper],
+        first: int,
+        last: int,
+        new_image: bool,
+        watched: np.ndarray,
+        found: np.ndarray,
+    ) -> None:
+        """Make the steps of each slice up to the one in which it stops."""
+        moving, step = list(range(len(slices))), first
+        while moving and step < last:
+            mine = [slices[n] for n in moving]
+            _, space, (section,), _ = self._joined_with(mine)
+            part = np.zeros((len(mine), last - step, found.shape[2]))
+            for one in mine:
+                one.slice.look[STOPPED] = 0
+            ends = (step, last, last, new_image and step == first)
+            self.compiled.advance(space, section, *ends, watched[step - first :], part)
+            stopped = [int(one.slice.look[STOPPED]) for one in mine]
+            made = min((at for at in stopped if at), default=last)
+            found[moving, step - first : made - first] = part[:, : made - step]
+            for one in mine:
+                one.reached = made
+            moving, step = [n for n, at in zip(moving, stopped, strict=True) if not at], made
 
     def _joined_with(self, slices: Sequence[ProgramStepper]) -> Joined:
         """Return what these slices are advanced by on this thread; kept while both stay the same."""

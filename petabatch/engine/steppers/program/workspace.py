@@ -17,10 +17,9 @@ from petabatch.geometry import Patches
 from petabatch.kernels.cpu import layout
 from petabatch.kernels.cpu.gradient import dictionary_gradient, gradient_scratch
 from petabatch.kernels.cpu.layout import DRIVE_BLOCK, PANEL, Scratch, Shape
-from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program import random
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.sizes import WORD
+from petabatch.kernels.cpu.program.lazy import layout as lazy_layout
 from petabatch.network.operations import Carry
 from petabatch.variable import Array
 
@@ -98,10 +97,8 @@ class Workspace:
 
     def _rows(self, weights: Weights) -> None:
         """Make room for weights as lazy evaluation reads them, with norms for whole words of features."""
-        features = lazy_layout.features(weights.patches, self.held[NOTHING])
-        norms = np.zeros(weights.patches.features + WORD, np.float32)
-        self.held[weights.rows[0]], self.held[weights.rows[1]] = features.rows, norms
-        self.features[weights.names] = features._replace(norms=norms[: weights.patches.features])
+        self.features[weights.names] = features = lazy_layout.features(weights.patches)
+        self.held[weights.rows[0]], self.held[weights.rows[1]] = features
 
     def for_threads(self, count: int) -> list[np.ndarray]:
         """Return a table of arrays for each thread that works on a slice, with scratch of its own."""

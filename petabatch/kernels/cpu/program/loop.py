@@ -14,6 +14,7 @@ from petabatch.kernels.cpu.arrays import borrow, copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.draws import draw
 from petabatch.kernels.cpu.program.lazy.step import update_lazily
+from petabatch.kernels.cpu.program.look import any_stopped, look_at_gap
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.row import run_row
 from petabatch.kernels.cpu.program.spiking import spike
@@ -56,7 +57,7 @@ from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
 _COPY, _FILL, _FILL_DOUBLE, _EXTEND, _PROJECT, _SYNTHESIZE, _POOL = (int(op) for op in list(Op)[:7])
 _SPREAD, _UPDATE, _RESCALE, _ACCELERATE, _CONTROL, _MEASURE = (int(op) for op in list(Op)[7:13])
-_CROP, _POLYLINE, _NOISE, _DROP, _SHOTS, _SPIKE, _LAZY, _ROW, _DRAW, _SCATTER = (
+_CROP, _POLYLINE, _NOISE, _DROP, _SHOTS, _SPIKE, _LAZY, _ROW, _DRAW, _SCATTER, _LOOK = (
     int(op) for op in list(Op)[13:]
 )
 
@@ -139,6 +140,9 @@ def operate(
         return
     if code == _LAZY:
         update_lazily(row, own, sources, factors, drives, arrays, shapes, step, begin, end)
+        return
+    if code == _LOOK:
+        look_at_gap(row, own, arrays, shapes, step)
         return
     if code == _ROW:
         run_row(row, own, sources, factors, arrays, step)
@@ -225,14 +229,15 @@ def _make(
 def advance(
     rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, first: int,
     last: int, final: int, fresh: bool, watched: Any, sums: Any, places: Any, room: Any, items: Any,
-    tickets: Any,
+    tickets: Any, looks: int,
 ) -> None:  # fmt: skip
     """Make steps first + 1 .. last of some slices, of a run to step `final`; see `table.py` for the tables.
 
     `fresh` says that an image is new in the first step. Where `watched` `[steps, quantities]` is true, `sums`
     `[slices, steps, quantities]`, float64, receives the norm of a layer after the step. `places` and `room`
     are scratch of what is computed in several slices at once; empty where there is one. Threads that make the
-    same steps together share `items` and `tickets` of `team.py`; of a thread alone, one item is a step.
+    same steps together share `items` and `tickets` of `team.py`; of a thread alone, one item is a step. With
+    `looks`, the array that a LOOK writes, all end after a step in which one of the slices has met its target.
     """
     rows, numbers, sources, factors = borrow(rows), borrow(numbers), borrow(sources), borrow(factors)
     drives, arrays, shapes = borrow(drives), borrow(arrays), borrow(shapes)
@@ -245,6 +250,9 @@ def advance(
         n = ticket % items.shape[0]
         step = first + 1 + ticket // items.shape[0]
         wait(tickets, ticket - n + items[n, BEFORE])
+        if looks > 0 and any_stopped(arrays, looks, step):
+            done(tickets)
+            continue
         now = step - first - 1
         for number in range(items[n, FIRST], items[n, LAST]):
             if due(rows[number], step, final):

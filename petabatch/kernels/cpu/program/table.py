@@ -11,8 +11,8 @@
 An array is one of a slice's state (activities: step t in place t modulo the number of places) or scratch of
 the thread; number 0 is empty. Operations are made in order, in each step in which they are due, each in all
 slices of the call before the next. Some have parts that depend on no other, which threads can share: PROJECT,
-SYNTHESIZE, POOL and LAZY the tiles of their geometry, UPDATE the chunks of its layer. Kernels of one operation see
-the numbers, factors and arrays of one slice; those of `together.py` those of all.
+SYNTHESIZE, POOL and LAZY the tiles of their geometry, UPDATE the chunks of its layer. Kernels of one
+operation see the numbers, factors and arrays of one slice; those of `together.py` those of all.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Op(IntEnum):
     SYNTHESIZE = 5
     """OUT [fine] = sum of the patches of the active units of IN; A: geometry; B: groups; C: own patches; D:
     panels of the same weights read from the other end, where one position's patch is the whole layer. E:
-    scratch for the sums of tiles, where threads share them; the part after the tiles adds these up. F: bits of
-    the active units, where a LAZY has written them."""
+    scratch for the sums of tiles, where threads share them; the part after the tiles adds these up. F: bits
+    of the active units, where a LAZY has written them."""
     POOL = 6
     """OUT [units] = number 0 times the sum of windows of the padded IN; A: geometry; B: 1 for the maximum."""
     SPREAD = 7
@@ -101,9 +101,10 @@ class Op(IntEnum):
     LAZY = 19
     """OUT = code after the sums of sources A .. B and drives C .. D, as UPDATE has it, where only units are
     computed that could be active; G, numbers: as there; HISTORY, DECAY, PRODUCTS, KEPT, TALLIES: arrays of
-    `lazy/`; BITS: which units are active, a bit each, in words of FEATURES; POTENTIAL: V, which is not written;
-    FLOATS, LISTS, SPARE: scratch; steps of a DISPLAY; AWAKE: whether all units are computed, decided when a
-    display begins with MOST units active or fewer; PARTS: one for each tile of HEIGHT positions (0: for all), and two more."""
+    `lazy/`; BITS: which units are active, a bit each, in words of FEATURES; POTENTIAL: V, which is not
+    written; FLOATS, LISTS, SPARE: scratch; steps of a DISPLAY; AWAKE: whether all units are computed, decided
+    when a display begins with MOST units active or fewer; PARTS: one for each tile of HEIGHT positions (0:
+    for all), and two more."""
     ROW = 20
     """OUT = row function at address C; A .. B: sources that E buffers add up, and the arrays it is called
     with; F, ...: where each buffer's sources end; D: scratch for addresses; IN: for buffers; numbers:
@@ -113,3 +114,7 @@ class Op(IntEnum):
     SCATTER = 22
     """OUT = sum over the synapses of the active units of IN at A positions; B: where those of a unit start;
     C: their post units; D: weights."""
+    LOOK = 23
+    """OUT, float64, = duality gap of code D, image E and reconstruction F through patches of geometry A, at
+    some steps; B: panels; C: patches of each unit's own; G: scratch, padded; H: where the next look begins,
+    and the step that met the target; numbers: see `look.py`."""

@@ -71,4 +71,6 @@ def synthesize_together(row: Any, arrays: Any, shapes: Any, step: int, places: A
         else:
             code, groups = floats(arrays[w], row[IN], seen), floats(arrays[w], row[B], 0)
             own, none = floats(arrays[w], row[C], 0), floats(arrays[w], 0, 0)
-            reconstruct(code, unsigned(arrays[w], 0), groups, own, arrays[w], shapes[row[A]], out, none, 0, ALL)
+            reconstruct(
+                code, unsigned(arrays[w], 0), groups, own, arrays[w], shapes[row[A]], out, none, 0, ALL
+            )

@@ -27,7 +27,7 @@ from petabatch.kernels.cpu.program.table import (
     VECTORS,
     WINDOW_OF,
 )
-from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs
+from petabatch.kernels.cpu.program.views import floats, ints, longs
 from petabatch.kernels.cpu.simd import lowest_bit, operations
 from petabatch.kernels.cpu.sizes import GROUP, LANES, WORD
 
@@ -47,12 +47,11 @@ def shape_of(row: Any) -> Shape:
 @njit(nogil=True, error_model="numpy")
 def scratch_of(padded: Any, arrays: Any, row: Any) -> Scratch:
     """Return the scratch of a geometry, with `padded` as its error image."""
-    f = floats(arrays, 0, 0)
     return Scratch(
         padded, floats(arrays, row[STRIPS], 0).reshape((row[TILES], row[STRIP])),
         floats(arrays, row[WINDOW_OF], 0), floats(arrays, row[DRIVE], 0), ints(arrays, row[ACTIVE]),
         floats(arrays, row[VALUES], 0), longs(arrays, row[ENDS]), longs(arrays, row[PLACES]),
-        longs(arrays, row[VECTORS]), doubles(arrays, 0).reshape((0, 5)), f,
+        longs(arrays, row[VECTORS]),
     )  # fmt: skip
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels import fista as steps
+from petabatch.kernels import timescale
 from petabatch.kernels.cpu.arrays import copy
-from petabatch.kernels.cpu.controllers import follow, step_size, sum_squares
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.units import cell_of
 from petabatch.kernels.cpu.rules import accelerate, compare
@@ -18,6 +19,25 @@ RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
 """Methods of RESCALE."""
 SQUARES, SIZES, COUNT = range(3)
 """Norms: sum of squares, of absolute values, of units that are not 0."""
+
+
+_compiled = njit(nogil=True, error_model="numpy")
+_follow, _step_size = _compiled(timescale.follow), _compiled(steps.step_size)
+
+
+@njit(nogil=True, error_model="numpy")
+def sum_squares(row: Any) -> float:
+    """Return sum row^2 in float64: always as four sums, so that no choice of a compiler changes bits."""
+    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    whole = row.size - row.size % 4
+    for i in range(0, whole, 4):
+        a += np.float64(row[i]) ** 2
+        b += np.float64(row[i + 1]) ** 2
+        c += np.float64(row[i + 2]) ** 2
+        d += np.float64(row[i + 3]) ** 2
+    for i in range(whole, row.size):
+        a += np.float64(row[i]) ** 2
+    return (a + b) + (c + d)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -68,7 +88,7 @@ def fista(
     if age[0] == 0:
         A[:] = 0
     moves, turns = compare(drive, A, A_before, drive_before, turned)
-    step[0], momentum, older = step_size(step[0], age[0], moves, turns)
+    step[0], momentum, older = _step_size(step[0], age[0], moves, turns)
     k = np.float32(step[0])
     uphill = accelerate(drive, A, A_before, drive_before, turned, np.float32(momentum), k, cell_of(numbers))
     age[0] = 1.0 if uphill > 0 else older
@@ -100,5 +120,5 @@ def norm(x: Any, kind: int) -> Any:
 def control(seen: float, scale: Any, ceiling: Any, before: Any, kind: int, n: Any) -> None:
     """Let a time scale follow the energy seen."""
     growth = Growth(kind, n[0], n[1], n[2], n[3], n[4], n[5], n[6])
-    scale[0], ceiling[0] = follow(growth, scale[0], ceiling[0], before[0], seen)
+    scale[0], ceiling[0] = _follow(growth, scale[0], ceiling[0], before[0], seen)
     before[0] = seen

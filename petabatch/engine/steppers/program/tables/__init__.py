@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from petabatch.engine.steppers.program.tables import lazy, transport, updates
+from petabatch.engine.steppers.program.tables import lazy, looks, transport, updates
 from petabatch.engine.steppers.program.tables.items import items_of, parts_of
 from petabatch.engine.steppers.program.tables.rules import NORMS
 from petabatch.engine.steppers.program.tables.writer import Writer
@@ -80,6 +80,8 @@ class Tables(Writer):
             self.row(t.Op.MEASURE, Measure(f"layers/{term.layer}/A"), row, ())
         for one in recorded:
             transport.copy(self, one)
+        self.look = looks.look(self, program.look) if program.look is not None else 0
+        """The array that a LOOK writes, 0 if there is none."""
         self.items = items_of(spans, parts, find_stages(graph, program), (begin, len(self.rows)))
         """What threads that make the steps of a slice together take, see `kernels/cpu/program/team.py`."""
         self.worth_sharing = bool(side_by_side(graph, program))

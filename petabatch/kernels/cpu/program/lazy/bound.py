@@ -8,7 +8,6 @@ import numpy as np
 
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.lazy.bound import sum_columns, sum_rows
 from petabatch.kernels.cpu.program.lazy.layout import (
     DUE,
     FACTOR_0,
@@ -94,16 +93,35 @@ def _coefficients(first: float, second: float, kept: Any, length: int) -> tuple[
     return _ZERO, _ZERO
 
 
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _sum_rows(squares: Any, start: int, rows: int, pitch: int, column: Any) -> None:
+    """Sum squares over the rows of a patch."""
+    copy(squares[start : start + pitch], column)
+    for r in range(1, rows):
+        row = squares[start + r * pitch : start + (r + 1) * pitch]
+        for i in range(pitch):
+            column[i] += row[i]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _sum_columns(column: Any) -> Any:
+    """Sum squares over the columns of a patch."""
+    found = _ZERO
+    for i in range(column.size):
+        found += column[i]
+    return found
+
+
 @njit(nogil=True, error_model="numpy")
 def _lengths(squares: Any, row: Any, column: Any, lengths: Any) -> None:
     """Write the length of each patch, from squares, not below the true one."""
     s = shape_of(row)
     longer = 1.0 + 2.0 * s.rows * s.row * EPS
     for y in range(s.ny):
-        sum_rows(squares, (s.origin + y * s.stride_y) * s.pitch, s.rows, s.pitch, column)
+        _sum_rows(squares, (s.origin + y * s.stride_y) * s.pitch, s.rows, s.pitch, column)
         for x in range(s.nx):
             start = row[LEFT] + x * row[STRIDE]
-            lengths[y * s.nx + x] = np.sqrt(sum_columns(column[start : start + s.row])) * longer
+            lengths[y * s.nx + x] = np.sqrt(_sum_columns(column[start : start + s.row])) * longer
 
 
 @njit(nogil=True, error_model="numpy")

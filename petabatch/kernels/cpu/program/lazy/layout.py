@@ -1,4 +1,4 @@
-"""Arrays of the lazy update of a code: what is kept of its bound, and scratch of a thread."""
+"""Arrays of the lazy update of a code: weights, what is kept of its bound, and scratch of a thread."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from petabatch.geometry import Patches
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.table import FEATURES, FLOATS, LISTS
 from petabatch.kernels.cpu.program.units import CHUNK
@@ -14,7 +15,8 @@ from petabatch.kernels.cpu.sizes import LANES, WORD
 from petabatch.variable import Array
 
 (
-    COMPUTED, ACTIVE, WASTED, TAKEN, SQUARE_0, SQUARE_1, MIXED, KNOWN, DUE, FACTOR_0, FACTOR_1, RESCALE, E, GAIN,
+    COMPUTED, ACTIVE, WASTED, TAKEN, SQUARE_0, SQUARE_1, MIXED, KNOWN, DUE, FACTOR_0, FACTOR_1, RESCALE, E,
+    GAIN,
 ) = range(14)  # fmt: skip
 """What is kept of a code's bound: units computed and units active so far; units computed and silent since the
 last snapshot; snapshots taken; scalar products of the snapshots; whether the bits of active units are known;
@@ -60,6 +62,33 @@ def rooms(nf: int) -> tuple[int, int]:
     """Return the lengths of the float32 and of the uint64 scratch for a code of `nf` features."""
     wide, room = words(nf) * WORD, BLOCK * nf + LANES
     return 2 * (wide + room + max(CHUNK, nf)), wide + BLOCK // WORD * nf + nf + 3 * room + BLOCK + 1
+
+
+class Features(NamedTuple):
+    """Shared weights in the order in which due units read them."""
+
+    rows: Array
+    """`[nf, vectors * LANES]`, patch rows rounded up to whole vectors."""
+    norms: Array
+    """|w| of each feature, not below the true one, `[nf]`, with room for a whole word."""
+
+
+def features(p: Patches) -> Features:
+    """Return room for weights; `fill` fills it."""
+    length = p.y.size * -(-p.x.size * p.channels // LANES) * LANES
+    return Features(np.zeros((p.features, length), np.float32), np.zeros(p.features + WORD, np.float32))
+
+
+def fill(weights: Array, p: Patches, into: Features) -> None:
+    """Put weights `[nf, K]` in order; to be called whenever they change."""
+    rows = into.rows.reshape(p.features, p.y.size, -1)
+    rows[:, :, : p.x.size * p.channels] = weights.reshape(p.features, p.y.size, -1)
+    into.norms[: p.features] = norms(weights)
+
+
+def norms(weights: Array) -> Array:
+    """Return the length of each row of weights `[n, K]`, not below the true one."""
+    return np.sqrt(np.einsum("nk,nk->n", weights, weights, dtype=np.float64)) * (1 + 2.0**-20)
 
 
 @njit(nogil=True, error_model="numpy")

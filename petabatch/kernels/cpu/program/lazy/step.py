@@ -22,7 +22,6 @@ from petabatch.kernels.cpu.program.lazy.layout import (
     BLOCK,
     COMPUTED,
     DUE,
-    E,
     FACTOR_0,
     FACTOR_1,
     GAIN,
@@ -30,6 +29,7 @@ from petabatch.kernels.cpu.program.lazy.layout import (
     KNOWN,
     RESCALE,
     WASTED,
+    E,
     Work,
     words,
     work_of,
@@ -163,7 +163,8 @@ def _bounds_of_tile(tile: int, row: Any, arrays: Any) -> tuple[int, int]:
 
 @njit(nogil=True, error_model="numpy")
 def _update_tile(
-    tile: int, row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int
+    tile: int, row: Any, own: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any,
+    step: int,
 ) -> None:  # fmt: skip
     """Update a tile; tally how many units were computed, and how many are active."""
     begin, end = _bounds_of_tile(tile, row, arrays)
@@ -262,10 +263,10 @@ def _compute_due(
 
 @njit(nogil=True, error_model="numpy")
 def _mark_word(
-    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, begin: int, end: int, gain: Any,
-    decay: Any, c: Cell, work: Work,
+    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, begin: int, end: int,
+    gain: Any, decay: Any, c: Cell, work: Work,
 ) -> None:  # fmt: skip
-    """Add inputs to G of positions begin .. end, WORD of them at most, and mark which of their units are due."""
+    """Add inputs to G of positions begin .. end, WORD of them at most, and mark which units are due."""
     history, kept, nf = floats(arrays, row[HISTORY], 0), doubles(arrays, row[KEPT]), row[FEATURES]
     snapshots, bits, each = floats(arrays, row[PRODUCTS], 0), unsigned(arrays, row[BITS]), words(nf)
     first, second = snapshots[: history.size], snapshots[history.size :]
