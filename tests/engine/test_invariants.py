@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.dense import DenseStepper
+from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -178,11 +178,11 @@ def test_threads_that_share_one_slice_change_no_bit() -> None:
         engine.start()
         steps = engine.run()
         next(steps)
-        loop = engine.lanes[0].stepper
-        assert isinstance(loop, DenseStepper)
-        assert (loop.rows is not None) == helps
+        stepper = engine.lanes[0].stepper
+        assert isinstance(stepper, ProgramStepper)
+        assert (stepper.compiled.team is not None) == helps
         steps.close()
-        assert loop.rows is None
+        assert stepper.compiled.team is None
 
 
 @pytest.mark.parametrize("kernel", ["dense", "lazy"])

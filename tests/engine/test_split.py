@@ -161,11 +161,11 @@ init = { type = "gaussian" }
 
 def test_the_parts_of_a_loop_that_alone_would_be_lazy_are_made_layer_by_layer(small: Path) -> None:
     lasting = ("layers.V1.shape=[6, 6, 1200]", "run.display=40", "run.displays=1")
-    assert simulation.plan(simulation.read(small, lasting)).method.stepper == "lazy"
+    assert simulation.plan(simulation.read(small, lasting)).method.program.lazy
     whole = simulation.plan(simulation.read(small, (*lasting, "parallel.features=2")))
     group = Serial()
     group.size, group.rank = 2, 1
     part = Split(whole, group).plan
-    assert choose(part.graph).stepper == "lazy"
+    assert choose(part.graph).program.lazy
     assert (whole.method.stepper, part.method.stepper) == ("layers", "layers")
     assert part.variables.keys() == whole.variables.keys()

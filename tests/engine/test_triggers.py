@@ -178,14 +178,6 @@ def _drive(network: Network, error: np.ndarray) -> np.ndarray:
     return np.asarray(engine.lanes[0].signals.through("drive", error))
 
 
-def test_only_a_network_that_updates_in_every_step_is_fused() -> None:
-    network = lca_network(images(1, 2), display=10, displays=2, learn=False)
-    layer = network.layers["recon"].model_copy(update={"every": network.output.layers["V1"].every})
-    slow = network.model_copy(update={"layers": {**network.layers, "recon": layer}})
-    assert simulate(network)[0].plan.method.stepper == "dense"
-    assert simulate(slow)[0].plan.method.reason == "recon.every is set"
-
-
 def test_what_cannot_be_reset_is_an_error() -> None:
     network = lca_network(images(1))
     layers = {

@@ -1,4 +1,4 @@
-"""The duality gap that stops a slice early, compiled: evaluated inside the loop, as far as it is needed.
+"""The duality gap that stops a slice early, compiled: evaluated as far as it is needed.
 
 With r = image - recon and the steepest slope g, the largest w . (patch of r) or, of signed codes, its size,
 
@@ -6,7 +6,7 @@ With r = image - recon and the steepest slope g, the largest w . (patch of r) or
     dual   = shrink (r . image) - 0.5 shrink^2 |r|^2     shrink = min(1, coefficient / g)
     gap    = (energy - dual) / energy
 
-as in `probes/optimality.py`. All but g is at hand in the loop; g takes as long as the drive of a step. But
+as in `probes/optimality.py`. All but g costs little; g takes as long as the drive of a step. But
 where |r|^2 <= r . image, the dual grows with `shrink`, and so the gap with g. Then the slopes of a few
 positions are enough to say that a slice goes on. A look begins with the block of positions that said so at
 the look before. Where it begins changes neither whether the slice stops nor the gap of one that does.

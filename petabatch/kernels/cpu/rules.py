@@ -58,17 +58,10 @@ def add_self_interaction(drive: Any, A: Any, c: Cell) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def add_self_interaction_of_potential(drive: Any, V: Any, c: Cell) -> None:
-    """Add the same where A need not be read because it is T(V)."""
+def add_sign(drive: Any, A: Any, c: Cell) -> None:
+    """Add the self-interaction with the sign of each unit's activity to its drive."""
     for i in range(drive.size):
-        drive[i] += c.self_interaction * transfer(V[i], c)
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def add_sign(drive: Any, A: Any, V: Any, stored: bool, c: Cell) -> None:
-    """Add the self-interaction with the sign of the activity, which is A if that is stored, else T(V)."""
-    for i in range(drive.size):
-        a = A[i] if stored else transfer(V[i], c)
+        a = A[i]
         drive[i] += c.self_interaction if a > ZERO else (-c.self_interaction if a < ZERO else ZERO)
 
 
@@ -103,14 +96,12 @@ def momentum_lca(drive: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) ->
 
 
 @njit(nogil=True, error_model="numpy")
-def update(drive: Any, A: Any, V: Any, before: Any, stored: bool, e: Any, gain: Any, c: Cell) -> None:
-    """Make one membrane update of a row of units by the cell's rule; A is read only if it is `stored`."""
+def update(drive: Any, A: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> None:
+    """Make one membrane update of a row of units by the cell's rule."""
     if c.rule == GRADIENT:
-        add_sign(drive, A, V, stored, c)
-    elif stored:
-        add_self_interaction(drive, A, c)
+        add_sign(drive, A, c)
     else:
-        add_self_interaction_of_potential(drive, V, c)
+        add_self_interaction(drive, A, c)
     if c.rule == HEAVY_BALL:
         heavy_ball(drive, V, before, e, gain, c)
     elif c.rule == MOMENTUM:

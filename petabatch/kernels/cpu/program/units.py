@@ -238,7 +238,7 @@ def apply(
         leak(drive, activity, V, factor, gain, cell_of(numbers))
     elif rule < LINEAR:
         copy(drive, spare)
-        update(spare, activity, V, before, True, factor, gain, cell_of(numbers))
+        update(spare, activity, V, before, factor, gain, cell_of(numbers))
         copy(spare, activity)
     elif rule == LINEAR:
         _put(drive, factor, activity)
