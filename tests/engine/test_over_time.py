@@ -71,7 +71,7 @@ def test_each_display_has_the_bits_of_a_run_resumed_with_its_value(kernel: str) 
         engine.collect()
         state = {key: array.copy() for key, array in engine.state.saved().items()}
         if kernel == "lazy":
-            state["lazy/age"][...] = 0  # a slice begins again from V
+            state["lazy/V1/decay"][...] = 0  # a slice begins again from V
         found = engine.state.arrays["layers/V1/V"]
         np.testing.assert_array_equal(varied["layers/V1/V"][display], found)
 

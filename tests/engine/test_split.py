@@ -10,6 +10,7 @@ import pytest
 from petabatch import simulation
 from petabatch.engine.split import Split
 from petabatch.errors import ParamsError
+from petabatch.network import lazy_codes
 from petabatch.network.method import choose
 from petabatch.parallel.comm import Serial
 from petabatch.report.explain import summary
@@ -159,7 +160,10 @@ init = { type = "gaussian" }
 """
 
 
-def test_the_parts_of_a_loop_that_alone_would_be_lazy_are_made_layer_by_layer(small: Path) -> None:
+def test_the_parts_of_a_loop_that_alone_would_be_lazy_are_made_layer_by_layer(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy_codes, "_SHORT", 0)
     lasting = ("layers.V1.shape=[6, 6, 1200]", "run.display=40", "run.displays=1")
     assert simulation.plan(simulation.read(small, lasting)).method.program.lazy
     whole = simulation.plan(simulation.read(small, (*lasting, "parallel.features=2")))
