@@ -69,6 +69,11 @@ class LazyUpdate(Update):
     """Share of active units when a display begins above which all are computed."""
 
     @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"lazy update {self.layer}"
+
+    @property
     def reads(self) -> Sequence[Source]:
         """The arrays that it reads."""
         return (*self.sources, *(drive.source for drive in self.drives))

@@ -61,9 +61,9 @@ def made(network: Network, first: int, last: int) -> dict[str, int]:
     engine = Engine(schedule(build(network)), Serial(), 1)
     stepper: Any = engine.lanes[0].stepper
     assert isinstance(stepper, ProgramStepper)
-    updates = ("update ", "lazyupdate ")
+    updates = ("update ", "lazy update ")
     labels = enumerate(stepper.tables.labels)
-    rows = {label.split()[1]: row for row, label in labels if label.startswith(updates)}
+    rows = {label.split()[-1]: row for row, label in labels if label.startswith(updates)}
     found = dict.fromkeys(rows, 0)
     step = first
     while step < last:
