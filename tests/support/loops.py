@@ -1,7 +1,8 @@
-"""The sparse-coding loop on random geometries: what the tests of its kernels share."""
+"""Sparse-coding loops of random geometries: as networks, and what tests of compiled kernels share."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,27 +11,17 @@ import numpy as np
 from hypothesis import strategies as st
 
 from petabatch import geometry
+from petabatch.connections import Conv
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
-from petabatch.kernels.cpu.certificate import NO_LOOKS
-from petabatch.kernels.cpu.controllers import StepControl
-from petabatch.kernels.cpu.layout import Dictionary, Images, Model, Scratch, StepSums, packed, scratch, shape
-from petabatch.kernels.cpu.step import advance
-from petabatch.kernels.rules import (
-    ACCELERATED,
-    GRADIENT,
-    HEAVY_BALL,
-    LEAKY,
-    MOMENTUM,
-    Cell,
-    Units,
-    cell,
-)  # fmt: skip
-from petabatch.kernels.timescale import KNEE, Growth
+from petabatch.layers import LCA, Input
 from petabatch.layers.transfer import Transfer
+from petabatch.network.sparse_coding import sparse_coding
+from petabatch.spec.network import LayerOutput, Network, Output, Run
+from petabatch.spec.parts import STEP
+from support.networks import GivenImages, GivenWeights
 
 NUMPY = ArrayKernels(np)
-RULES = [LEAKY, HEAVY_BALL, MOMENTUM, GRADIENT, ACCELERATED]
 TRANSFERS = [
     Transfer(0.3, 0.3),
     Transfer(0.3, 0.3, signed=True),
@@ -43,81 +34,42 @@ TRANSFERS = [
 
 @dataclass
 class Problem:
-    """A slice in the middle of a run."""
+    """One slice of a sparse-coding loop, from random potentials."""
 
     p: Patches
-    image: np.ndarray
+    images: np.ndarray
+    """`[items, NY, NX, C]`, one for each display."""
     weights: np.ndarray
+    """`[groups * nf, K]`, of unit length."""
     curve: Transfer
+    potentials: np.ndarray
+    """`[ny, nx, nf]` at the start."""
     self_interaction: bool = True
-    factor: float = 0.75
     decay: float = 0.9
-    rule: int = LEAKY
-    adaptive: bool = False
 
-    def start(self) -> list[np.ndarray]:
-        """Return recon, error, A, V, V before and the step control, in the middle of a run."""
-        rng = np.random.default_rng(7)
-        p = self.p
-        fine, units = (p.y.fine, p.x.fine * p.channels), p.positions * p.features
-        V = rng.standard_normal(units).astype("f4")
-        A = np.zeros_like(V)
-        self.curve(V, A, np)
-        before = np.zeros_like(V) if self.rule == LEAKY else 0.1 * V
-        image = rng.standard_normal(fine).astype("f4")
-        return [image, np.zeros(fine, "f4"), A, V, before, np.array([0.05, 1.5, 90.0])]
-
-    def cell(self) -> Cell:
-        t = self.curve
-        return cell(
-            self.rule, self.self_interaction, 0.7, t.threshold, t.shift, t.width, t.minimum, t.maximum,
-            t.signed,
+    def network(self, kernel: str, display: int, record: bool = False, **run: Any) -> Network:
+        """Return the network; with `record`, the potentials of all steps are recorded."""
+        p, t, shared = self.p, self.curve, self.p.shared
+        places = (1, 1) if shared else (p.y.coarse, p.x.coarse)
+        code = LCA(
+            shape=(p.y.coarse, p.x.coarse, p.features), tau=-1 / math.log(self.decay),
+            threshold=t.threshold, transfer="firm", width=t.width, shift=t.shift, minimum=t.minimum,
+            maximum=t.maximum, signed=t.signed, self_interact=self.self_interaction,
+            start={"V": GivenWeights(data=self.potentials)},
         )  # fmt: skip
-
-    def control(self, now: np.ndarray) -> StepControl:
-        growth, e = Growth(KNEE, 0.05, 0.06, 0.03, 0.025, 3.4, 0.01), np.float32(self.decay)
-        weights = (0.5, self.curve.threshold, 0.0)
-        return StepControl(e, 1 - e, self.adaptive, 1.0, 10.0, weights, growth, now[:1], now[1:2], now[2:])
-
-    def arguments(self, state: list[np.ndarray], packed: Dictionary) -> tuple[Any, ...]:
-        """Return what `advance` and `advance_rows` begin with."""
-        recon, error, *units, now = state
-        images = Images(self.image, np.float32(self.factor), recon, error)
-        return images, Units(*units), Model(packed, self.cell(), shape(self.p)), self.control(now)
-
-    def scratch(self) -> Scratch:
-        return scratch(self.p, self.rule == ACCELERATED)
-
-    def packed(self) -> Dictionary:
-        return packed(self.weights, self.p)
-
-    def compiled(self, parts: list[int], observe: bool = False) -> tuple[list[np.ndarray], np.ndarray]:
-        state, work = self.start(), self.scratch()
-        arguments, found = self.arguments(state, self.packed()), []
-        new_image = True
-        for n in parts:
-            found.append(np.zeros((n, 3)))
-            advance(*arguments, new_image, work, StepSums(np.full(n, observe), found[-1]), NO_LOOKS)
-            new_image = new_image and n == 0
-        return state, np.concatenate(found)
-
-    def reference(self, steps: int) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """Return the state in float64, three sums of each step, and where rounding may decide a threshold."""
-        p, e = self.p, float(np.float32(self.decay))
-        fine, coarse = (1, p.y.fine, p.x.fine, p.channels), (1, p.y.coarse, p.x.coarse, p.features)
-        recon, error, A, V = (x.astype("f8") for x in self.start()[:4])
-        recon, V, A = recon.reshape(fine), V.reshape(coarse), A.reshape(coarse)
-        W = self.weights.astype("f8").reshape(1, p.groups, p.features, p.length)
-        image, sums, close = self.image.astype("f8").reshape(fine), [], np.zeros(coarse, bool)
-        for _ in range(steps):
-            error = self.factor * image - recon
-            drive = NUMPY.project(error, W, p) + (A if self.self_interaction else 0)
-            V = e * V + (1 - e) * drive
-            self.curve(V, A, np)
-            recon = NUMPY.synthesize(A, W, p)
-            close |= abs(abs(V) - self.curve.threshold) < 1e-5
-            sums.append([(error**2).sum(), abs(A).sum(), np.count_nonzero(A)])
-        return [recon, error, A, V], np.array(sums), close
+        data = GivenWeights(data=self.weights.reshape(*places, p.features, p.y.size, p.x.size, p.channels))
+        one = sparse_coding(
+            Input(shape=(p.y.fine, p.x.fine, p.channels), source=GivenImages(data=self.images[None])),
+            code,
+            Conv(
+                pre="V1", post="recon", patch=(p.y.size, p.x.size), init=data,
+                mode="extra_shared" if shared else "extra_non_shared",
+            ),
+            run=Run(batch=1, display=display, kernel=kernel, **{"displays": len(self.images), **run}),
+            output=Output(layers={"V1": LayerOutput(every=STEP, variables=("V",))} if record else {}),
+        )  # fmt: skip
+        seen = one.connections["image_to_error"].model_copy(update={"strength": 0.75})
+        return one.model_copy(update={"connections": {**one.connections, "image_to_error": seen}})
 
 
 @st.composite
@@ -131,12 +83,13 @@ def geometries(draw: st.DrawFn, most: int = 40, modes: tuple[bool, ...] = (True,
     return geometry.make_link((ny, nx, features), fine, (rows, columns), draw(st.sampled_from(modes))).patches
 
 
-def problem(p: Patches, curve: Transfer, self_interaction: bool = True, seed: int = 0) -> Problem:
+def problem(p: Patches, curve: Transfer, seed: int = 0, items: int = 1, **keys: Any) -> Problem:
     rng = np.random.default_rng(seed)
     weights = rng.standard_normal((p.groups * p.features, p.length)).astype("f4")
     weights /= np.linalg.norm(weights, axis=1, keepdims=True)
-    image = rng.standard_normal((p.y.fine, p.x.fine * p.channels)).astype("f4")
-    return Problem(p, image, weights, curve, self_interaction)
+    images = rng.standard_normal((items, p.y.fine, p.x.fine, p.channels)).astype("f4")
+    potentials = rng.standard_normal((p.y.coarse, p.x.coarse, p.features)).astype("f4")
+    return Problem(p, images, weights, curve, potentials, **keys)
 
 
 def plain(
@@ -148,11 +101,10 @@ def plain(
 
 many_tiles = plain(40, 60, 20, 6, 2, 1)
 many_tiles_non_shared = plain(40, 60, 20, 6, 2, 1, shared=False)
-many_chunks = plain(14, 60, 5, 12, 1, 1)
 
 
 class Guards:
-    """Copies of arrays, each with bytes around it that nothing may write to."""
+    """Arrays, each with bytes around it that nothing may write to."""
 
     AROUND = 512
 
@@ -162,15 +114,16 @@ class Guards:
 
     def __call__(self, array: np.ndarray) -> np.ndarray:
         """Return a guarded copy; with 255 as the byte, floats around it are NaN."""
-        buffer = np.full(array.nbytes + 2 * self.AROUND, self.byte, np.uint8)
-        self.buffers.append(buffer)
-        inside = buffer[self.AROUND : -self.AROUND].view(array.dtype).reshape(array.shape)
+        inside = self.empty(array.shape, array.dtype)
         inside[...] = array
         return inside
 
-    def all_of(self, parts: Any) -> Any:
-        """Return a named tuple of arrays, or of such tuples, with guarded copies in their place."""
-        return type(parts)(*(self(p) if isinstance(p, np.ndarray) else self.all_of(p) for p in parts))
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """Return a guarded array that is not initialised."""
+        size = math.prod(shape) * dtype.itemsize
+        buffer = np.full(size + 2 * self.AROUND, self.byte, np.uint8)
+        self.buffers.append(buffer)
+        return buffer[self.AROUND : self.AROUND + size].view(dtype).reshape(shape)
 
     def untouched(self) -> bool:
         """Return whether nothing was written around the arrays."""

@@ -10,9 +10,7 @@ from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
 from petabatch.engine.engine import Engine
-from petabatch.engine.steppers.program import ProgramStepper
 from petabatch.errors import NonFiniteError, ParamsError
-from petabatch.kernels.cpu.lazy import layout as lazy_layout
 from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, COMPUTED, TAKEN
 from petabatch.layers import LCA, BaseTimeScale
 from petabatch.network import lazy_codes
@@ -20,9 +18,19 @@ from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Serial
-from petabatch.spec.network import LayerOutput, Network, Output
+from petabatch.spec.network import LayerOutput, Output
 from petabatch.spec.schedule import Every
 from support.lazy_codes import random_loops, two_layers
+from support.lazy_runs import (
+    assert_same_bits,
+    assert_sleeping_changes_no_bit,
+    begin,
+    changed,
+    finish,
+    kept,
+    last_state,
+    saved,
+)
 from support.networks import collect, images, lca_network
 from support.programs import Runs
 
@@ -33,7 +41,6 @@ some = settings(
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # seeds do not shrink
 )
 seeds = st.integers(0, 2**32)
-State = dict[str, np.ndarray]
 
 
 @pytest.fixture(autouse=True)
@@ -51,64 +58,6 @@ def plan_of(seed: int, learn: bool = False, scales: bool = True) -> Plan:
         assume(False)
     assume(plan.method.stepper == "program" and plan.method.program.lazy)
     return plan
-
-
-def begin(plan: Plan, threads: int = 1) -> Engine:
-    engine = Engine(plan, Serial(), threads)
-    engine.start()
-    return engine
-
-
-def finish(engine: Engine) -> State:
-    """Run to the end; return the state."""
-    try:
-        collect(engine)
-    except NonFiniteError:
-        assume(False)
-    return saved(engine)
-
-
-def saved(engine: Engine) -> State:
-    engine.collect()
-    return {key: array.copy() for key, array in engine.state.saved().items()}
-
-
-def assert_same_bits(one: State, other: State) -> None:
-    assert one.keys() == other.keys()
-    for key, array in one.items():
-        assert array.tobytes() == other[key].tobytes(), key
-
-
-def steppers(engine: Engine) -> list[ProgramStepper]:
-    found = [lane.stepper for lane in engine.lanes]
-    assert all(isinstance(one, ProgramStepper) for one in found)
-    return found
-
-
-def kept(engine: Engine, code: str) -> np.ndarray:
-    """Return what lanes kept of the bound of a code, summed up."""
-    return sum(one.slice.own[f"own/{code} kept"] for one in steppers(engine))
-
-
-def finish_awake(engine: Engine) -> State:
-    """Run to the end with bounds that are NaN: then all units are due in every step."""
-
-    def norms(weights: np.ndarray) -> np.ndarray:
-        return np.full(len(weights), np.nan, np.float32)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lazy_layout, "norms", norms)
-        return finish(engine)
-
-
-def assert_sleeping_changes_no_bit(plan: Plan) -> None:
-    awake, lazy = begin(plan), begin(plan)
-    assert_same_bits(finish(lazy), finish_awake(awake))
-    slices, steps = plan.graph.network.run.batch, plan.length
-    for code in plan.method.program.lazy:
-        units = slices * steps * np.prod(plan.graph.network.layers[code.layer].shape)
-        assert kept(awake, code.layer)[COMPUTED] == units
-        assert kept(lazy, code.layer)[ACTIVE] <= kept(lazy, code.layer)[COMPUTED] <= units
 
 
 @some
@@ -192,15 +141,6 @@ def test_steps_agree_with_the_layers(seed: int) -> None:
                 largest = max(1.0, abs(theirs).max())
                 bound = 1e-5 * largest * steepness(runs, key)
                 np.testing.assert_allclose(found[key], theirs, 0, bound, err_msg=key)
-
-
-def changed(network: Network, **run: object) -> Network:
-    return network.model_copy(update={"run": network.run.model_copy(update=run)})
-
-
-def last_state(network: Network) -> tuple[Engine, State]:
-    engine = begin(schedule(build(network)))
-    return engine, finish(engine)
 
 
 @pytest.mark.parametrize("learn", [0.0, 0.2])

@@ -24,18 +24,19 @@ from support.networks import GivenImages, images
 def test_weights_are_packed_whatever_their_number(features: int) -> None:
     p = plain(6, 7, features, 5, 1, 3)
     weights = np.random.default_rng(1).normal(size=(features, p.length)).astype("f4")
-    into = layout.dictionary(p)
-    layout.pack(weights, p, into)
+    groups, panels = layout.room_for_groups(p), layout.room_for_panels(p)
+    layout.pack_groups(weights, p, groups)
+    layout.pack_panels(weights, panels)
     width, vectors = p.x.size * p.channels, -(-p.x.size * p.channels // LANES)
     padded = np.zeros((features, p.y.size, vectors * LANES), "f4")
     padded[:, :, :width] = weights.reshape(features, p.y.size, width)
-    flat = into.groups.swapaxes(0, 1).reshape(features, -1)
+    flat = groups.swapaxes(0, 1).reshape(features, -1)
     assert flat.shape[1] % (GROUP * LANES) == 0
     np.testing.assert_array_equal(flat[:, : padded[0].size], padded.reshape(features, -1))
     assert not flat[:, padded[0].size :].any()
-    panels = into.panels.swapaxes(1, 2).reshape(-1, p.length)
-    assert len(panels) == -(-features // PANEL) * PANEL
-    np.testing.assert_array_equal(panels[:features], weights)
+    rows = panels.swapaxes(1, 2).reshape(-1, p.length)
+    assert len(rows) == -(-features // PANEL) * PANEL
+    np.testing.assert_array_equal(rows[:features], weights)
 
 
 def test_a_connection_that_only_gathers_has_no_groups() -> None:
