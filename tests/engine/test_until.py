@@ -13,8 +13,10 @@ import pytest
 from petabatch import results, simulation
 from petabatch.connections import Identity, Pool
 from petabatch.engine.engine import Engine
+from petabatch.engine.steppers.base import StepTimes
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.errors import ParamsError
+from petabatch.kernels.cpu.program.lazy.layout import COMPUTED
 from petabatch.layers import LCA, HeavyBall, Input, KneeTimeScale, Linear, Rectified
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -421,3 +423,25 @@ def test_slices_of_one_call_stop_at_different_steps() -> None:
     alone.start()
     assert_same(collect(alone), found)
     assert_same(alone.state.saved(), engine.state.saved())
+
+
+def test_steps_that_are_not_made_count_neither_in_shares_nor_stop_the_timing_of_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, found = simulate(network(1, kernel="lazy"))
+    (stepper,), made = (lane.stepper for lane in engine.lanes), found["probes/until/steps"].sum()
+    assert made < 2 * DISPLAY
+    kept, units = stepper.slice.own["own/V1 kept"], np.prod(SHAPE)
+    assert stepper.computed() == {"V1": pytest.approx(kept[COMPUTED] / (made * units))}
+    before, timed = kept[COMPUTED], list[str]()
+
+    def make(jobs: Any, *_: Any) -> StepTimes:
+        for name, job in jobs:
+            job()
+            timed.append(name)
+        return StepTimes({})
+
+    monkeypatch.setattr("petabatch.engine.steppers.program.stepper.time_program_step", make)
+    stepper.time_parts([stepper])
+    assert {"lazy update V1", "gap of V1"} <= set(timed)
+    assert kept[COMPUTED] > before

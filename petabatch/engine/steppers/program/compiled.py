@@ -80,7 +80,9 @@ class CompiledProgram:
         rows, numbers, factors, addresses, arrays = section
         several = slice(None) if len(arrays) > 1 else slice(0)
         items, tickets, own = np.array([[0, len(rows), 0, 0, ALL]]), np.zeros(TICKETS, np.int64), [arrays]
-        if self.team is not None and len(rows) == len(self.rows) and len(arrays) == 1:
+        whole = len(rows) == len(self.rows)
+        looks = self.tables.look if whole else 0  # an operation alone stops at none
+        if self.team is not None and whole and len(arrays) == 1:
             tables = space.for_threads(self.team.threads)
             items, own = self._items, [np.where(addresses != 0, addresses, one[:1]) for one in tables]
 
@@ -89,7 +91,7 @@ class CompiledProgram:
                 advance(
                     rows, numbers, self._sources, factors, self.drives, arrays, space.shapes, first, last,
                     final, new_image, watched, found, space.places[several], space.room[several], items,
-                    tickets, self.tables.look,
+                    tickets, looks,
                 )  # fmt: skip
             except BaseException:
                 tickets[:] = _NONE_LEFT  # so that no thread waits for this one

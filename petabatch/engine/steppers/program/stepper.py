@@ -129,7 +129,7 @@ class ProgramStepper(Stepper):
         if not layers:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
             for one in slices:
-                one.reached = last
+                one._reach(first, last)
             return list(found[:, :, None])
         for number, step in enumerate(range(first + 1, last + 1)):
             sums, new = np.zeros((len(slices), 1, columns)), new_image and number == 0
@@ -141,7 +141,7 @@ class ProgramStepper(Stepper):
                     layer.advance(step)
             found[:, number] = sums[:, 0]
             for one in slices:
-                one.reached = step
+                one._reach(step - 1, step)
         return list(found[:, :, None])
 
     def _run_with_looks(
@@ -167,7 +167,7 @@ class ProgramStepper(Stepper):
             made = min((at for at in stopped if at), default=last)
             found[moving, step - first : made - first] = part[:, : made - step]
             for one in mine:
-                one.reached = made
+                one._reach(step, made)
             moving, step = [n for n, at in zip(moving, stopped, strict=True) if not at], made
 
     def _joined_with(self, slices: Sequence[ProgramStepper]) -> Joined:
@@ -189,8 +189,12 @@ class ProgramStepper(Stepper):
     def _begin(self, first: int, last: int) -> None:
         """Prepare what steps first+1 .. last start from."""
         self.codes.start()
-        self._made += last - first
         self.slice.margins.begin(first, last)
+
+    def _reach(self, first: int, last: int) -> None:
+        """Count steps first+1 .. last."""
+        self._made += last - first
+        self.reached = last
 
     def materialise(self) -> None:
         """Bring V of lazily evaluated codes up to date, on any thread."""
