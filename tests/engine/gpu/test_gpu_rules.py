@@ -141,7 +141,7 @@ def test_a_kernel_that_is_too_large_for_this_gpu_is_an_error_only_if_it_is_pinne
 @pytest.mark.parametrize(
     ("code", "run", "expected"),
     [
-        ("lca", {}, "compiled, dense: error, V1, recon, because there is little"),
+        ("lca", {}, "compiled program: error, V1, recon, because all layers have compiled steps"),
         ("lca", {"precision": "float64"}, "layer by layer"),
         (
             "ista",
