@@ -34,8 +34,10 @@ def measure(name: str, threads: list[int], rounds: int, kernel: str) -> dict[str
         jobs[f"run {n}"] = lambda n=n: trial.seconds(n) / trial.slice_steps
     first = trial.seconds(max(threads))  # warm-up
     found = interleaved(jobs, rounds if first < LONG / 2 else 2)
-    shares, active, _ = profile(trial)
-    return {"workload": str(workload), "times": found, "shares": shares, "active": active}
+    shares, active, computed = profile(trial)
+    return {
+        "workload": str(workload), "times": found, "shares": shares, "active": active, "computed": computed,
+    }  # fmt: skip
 
 
 def main() -> None:
@@ -63,12 +65,15 @@ def main() -> None:
          "slice steps/s", "speed-up"],
         rows,
     )  # fmt: skip
-    parts = ["drive", "reconstruction", "membrane update", "residual", "wake levels", "steps", "input",
-             "learning", "other"]  # fmt: skip
+    parts = list(dict.fromkeys(part for found in results.values() for part in found["shares"]))
     table(
-        ["share on one thread", *parts],
+        ["share on one thread", *parts, "units computed"],
         [
-            [name, *(f"{found['shares'].get(part, 0):.1%}" for part in parts)]
+            [
+                name,
+                *(f"{found['shares'].get(part, 0):.1%}" for part in parts),
+                f"{found['computed'].get('V1', 1):.1%}",
+            ]
             for name, found in results.items()
         ],
     )

@@ -61,7 +61,7 @@ def measure(axis: Axis, threads: int, rounds: int, kernels: tuple[str, ...]) -> 
             "x": point.x,
             "name": str(point),
             "active": streams[index, kernels[0]].active,
-            "lazy in auto": streams[index, "auto"].trial.plan.method.stepper == "lazy"
+            "lazy in auto": bool(streams[index, "auto"].trial.plan.method.program.lazy)
             if "auto" in kernels
             else None,
             "times": {kernel: np.transpose(found[index, kernel]).tolist() for kernel in kernels},

@@ -93,7 +93,7 @@ def looks(rounds: int) -> None:
         each = SLICES * DISPLAY * step
         costs = [(a - b) / each for a, b in zip(found["True"], found["False"], strict=True)]
         low, cost, high = statistics.quantiles(costs, n=4)
-        kernel = trials[False].plan.method.stepper
+        kernel = "lazy" if trials[False].plan.method.program.lazy else "dense"
         print(f"{name:12}{kernel:>8}{step * 1e6:>10.0f}{cost:>16.2f}   ({low:.2f} to {high:.2f})", flush=True)
 
 

@@ -22,7 +22,7 @@ NAME = "lazy"
 MOST_ACTIVE = 0.15
 """Share of active units above which computing all units is faster; see `benchmarks/growth.py sparsity`."""
 LASTING = 0.5
-"""Time constants for which an image must be shown to pay for the start; see `benchmarks/bench_lazy.py`."""
+"""Time constants for which an image must be shown to pay for the start."""
 LEAST = 1_000_000
 """Multiply-adds of a step below which `auto` computes all units: there is little to save (a guess)."""
 _SHORT = 64
