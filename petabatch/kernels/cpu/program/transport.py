@@ -33,6 +33,7 @@ from petabatch.kernels.cpu.sizes import GROUP, LANES, WORD
 
 _ZERO = np.float32(0)
 _, _, _, _, _, nonzero = operations(WORD)
+_, _, _, _, _, nonzero_vector = operations(LANES)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -134,41 +135,43 @@ def nonzero_word(code: Any, start: int, count: int) -> Any:
     """Return which of up to WORD units from `start` on are active, a bit each."""
     if count == WORD:
         return nonzero(code, start)
-    bits = np.uint64(0)
-    for k in range(count):
+    bits, vectors = np.uint64(0), count - count % LANES
+    for k in range(0, vectors, LANES):
+        bits |= nonzero_vector(code, start + k) << np.uint64(k)
+    for k in range(vectors, count):
         bits |= np.uint64(code[start + k] != _ZERO) << np.uint64(k)
     return bits
 
 
 @njit(nogil=True, error_model="numpy")
-def list_marked(
-    code: Any, marks: Any, start: int, nf: int, n: int, active: Any, values: Any
-) -> int:  # fmt: skip
+def _list_bits(bits: Any, f: int, code: Any, start: int, n: int, active: Any, values: Any) -> int:
+    """List the units whose bits are set, of those from `start` + `f` on."""
+    while bits != 0:
+        # Unsigned indices need no test for negative ones.
+        unit, place = f + lowest_bit(bits), np.uint64(n)
+        active[place], values[place] = unit, code[np.uint64(start + unit)]
+        n += 1
+        bits &= bits - np.uint64(1)
+    return n
+
+
+@njit(nogil=True, error_model="numpy")
+def list_marked(code: Any, marks: Any, start: int, n: int, active: Any, values: Any) -> int:
     """List the units whose bits are set in the words of a position, as `list_units` does."""
     for word in range(marks.size):
-        bits = marks[word]
-        while bits != 0:
-            unit, place = word * WORD + lowest_bit(bits), np.uint64(n)
-            active[place], values[place] = unit, code[np.uint64(start + unit)]
-            n += 1
-            bits &= bits - np.uint64(1)
+        n = _list_bits(marks[word], word * WORD, code, start, n, active, values)
     return n
 
 
 @njit(nogil=True, error_model="numpy")
 def list_units(code: Any, start: int, nf: int, n: int, active: Any, values: Any) -> int:
     """List which of the `nf` units from `start` are active, from place `n` on; return the place after."""
-    whole = nf - nf % WORD
-    for f in range(0, whole, WORD):
-        bits = nonzero(code, start + f)
-        while bits != 0:
-            unit = f + lowest_bit(bits)
-            # Unsigned indices need no test for negative ones.
-            place = np.uint64(n)
-            active[place], values[place] = unit, code[np.uint64(start + unit)]
-            n += 1
-            bits &= bits - np.uint64(1)
-    for f in range(whole, nf):
+    words, vectors = nf - nf % WORD, nf - nf % LANES
+    for f in range(0, words, WORD):
+        n = _list_bits(nonzero(code, start + f), f, code, start, n, active, values)
+    for f in range(words, vectors, LANES):
+        n = _list_bits(nonzero_vector(code, start + f), f, code, start, n, active, values)
+    for f in range(vectors, nf):
         if code[start + f] != _ZERO:
             active[n], values[n] = f, code[start + f]
             n += 1
@@ -207,7 +210,7 @@ def reconstruct(
                 start, at = (base + m) * nf, (base + m) * each_word
                 if marks.size > 0:
                     mine = marks[at : at + each_word]
-                    n = list_marked(code, mine, start, nf, n, work.active, work.values)
+                    n = list_marked(code, mine, start, n, work.active, work.values)
                 else:
                     n = list_units(code, start, nf, n, work.active, work.values)
                 work.ends[m + 1] = n
