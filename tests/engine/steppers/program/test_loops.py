@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from petabatch.engine import state, step_records
@@ -222,7 +222,12 @@ ALLOCATE: list[ModuleType] = [
 ]
 
 
+# Drives are computed in blocks of positions, the last of which reaches beyond the end.
+blocks = problem(plain(3, 3, 64, 4, 2, 2), TRANSFERS[1]).network("dense", 5)
+
+
 @settings(some, max_examples=30)
+@example(network=blocks)
 @given(
     network=st.one_of(
         st.builds(random_network, st.integers(0, 2**32), st.just(1)),
