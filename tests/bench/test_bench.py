@@ -24,7 +24,8 @@ def test_bench_reports_speed_floor_and_shares(small: Path, petabatch: Command) -
     for speed in found["speeds"]:
         assert speed["slice_steps_per_second"] == pytest.approx(1e6 / speed["microseconds"])
         assert speed["times_floor"] > 0
-    assert {"drive", "reconstruction", "residual", "learning", "input"} <= set(found["shares"])
+    parts = {"project drive", "synthesize dictionary", "update error", "learning", "input"}
+    assert parts <= set(found["shares"])
     assert sum(found["shares"].values()) == pytest.approx(1)
     assert 0 < found["active"] < 1
     assert found["machine"]["blas"]
@@ -35,7 +36,7 @@ def test_bench_divides_the_time_of_lazy_steps(small: Path, petabatch: Command) -
     done = petabatch("bench", small, "-s", "run.kernel=lazy", "--threads", 1, "--json", "found.json")
     assert done.returncode == 0, done.stderr
     found = json.loads((small.parent / "found.json").read_text())
-    assert {"wake levels", "drive", "membrane update", "reconstruction"} <= set(found["shares"])
+    assert {"lazy update V1", "synthesize dictionary", "update error"} <= set(found["shares"])
     assert sum(found["shares"].values()) == pytest.approx(1)
     assert 0 < found["computed"]["V1"] < 1
 
@@ -55,7 +56,7 @@ def test_bench_says_where_there_is_no_floor(small: Path, petabatch: Command) -> 
     )
     assert done.returncode == 0, done.stderr
     assert "no floor" in done.stdout
-    assert "membrane update" in done.stdout.splitlines()[-1]
+    assert "update V1" in done.stdout.splitlines()[-1]
 
 
 def test_bench_measures_the_method_that_check_prints(small: Path, petabatch: Command) -> None:

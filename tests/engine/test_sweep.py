@@ -227,5 +227,5 @@ def test_points_that_need_different_kernels_are_an_error(monkeypatch: pytest.Mon
     monkeypatch.setattr("petabatch.network.lazy_codes._SHORT", 0)
     net = lca_network(images(1), learn=False, display=40)
     with pytest.raises(ParamsError) as raised:
-        in_memory.run(swept(net, run={"dt": [1.0, 30.0]}))
+        in_memory.run(swept(net, layers={"V1": {"tau": [5.0, 500.0]}}))
     assert 'run.kernel = "dense"' in raised.value.problems[0].hint

@@ -26,7 +26,7 @@ def test_a_rule_without_a_branch_makes_its_layer_nan(rule: int) -> None:
     units.apply(numbers, f(1), f(1), a[0], a[1], a[2], a[3], a[4], a[5])
     assert np.isnan(a[3]).all()
     if rule < units.LINEAR:
-        update(a[0], a[1], a[4], a[5], True, f(1), f(1), cell(rule, 0, 0, 0, 0))
+        update(a[0], a[1], a[4], a[5], f(1), f(1), cell(rule, 0, 0, 0, 0))
         assert np.isnan(a[0]).all()
 
 
