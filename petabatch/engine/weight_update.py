@@ -63,7 +63,8 @@ def _revive(
         if len(which) == 0:
             continue
         shape = weights.shape[1:]
-        new = owner.revive.fresh(owner.init, shape, network.run.seed, name, update, number)[None]
+        run = network.run
+        new = owner.revive.fresh(owner.init, shape, run.seed, name, update, number, run.batch)[None]
         if owner.normalize is not None:
             owner.normalize.apply(new, np)
         weights[lane, 0, 0, which] = xp.asarray(new)[0, 0, 0, which]

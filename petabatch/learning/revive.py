@@ -38,7 +38,13 @@ class Revive(Model):
         return found
 
     def fresh(
-        self, init: Initial, shape: Sequence[int], seed: int, name: str, update: int, owner: int
+        self, init: Initial, shape: Sequence[int], seed: int, name: str, update: int, owner: int, batch: int
     ) -> np.ndarray:
-        """Return new weights `[1, 1, features, nyp, nxp, nf_post]`; `owner` is their slice, 0 if shared."""
-        return (self.init or init).weights(tuple(shape), stream(seed, f"revive/{name}", update, owner))
+        """Return new weights `[1, 1, features, nyp, nxp, nf_post]`, an array of their own.
+
+        `owner` is their slice among the `batch` of a run, 0 if they are shared.
+        """
+        initial, rng = self.init or init, stream(seed, f"revive/{name}", update, owner)
+        if initial.given and initial.per_slice:
+            return np.array(initial.weights((batch, *shape), rng)[owner])
+        return np.array(initial.weights(tuple(shape), rng))

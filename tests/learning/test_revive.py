@@ -17,7 +17,7 @@ from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.sources import ImageArray
 from petabatch.spec.network import ConnectionOutput, Output
-from petabatch.weights import Gaussian, ImagePatches
+from petabatch.weights import Gaussian, ImagePatches, WeightArray
 from support.dead_features import DEAD, FRESH, network
 from support.networks import collect, images, lca_network, simulate
 
@@ -65,9 +65,22 @@ def test_features_start_again_with_no_memory_of_their_rule() -> None:
 def test_features_start_as_the_dictionary_did_unless_told_otherwise() -> None:
     init = ImagePatches(source=ImageArray(data=images(5)[:, 0]))
     assert np.array_equal(
-        Revive(after=1).fresh(init, (1, 1, 4, 6, 6, 3), 1, "d", 5, 0),
-        Revive(after=1, init=init).fresh(Gaussian(), (1, 1, 4, 6, 6, 3), 1, "d", 5, 0),
+        Revive(after=1).fresh(init, (1, 1, 4, 6, 6, 3), 1, "d", 5, 0, 1),
+        Revive(after=1, init=init).fresh(Gaussian(), (1, 1, 4, 6, 6, 3), 1, "d", 5, 0, 1),
     )
+
+
+@pytest.mark.parametrize("per_slice", [False, True])
+def test_dead_features_start_again_from_a_given_array_which_stays_as_it_is(per_slice: bool) -> None:
+    given = np.random.default_rng(0).normal(size=((3,) * per_slice + (1, 1, 12, 6, 6, 3)))
+    before = given.copy()
+    init = WeightArray(data=given, per_slice=per_slice)
+    done = in_memory.run(network(Revive(after=1, init=init), mode="shared"))
+    weights = done.recorded["connections/dictionary/weights"][1].reshape(3, 12, 108)[:, DEAD]
+    fresh = np.broadcast_to(given.reshape(-1, 12, 108), (3, 12, 108))[:, DEAD]
+    expected = fresh / np.linalg.norm(fresh, axis=2, keepdims=True)
+    np.testing.assert_allclose(weights, expected, rtol=1e-5)
+    np.testing.assert_array_equal(given, before)
 
 
 @pytest.mark.parametrize("mode", ["extra_shared", "shared"])
