@@ -187,7 +187,8 @@ def _arma(v: Array, start: tuple[Array, Array], end: tuple[Array, Array], dt: fl
     (tau_s, v_s), (tau_e, v_e) = start, end
     k = (tau_e - tau_s) / dt
     steady = k == 0
-    f1 = xp.where(steady, xp.exp(-dt / tau_s), (tau_e / tau_s) ** (-1 / xp.where(steady, 1, k)))
+    # (tau_e / tau_s) ** (-1 / k), which would amplify the rounding of a ratio near 1.
+    f1 = xp.exp(xp.where(steady, -dt / tau_s, -xp.log1p(k * dt / tau_s) / xp.where(steady, 1, k)))
     f2 = (1 - tau_s / dt * (1 - f1)) / (1 + k)
     return f1 * v + f2 * v_s + (1 - f1 - f2) * v_e
 

@@ -209,6 +209,22 @@ def test_conductance_neurons_follow_the_originals_equations(method: Any) -> None
     assert spikes > 10
 
 
+@pytest.mark.parametrize("method", ["arma", "heun"])
+def test_conductances_that_hardly_change_are_integrated_as_precisely_as_others(method: Any) -> None:
+    shape = (1, 1, 2000)
+    layer = ConductanceLIF(shape=shape, method=method)
+    inputs = np.logspace(-9, 0, 2000).reshape(1, *shape)
+    found = {}
+    for precision in ("f4", "f8"):
+        state = {v.name: np.full((1, *shape), v.initial, precision) for v in layer.variables()}
+        state["V"][...] = layer.rest + 13
+        drive = [inputs.astype(precision) * factor for factor in (0, 1, 0)]
+        ctx = StepContext(1, 0.5, (0,), 1, layer="x")
+        layer.update(ctx, state, drive, np.zeros((1, *shape)), np.zeros((1, *shape), precision))
+        found[precision] = state["V"]
+    np.testing.assert_allclose(found["f4"], found["f8"], rtol=0, atol=1e-4)
+
+
 def neuron(method: str, exc: float, inh: float, steps: int, dt: float) -> list[int]:
     v, vth, g = -65.0, -55.0, [0.0, 0.0, 0.0]
     out = []

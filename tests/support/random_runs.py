@@ -76,7 +76,9 @@ def finish(
             key: array[lo:hi] if variables[key].per == "slice" else array for key, array in arrays.items()
         }
         engine.resume(step, mine)
-    return engine, collect(engine)
+    recorded = collect(engine)
+    engine.collect()
+    return engine, recorded
 
 
 def states(engine: Engine) -> dict[str, np.ndarray]:
@@ -96,9 +98,11 @@ def saved_at(network: Network, step: int) -> dict[str, np.ndarray]:
     raise AssertionError(f"there is no sync event at step {step}")
 
 
-def on_ranks(network: Network, ranks: int, start: tuple[int, Arrays] | None = None) -> tuple[Arrays, Arrays]:
-    """Return state and recordings of a run on several ranks, which are threads."""
-    runs = on_threads(ranks, lambda comm: finish(network, comm, 1, start))
+def on_ranks(
+    network: Network, ranks: int, start: tuple[int, Arrays] | None = None, threads: int = 1
+) -> tuple[Arrays, Arrays]:
+    """Return state and recordings of a run on several ranks, which are threads of this process."""
+    runs = on_threads(ranks, lambda comm: finish(network, comm, threads, start))
     variables = runs[0][0].state.variables
 
     def shared(key: str) -> bool:

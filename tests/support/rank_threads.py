@@ -36,6 +36,8 @@ class Meeting:
 
     def wait(self) -> None:
         assert self.here.wait(PATIENCE), "a rank waits for ever"
+        if self.missing:
+            raise RuntimeError("another rank has failed")
 
     def test(self) -> bool:
         return self.here.is_set()
@@ -47,9 +49,19 @@ class Meetings:
     def __init__(self, size: int) -> None:
         self.size, self._lock = size, threading.Lock()
         self._all: list[tuple[Any, Meeting]] = []
+        self._failed = False
+
+    def fail(self) -> None:
+        """Let no rank wait for one that has failed."""
+        with self._lock:
+            self._failed = True
+            for _, meeting in self._all:
+                meeting.here.set()
 
     def join(self, number: int, kind: Any) -> Meeting:
         with self._lock:
+            if self._failed:
+                raise RuntimeError("another rank has failed")
             if number == len(self._all):
                 self._all.append((kind, Meeting(self.size)))
             assert self._all[number][0] == kind, "ranks call different operations"
@@ -112,11 +124,23 @@ class Thread(Serial):
 
 
 def on_threads(size: int, work: Callable[[Thread], Any]) -> list[Any]:
-    """Return what each rank returns."""
-    world, side_stream = Meetings(size), Meetings(size)
+    """Return what each rank returns; raises the first error of one."""
+    world, side_stream, errors = Meetings(size), Meetings(size), list[BaseException]()
+
+    def one(rank: int) -> Any:
+        try:
+            return work(Thread(rank, size, world, side_stream))
+        except BaseException as error:
+            errors.append(error)
+            for group in (world, side_stream):
+                group.fail()
+            raise
+
     with ThreadPoolExecutor(size) as pool:
-        ranks = [pool.submit(work, Thread(rank, size, world, side_stream)) for rank in range(size)]
-        return [rank.result() for rank in ranks]
+        ranks = [pool.submit(one, rank) for rank in range(size)]
+    if errors:
+        raise errors[0]
+    return [rank.result() for rank in ranks]
 
 
 class Nccl:
