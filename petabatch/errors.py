@@ -26,6 +26,8 @@ class PetabatchError(Exception):
     """Base class of all petabatch exceptions; `exit_code` is the exit code of the command line."""
 
     exit_code = 1
+    on_all_ranks = False
+    """Whether all ranks of a program under MPI have this error."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -95,6 +97,8 @@ class RunDirectoryError(PetabatchError):
 
 class AlreadyDone(RunDirectoryError):
     """A run that is to be resumed has reached its end; nothing in its directory changes."""
+
+    on_all_ranks = True
 
 
 class StorageError(PetabatchError):

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from petabatch.importing import importing
 from petabatch.parallel.failure import reporting
-from petabatch.stop_signals import interrupt_once
+from petabatch.stop_signals import ignore_signals, interrupt_once
 from petabatch.streams import open_missing
 
 
@@ -21,7 +21,12 @@ def main() -> NoReturn:
         with importing():
             from petabatch.cli import main as run_verb
 
-        run_verb()
+        try:
+            run_verb()
+        except SystemExit as end:
+            if not end.code:
+                ignore_signals()
+            raise
     with reporting():
         with importing():
             from petabatch.report.command import info

@@ -20,7 +20,7 @@ from petabatch.parallel.watchdog import watched
 from petabatch.progress import Progress
 from petabatch.spec.duration import seconds
 from petabatch.spec.load import Loaded, resolved
-from petabatch.stop_signals import StopFlag, watch
+from petabatch.stop_signals import StopFlag
 from petabatch.storage.checkpoint import save_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.compact import compact
@@ -67,7 +67,7 @@ class RunSession:
         self._shown = self._certified = 0
         """Displays of this rank so far, and how many of them came to the gap of `run.until`."""
         self.provenance = collect(
-            params_text=directory.params.read_text(encoding="utf-8"),
+            params_text=before.get("params_given") or directory.params_text,
             params=resolved(loaded.network),
             seed=loaded.network.run.seed,
             hosts=comm.hosts,
@@ -99,14 +99,13 @@ class RunSession:
         """Whether it has not yet reached the first sync event."""
         return self.engine.warming_up
 
-    def run(self, quiet: bool) -> None:
+    def run(self, quiet: bool, flag: StopFlag) -> None:
         """Run to the end; raise StoppedEarly, with a checkpoint written, on a signal or a time limit."""
         engine, network = self.engine, self.loaded.network
         first = engine.step
         with (
             closing(self),
             watched(self.comm, self, seconds(network.run.stuck_after)),  # before anything is compiled
-            watch(announces=self.comm.rank == 0 and not quiet) as flag,
             Progress(
                 first,
                 engine.plan.length,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,6 +20,7 @@ from petabatch.errors import AlreadyDone, ArgumentError, InputFileError, Problem
 from petabatch.logs import log, shown, silence, to_file
 from petabatch.network.advice import log_advice
 from petabatch.parallel.comm import Comm
+from petabatch.parallel.failure import shared_errors
 from petabatch.parallel.launch import connect
 from petabatch.params import plan as plan
 from petabatch.params import read as read
@@ -28,12 +30,13 @@ from petabatch.session import RunSession
 from petabatch.sources.memory import held
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
+from petabatch.stop_signals import watch
 from petabatch.storage.checkpoint import load_checkpoint
 from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
-from petabatch.storage.inputs import compare, compare_plugins, of_hosts, serialise
+from petabatch.storage.inputs import Fingerprint, compare, compare_plugins, of_hosts, serialise
 from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
 from petabatch.storage.seal import new_run_id, sealed_by
@@ -57,8 +60,22 @@ def run(
     with a checkpoint to resume from, on a signal or when `run.wall_limit` is reached.
     """
     with shown(quiet):
-        directory = _run(_loaded(network), Path(out), force, threads, mpi, quiet)
-    return open_results(directory.path)
+        return _run(partial(_loaded, network), Path(out), force, threads, mpi, quiet)
+
+
+def run_file(
+    file: Path,
+    settings: Sequence[str],
+    out: Path,
+    *,
+    force: bool = False,
+    threads: int | None = None,
+    mpi: bool | None = None,
+    quiet: bool = False,
+) -> Results:
+    """Run a params file with keys set as on the command line, such as `run.displays=6`; see `run`."""
+    with shown(quiet):
+        return _run(partial(read, file, settings), out, force, threads, mpi, quiet)
 
 
 def resume(
@@ -97,16 +114,16 @@ def resume(
                     directory.verify()
                     refuse_unnamed(directory)
                 comm.barrier()
-                loaded = _reload(directory, device, features, changed_input, objects)
-                assert_same_software(comm, loaded)
-                with _inputs_in_place():
-                    engine = open_engine(loaded, comm, threads)
-                    evaluation = open_evaluation(engine, loaded)
+                with shared_errors(comm):
+                    loaded = _reload(directory, device, features, changed_input, objects)
+                    assert_same_software(comm, loaded)
+                    with _inputs_in_place():
+                        engine = open_engine(loaded, comm, threads)
+                        evaluation = open_evaluation(engine, loaded)
                 files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
                     compare(directory, files, changed_input)
-                _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
-    return open_results(directory.path)
+                return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
 
 
 def _loaded(network: object) -> Loaded:
@@ -123,30 +140,21 @@ def _loaded(network: object) -> Loaded:
 
 
 def _run(
-    loaded: Loaded, out: Path, force: bool, threads: int | None, mpi: bool | None, quiet: bool
-) -> RunDirectory:
+    read: Callable[[], Loaded], out: Path, force: bool, threads: int | None, mpi: bool | None, quiet: bool
+) -> Results:
     comm = _connect(mpi)
-    assert_same_software(comm, loaded)
-    loaded = fitted(loaded, comm)
-    engine = open_engine(loaded, comm, threads)
-    evaluation = open_evaluation(engine, loaded)
-    initialise(engine, loaded)
-    with Claim(comm.rank) as claim:
+    with shared_errors(comm):
+        loaded = read()
+        assert_same_software(comm, loaded)
+        loaded = fitted(loaded, comm)
+        engine = open_engine(loaded, comm, threads)
+        evaluation = open_evaluation(engine, loaded)
+        initialise(engine, loaded)
         assert_shared(comm, out.absolute().parent)
         files = of_hosts(comm, loaded.network)
-        made = None
-        if comm.rank == 0:
-            suffix = Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml"
-            made = RunDirectory.create(
-                out,
-                loaded.text,
-                suffix,
-                force,
-                resolved(loaded.network),
-                serialise(files),
-                {array.digest: array.array for array in held(loaded.network)},
-                claim,
-            )
+    with Claim(comm.rank) as claim, watch(announces=comm.rank == 0 and not quiet) as flag:
+        comm.barrier()  # all ranks heed signals before there is a run directory
+        made = _made(loaded, out, force, files, claim) if comm.rank == 0 else None
         directory: RunDirectory = comm.broadcast(made)
         if comm.rank > 0:
             claim.take(directory.path)
@@ -157,8 +165,22 @@ def _run(
                 log_advice(engine.features.whole_plan, engine.state.arrays if whole else {})
             session = RunSession(directory, loaded, engine, comm, claim, evaluation)
             session.checkpoint()
-            session.run(quiet)
-    return directory
+            session.run(quiet, flag)
+        return open_results(directory.path)
+
+
+def _made(loaded: Loaded, out: Path, force: bool, files: Sequence[Fingerprint], claim: Claim) -> RunDirectory:
+    """Make the directory of a new run; called on rank 0."""
+    return RunDirectory.create(
+        out,
+        loaded.text,
+        Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml",
+        force,
+        resolved(loaded.network),
+        serialise(files),
+        {array.digest: array.array for array in held(loaded.network)},
+        claim,
+    )
 
 
 def _resume(
@@ -169,7 +191,7 @@ def _resume(
     comm: Comm,
     claim: Claim,
     quiet: bool,
-) -> None:
+) -> Results:
     head = comm.broadcast(resume_point(directory) if comm.rank == 0 else None)
     if not directory.run_id:  # nothing was recorded yet, or by an earlier version
         known = sealed_by(head) if comm.rank == 0 and head is not None else None
@@ -183,22 +205,24 @@ def _resume(
         hint = f"to continue it, run its params with more `displays` and -s run.start_from={directory.path}"
         problem = Problem("", f"this run is already done: it has reached step {engine.step}", hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
-    session = RunSession(directory, loaded, engine, comm, claim, evaluation)
-    if comm.rank == 0:
-        directory.clean()
-        before = recorded_provenance(directory)
-        if before is not None and (found := other_software(before, session.provenance)):
-            log.warning(
-                "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
-            )
-        name_initial(directory)
-        session.index("running", until=engine.step)
-        drop_after(directory, engine.step)
-        name_files(directory)
-    comm.barrier()
-    if head is None:
-        session.checkpoint()
-    session.run(quiet)
+    with watch(announces=comm.rank == 0 and not quiet) as flag:
+        session = RunSession(directory, loaded, engine, comm, claim, evaluation)
+        if comm.rank == 0:
+            directory.clean()
+            before = recorded_provenance(directory)
+            if before is not None and (found := other_software(before, session.provenance)):
+                log.warning(
+                    "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
+                )
+            name_initial(directory)
+            session.index("running", until=engine.step)
+            drop_after(directory, engine.step)
+            name_files(directory)
+        comm.barrier()
+        if head is None:
+            session.checkpoint()
+        session.run(quiet, flag)
+        return open_results(directory.path)
 
 
 @contextmanager

@@ -62,6 +62,12 @@ def watch(announces: bool = False) -> Iterator[StopFlag]:
                 interrupt_once()
 
 
+def ignore_signals() -> None:
+    """From now on, ignore them: the command has done its work, and its process is about to end."""
+    for number in WATCHED:
+        signal.signal(number, signal.SIG_IGN)
+
+
 @contextmanager
 def _ending_at_second(answer: bytes) -> Iterator[None]:
     import socket

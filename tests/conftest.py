@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from petabatch.stop_signals import WATCHED
 from support.commands import BIN, SMALL, Command
 from support.processes import PATIENCE
 
@@ -24,12 +26,16 @@ settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """Leave the package's logging as a test found it; commands called in this process configure it."""
+def process_as_before() -> Iterator[None]:
+    """Leave the package's logging and signals as a test found them: commands called here change them."""
     log = logging.getLogger("petabatch")
     before = list(log.handlers), log.level, log.propagate
+    handlers = {number: signal.getsignal(number) for number in WATCHED}
     yield
     log.handlers, log.level, log.propagate = before
+    for number, handler in handlers.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -34,8 +34,9 @@ def run(
 
     console(quiet)
     wanted = [*(overrides or ()), *swept(sweep or ()), *([f"run.device={device}"] if device else ())]
-    simulation.run(
-        simulation.read(file, wanted),
+    simulation.run_file(
+        file,
+        wanted,
         out or Path("runs") / file.stem,
         force=force,
         threads=threads,

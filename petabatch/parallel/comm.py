@@ -78,6 +78,13 @@ class Comm(Sums, Protocol):
     def any(self, flags: int) -> int:
         """Return the bitwise OR of all ranks' flags."""
 
+    def agree(self, number: int, patience: float) -> bool:
+        """Return whether all ranks give the same number, and do so within `patience` seconds.
+
+        Unlike other methods, it may be called while other ranks are inside of another one. Where it returns
+        False since some did not come, communication is at an end.
+        """
+
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over ranks, added in rank order: its bits depend only on the number of ranks."""
 
@@ -147,6 +154,10 @@ class Serial:
     def any(self, flags: int) -> int:
         """Return the flags."""
         return flags
+
+    def agree(self, number: int, patience: float) -> bool:
+        """Return True."""
+        return True
 
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
         """Return the array."""

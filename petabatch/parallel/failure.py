@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import platform
 import signal
 import sys
 import time
 import traceback
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NoReturn
 
 from petabatch.errors import PetabatchError, StoppedEarly, printable
+from petabatch.parallel.comm import Comm
 from petabatch.streams import flush_output, write_error
 
 _PRECEDENCE = 0.5
 """Seconds by which other ranks delay their message, so that an error common to all is printed once."""
+
+_AGREEMENT = 10
+"""Seconds for which a rank with an error waits for the others to come with theirs."""
 
 _DELIVERY = 0.3
 """Seconds given to the launcher to forward a last message."""
@@ -27,10 +33,33 @@ _ABORT = 5
 """Seconds after which this process ends if MPI does not: on a host whose link is cut it waits for ever."""
 
 
-def fail(message: str, code: int) -> NoReturn:
-    """Print an error message, of several ranks with rank and host, and terminate all with `code`."""
+@contextmanager
+def shared_errors(comm: Comm) -> Iterator[None]:
+    """Find out whether all ranks have the same error in the block: then it is reported as on one; collective.
+
+    An error of some ranks only may leave others inside of a collective operation of the block.
+    """
+    try:
+        yield
+    except PetabatchError as error:
+        number = zlib.crc32(f"{type(error).__name__} {error}".encode())
+        error.on_all_ranks = comm.agree(number + 1, _AGREEMENT)
+        raise
+    comm.agree(0, math.inf)
+
+
+def fail(message: str, code: int, on_all_ranks: bool = False) -> NoReturn:
+    """Print an error message, of several ranks with rank and host, and terminate all with `code`.
+
+    One that is the same `on_all_ranks` is printed once, and all ranks end by themselves.
+    """
     world = _world()
     several = world is not None and world.size > 1
+    if several and on_all_ranks:
+        if world.rank == 0:
+            flush_output()
+            write_error(f"{printable(message.rstrip())}\n")
+        sys.exit(code)
     if several and world.rank > 0:
         time.sleep(_PRECEDENCE)
     prefix = f"rank {world.rank} of {world.size} (on {platform.node()}): " if several else ""
@@ -64,7 +93,7 @@ def reporting() -> Iterator[None]:
             write_error(f"{error}\n")
         sys.exit(error.exit_code)
     except PetabatchError as error:
-        fail(str(error), error.exit_code)
+        fail(str(error), error.exit_code, error.on_all_ranks)
     except KeyboardInterrupt:
         write_error("interrupted\n")
         sys.exit(128 + signal.SIGINT)
@@ -94,7 +123,7 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
         message = f"{kind.__name__}: {error}"
     else:
         message = "".join(traceback.format_exception(kind, error, trace))
-    fail(message, getattr(error, "exit_code", 1))
+    fail(message, getattr(error, "exit_code", 1), getattr(error, "on_all_ranks", False))
 
 
 def _world() -> Any:

@@ -44,7 +44,7 @@ def address_limit() -> int | None:
 def _cgroup_limits() -> Iterator[Limit]:
     """Yield the limits of the groups of this process and of all groups above, of both versions."""
     try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return
     for line in lines:

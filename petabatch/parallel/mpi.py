@@ -94,6 +94,7 @@ class MPI:
         self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
         self.waiting = False
+        self._given_up: list[tuple[Any, np.ndarray, np.ndarray]] = []
         self._all: MPI = self if parent is None else parent._all
         self.waited: dict[str, float] = (
             {FOR_RANKS: 0.0, COMMUNICATION: 0.0} if parent is None else parent.waited
@@ -136,6 +137,19 @@ class MPI:
         with self.marked_waiting():
             self._world.Allreduce(self._mpi.IN_PLACE, both, self._mpi.BOR)
         return int(both[0])
+
+    def agree(self, number: int, patience: float) -> bool:
+        """Return whether all ranks give the same number, and do so within `patience` seconds."""
+        mine, everyone = np.array([number], np.int64), np.empty(self.size, np.int64)
+        request = self._background.Iallgather(mine, everyone)
+        with self.marked_waiting():
+            end = time.monotonic() + patience
+            while not request.Test():
+                if time.monotonic() > end:
+                    self._given_up.append((request, mine, everyone))  # MPI may still write there
+                    return False
+                time.sleep(_SLEEP)
+        return bool((everyone == number).all())
 
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over ranks, added in rank order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from petabatch.errors import InputError, ResourceError, install
+from petabatch.errors import InputError, ResourceError, StorageError, install
 from petabatch.network.graph import Graph
 from petabatch.plotting.figures import finish
 from petabatch.plotting.network import draw_network
@@ -30,7 +30,12 @@ def draw(graph: Graph, target: Path) -> None:
     """
     if target.suffix in (".mmd", ".md"):
         text = mermaid(graph)
-        target.write_text(f"```mermaid\n{text}```\n" if target.suffix == ".md" else text)
+        try:
+            target.write_text(
+                f"```mermaid\n{text}```\n" if target.suffix == ".md" else text, encoding="utf-8"
+            )
+        except OSError as error:
+            raise StorageError(f"{target}: the drawing cannot be written: {error.strerror}") from error
         return
     network = resolved(graph.network)
     try:

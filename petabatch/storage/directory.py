@@ -76,6 +76,15 @@ class RunDirectory:
         )
 
     @property
+    def params_text(self) -> str:
+        """The params file as it was given, as far as it can be read: nothing depends on it."""
+        try:
+            text = self.params.read_bytes().decode("utf-8", "backslashreplace")
+        except OSError:
+            return ""
+        return text.replace("\0", r"\x00")
+
+    @property
     def resolved(self) -> Path:
         """The resolved params, with overrides and defaults, as JSON: what a resumed run uses."""
         return self.path / RESOLVED

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from petabatch.errors import StorageError
+from petabatch.errors import DamagedError, StorageError
 from petabatch.storage import manifest
 from petabatch.storage.checkpoint import (
     checkpoint_heads,
@@ -26,7 +26,16 @@ from petabatch.storage.checkpoint_part import verify as verify_part
 from petabatch.storage.claim import claimed
 from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import CHECKPOINTS, DESCRIPTION, LOST, MANIFEST, PARTS, RUN_FILE
+from petabatch.storage.files import (
+    CHECKPOINTS,
+    DESCRIPTION,
+    INPUTS,
+    LOST,
+    MANIFEST,
+    PARTS,
+    RESOLVED,
+    RUN_FILE,
+)
 from petabatch.storage.gaps import steps_text
 from petabatch.storage.index import write_index
 from petabatch.storage.lost import drop_lost, give_up, lost_segments
@@ -98,7 +107,8 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
     yield from _manifest_states(directory, known)
     heads = {name for name in known.entries if is_head(name)}
     named = {name for name in known.entries if not name.startswith(f"{PARTS}/")} - heads
-    for name in sorted(named.union(directory.fixed_files())):
+    needed = set() if former else {RESOLVED, INPUTS, *([DESCRIPTION] if directory.run_file.exists() else [])}
+    for name in sorted(named.union(directory.fixed_files(), needed)):
         yield from state(name, partial(_check_fixed, root, name, known, former))
     # an index that a whole manifest does not name was never written: the run was killed in its first flush
     unknown = known.bad_lines or not (root / MANIFEST).exists()
@@ -151,6 +161,8 @@ def _manifest_states(directory: RunDirectory, known: manifest.Manifest) -> Itera
 
 
 def _check_fixed(root: Path, name: str, known: manifest.Manifest, former: bool, contents: bool) -> bool:
+    if name not in known.entries and not (root / name).exists():
+        raise DamagedError(f"{root / name}: this file is missing")
     # in a run in progress, some of these files are replaced meanwhile
     return (manifest.verify(root, name) if contents else known.check(root, name, contents)) or former
 

@@ -76,6 +76,12 @@ def collectives(comm: Comm) -> None:
     pair = comm.split(comm.rank // 2)
     assert pair.gather(comm.rank) == ([0, 1, 2, 3][comm.rank : comm.rank + 2] if pair.rank == 0 else None)
     comm.barrier()
+    assert comm.agree(3, 60)
+    assert not comm.agree(comm.rank // 2, 60)
+    if comm.rank > 0:
+        assert not comm.agree(0, 0.1), "rank 0 has not come yet"
+    comm.barrier()
+    assert comm.rank > 0 or comm.agree(0, 60)
     if comm.rank == 0:
         print("all well")
 

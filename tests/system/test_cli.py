@@ -227,6 +227,15 @@ def test_missing_and_broken_input_is_named(small: Path) -> None:
     assert not (small.parent / "out").exists()
 
 
+def test_a_drawing_on_a_full_disk_is_named(small: Path, petabatch: Command) -> None:
+    for name in ("full.mmd", "full.svg"):
+        (small.parent / name).symlink_to("/dev/full")
+        found = petabatch("draw", small, "-o", name)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert found.stderr.startswith(f"{name}: the ")
+        assert found.stderr.endswith("cannot be written: No space left on device\n")
+
+
 def test_an_unwritable_place_is_named(small: Path, petabatch: Command) -> None:
     (small.parent / "file").write_text("")
     failed = petabatch("run", small, "--out", "file/out")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -138,6 +139,46 @@ def test_edited_params_are_not_believed(stopped: Path) -> None:
     (stopped / "params.json").write_text(text.replace('"displays": 6', '"displays": 9'))
     with pytest.raises(DamagedError, match=r"params.json: this file is damaged"):
         resume(stopped)
+
+
+@pytest.mark.parametrize("content", [b'title = "a\0b"', b"\xff\xfe"], ids=["NUL", "no UTF-8"])
+def test_a_damaged_params_file_hinders_nothing(runs: Path, stopped: Path, content: bytes) -> None:
+    with pb.open(stopped) as run:
+        given = run.attributes["params_given"]
+    (stopped / "params.toml").write_bytes(content)
+    assert "nothing depends on this file" in integrity.verify(stopped, repairing=False)[0]
+    resume(stopped)
+    assert_same_results(stopped, runs)
+    with pb.open(stopped) as run:
+        assert run.attributes["params_given"] == given
+
+
+def test_a_damaged_params_file_hinders_nothing_before_anything_is_recorded(runs: Path, stopped: Path) -> None:
+    for path in (*stopped.glob("checkpoints/*"), *stopped.glob("parts/*"), stopped / "run.h5"):
+        path.unlink()
+    (stopped / "run.json").unlink()
+    names = ("params.toml", "params.json", "inputs.jsonl")
+    lines = (stopped / "manifest.txt").read_text().splitlines(keepends=True)
+    (stopped / "manifest.txt").write_text("".join(line for line in lines if line.rstrip().endswith(names)))
+    (stopped / "params.toml").write_bytes(b"a\0b\xff")
+    resume(stopped)
+    assert_same_results(stopped, runs)
+    with pb.open(stopped) as run:
+        assert run.attributes["params_given"] == r"a\x00b\xff"
+
+
+def test_a_repair_that_cannot_be_written_exits_with_1(stopped: Path, petabatch: Command) -> None:
+    path = segment(stopped, 31)
+    change_manifest(stopped, path.name, lost)
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    found = petabatch("verify", stopped, "--repair", preexec_fn=full)
+    assert (found.returncode, found.stderr) == (1, "")
+    assert "not rebuilt        " in found.stdout
+    assert "1 readable but not in the manifest" in found.stdout
+    assert petabatch("verify", stopped, "--repair").returncode == 0
 
 
 def test_a_damaged_index_is_not_read(stopped: Path) -> None:
@@ -399,10 +440,13 @@ def test_a_file_of_another_run_that_the_manifest_does_not_name_is_damaged(
         assert_same_results(stopped, runs)
 
 
-@pytest.mark.parametrize("name", ["run.json", "inputs.jsonl"])
+@pytest.mark.parametrize("name", ["run.json", "inputs.jsonl", "params.json"])
 def test_a_file_that_is_lost_with_its_line_is_missed(stopped: Path, name: str) -> None:
     (stopped / name).unlink()
     change_manifest(stopped, name, lost)
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert not whole
+    assert f"damaged            {stopped / name}: this file is missing" in text
     before = snapshot(stopped)
     with pytest.raises(DamagedError, match=name):
         resume(stopped)

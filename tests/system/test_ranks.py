@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 import signal
 import subprocess
@@ -71,6 +73,39 @@ def test_sigterm_to_mpirun_stops_all_ranks_with_a_checkpoint(small: Path, petaba
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 3
     assert "stopped" in petabatch("info", "cut").stdout
+
+
+@pytest.mark.parametrize(("old", "new"), [("threshold", "threshhold"), ("images.npy", "nothing.npy")])
+def test_an_error_that_all_ranks_find_is_printed_once_as_on_one_rank(small: Path, old: str, new: str) -> None:
+    """However long they take: rank 0 is the last to find it."""
+    (small.parent / "sitecustomize.py").write_text(
+        "import os, time\nif os.environ.get('PMI_RANK') == '0':\n    time.sleep(2)\n"
+    )
+    small.write_text(small.read_text().replace(old, new, 1))
+    environment = {**os.environ, "PYTHONPATH": str(small.parent), "COLUMNS": "200"}
+    command = [BIN / "petabatch", "run", small, "--out", "out"]
+    found = [
+        subprocess.run(
+            [*launcher, *command], cwd=small.parent, capture_output=True, text=True, env=environment
+        )
+        for launcher in ([], [BIN / "mpirun", "-n", "3"])
+    ]
+    assert [one.returncode for one in found] == [2, 2]
+    assert found[1].stderr == found[0].stderr
+
+
+def test_an_error_of_some_ranks_only_names_them(small: Path, petabatch: Command) -> None:
+    """Here of rank 2, while the others wait for it in a collective operation."""
+    (small.parent / "faulty.py").write_text(
+        "import os\nfrom petabatch.parallel import failure\n"
+        "failure._AGREEMENT = 1\n"
+        "if os.environ['PMI_RANK'] == '2':\n    raise ValueError('not on this host')\n"
+    )
+    small.write_text('plugins = ["faulty.py"]\n' + small.read_text())
+    failed = petabatch("run", small, "--out", "out", ranks=3)
+    assert failed.returncode == 2
+    assert failed.stderr.startswith(f"rank 2 of 3 (on {platform.node()}): ")
+    assert failed.stderr.count("not on this host") == 1
 
 
 def test_an_error_on_one_rank_ends_all_with_its_message(small: Path, petabatch: Command) -> None:

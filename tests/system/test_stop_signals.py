@@ -13,10 +13,14 @@ from pathlib import Path
 
 import pytest
 
+import petabatch as pb
 from petabatch import cli
+from petabatch.errors import StoppedEarly
+from petabatch.session import RunSession
 from petabatch.stop_signals import watch
-from support.commands import BIN
-from support.processes import processor_time, wait_for, wait_until
+from support.commands import BIN, alone
+from support.mpirun import mpirun
+from support.processes import PATIENCE, processor_time, wait_for, wait_until
 
 BUSY = """
 import collections, itertools, signal, sys
@@ -150,6 +154,76 @@ def test_a_run_whose_threads_hang_ends_at_the_second_signal(small: Path) -> None
         assert STOPPING in process.stderr
         assert ended_by(signal.SIGTERM, process) == 128 + signal.SIGTERM
         assert process.stderr.read() == "ended by a second signal\n"
+
+
+SIGNALLED = """
+import atexit, os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
+from petabatch import simulation
+from petabatch.main import main
+from petabatch.session import RunSession
+from petabatch.storage.directory import RunDirectory
+
+def signalled(*arguments, **keys):
+    found = real(*arguments, **keys)
+    if not sent:
+        sent.append(os.kill(os.getpid(), {number:d}))
+    return found
+
+sent = []
+if "{name}":
+    real = getattr({place}, "{name}")
+    setattr({place}, "{name}", signalled)
+else:
+    atexit.register(os.kill, os.getpid(), {number:d})
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "number", "code"),
+    [
+        ("RunDirectory", "create", signal.SIGTERM, 3),
+        ("RunSession", "checkpoint", signal.SIGINT, 3),
+        ("RunSession", "_finish", signal.SIGTERM, 0),
+        ("simulation", "open_results", signal.SIGINT, 0),
+        ("atexit", "", signal.SIGTERM, 0),
+    ],
+)
+def test_from_the_run_directory_on_one_signal_stops_a_run_or_finds_it_done(
+    small: Path, place: str, name: str, number: signal.Signals, code: int
+) -> None:
+    script = small.parent / "signalled.py"
+    script.write_text(SIGNALLED.format(number=number, place=place, name=name))
+    command = [sys.executable, script, "run", small, "--out", "out", "-s", "run.kernel=array", "-q"]
+    ended = subprocess.run(command, cwd=small.parent, capture_output=True, text=True, timeout=PATIENCE)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
+    with pb.open(small.parent / "out") as run:
+        assert run.status == ("done" if code == 0 else "stopped")
+
+
+def test_a_resumed_run_stops_from_its_first_write_on(small: Path) -> None:
+    script = small.parent / "signalled.py"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunSession, "_out_of_time", lambda self: True)
+        with pytest.raises(StoppedEarly):
+            alone(small, "out", "run.kernel=array")
+    script.write_text(SIGNALLED.format(number=signal.SIGTERM, place="simulation", name="drop_after"))
+    command = [sys.executable, script, "resume", "out", "-q"]
+    ended = subprocess.run(command, cwd=small.parent, capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.returncode == 3, ended.stderr
+    with pb.open(small.parent / "out") as run:
+        assert run.status == "stopped"
+
+
+def test_one_signal_stops_all_ranks_from_the_run_directory_on(small: Path) -> None:
+    script = small.parent / "signalled.py"
+    script.write_text(SIGNALLED.format(number=signal.SIGTERM, place="RunSession", name="checkpoint"))
+    out = small.parent / "out"
+    ended = mpirun(2, script, "run", small, "--out", out, "-s", "run.kernel=array", "-q")
+    assert ended.returncode == 3, ended.stderr
+    with pb.open(out) as run:
+        assert run.status == "stopped"
 
 
 def test_handlers_are_those_of_before_when_a_run_has_ended() -> None:
