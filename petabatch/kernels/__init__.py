@@ -3,12 +3,12 @@
     array.py      the patch operators in plain array code: the readable reference, for numpy and CuPy
     rules.py      the contract of compiled code layers, shared by `cpu` and `cuda`: rules, constants, state
     timescale.py  fista.py    step control of a slice in plain Python, used by layers and compiled by `cpu`
-    cpu/          numba: dense steps (`step`), lazy steps (`lazy/`), gradient, operators, exact sum
+    cpu/          numba: the steps of any network (`program/`), gradient, operators, exact sum
     cuda/         CUDA: steps of all slices of a lane, on the GPU that `cuda/device.py` describes
     cache.py      where numba keeps compiled kernels, and when they are stale
 
-To add a rule: see `docs/architecture.md`; a twin in `cuda/` is optional. To follow a step: `cpu/step.py`,
-then `cpu/convolution.py` and `cpu/rules.py`.
+To add a rule: see `docs/architecture.md`; a twin in `cuda/` is optional. To follow a step:
+`cpu/program/__init__.py`, then `cpu/program/loop.py`.
 """
 
 from pathlib import Path

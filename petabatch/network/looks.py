@@ -28,7 +28,9 @@ def find_look(graph: Graph) -> Look | None:
     link = edge.wiring.link
     if link is None or len(shapes) != 1:
         return None
-    weights = f"connections/{edge.wiring.weights}/weights"
+    weights = f"connections/{edge.wiring.weights}/patches"
+    if weights not in graph.variables:
+        weights = f"connections/{edge.wiring.weights}/weights"
     run = network.run
     return Look(f"{NAME}/gap", lasso, weights, link.patches, until.gap, until.every, run.display)
 

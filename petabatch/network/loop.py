@@ -1,8 +1,7 @@
 """The sparse-coding loop of a graph: image -> error -> code -> reconstruction -> error.
 
-Where nothing else in the network changes with time, one kernel made for it computes many steps in one call.
-Any other network is a program of operations on the CPU, and runs layer by layer on a GPU; all give the same
-trajectory to rounding.
+Where nothing else in the network changes with time, GPUs have kernels made for it. Any other network runs
+layer by layer there; all give the same trajectory to rounding.
 """
 
 from __future__ import annotations

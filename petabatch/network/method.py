@@ -149,8 +149,8 @@ def check_kernel(graph: Graph) -> list[Problem]:
     if kernel in ("dense", "lazy"):
         needed = "layers with compiled rules, in float32"
     if kernel == "lazy":
-        needed += ", and a code of type lca, "
-        needed += "dt <= tau, threshold > 0, minimum = 0, without vertices or time_scale"
+        needed += ", and a code of type lca driven by patches, updated in every step, "
+        needed += "threshold > 0, minimum = 0, without vertices"
     elif kernel != "dense":
         needed += " with shared weights"
     message = f"this kernel cannot run this network: {method.reason}"

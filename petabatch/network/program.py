@@ -64,7 +64,10 @@ class _Maker:
                 except NotSuitable as reason:
                     self.calls[name] = str(reason)
         self.controlled = {name: terms for name in self.layers if (terms := self._followed(name))}
-        self.look = find_look(graph)
+        inside = not self.calls and all(
+            layer.controller is None or name in self.controlled for name, layer in self.layers.items()
+        )
+        self.look = find_look(graph) if inside else None
         """Where it ends a run of steps early, those that only later steps would need are made too."""
         self.windows = dict.fromkeys(self.layers, 0) if self.look else windows(graph, self.rules, measured)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from petabatch import results, simulation
-from petabatch.connections import Identity, Pool
+from petabatch.connections import Identity, Pool, Transpose
 from petabatch.engine.engine import Engine
 from petabatch.engine.steppers.base import StepTimes
 from petabatch.engine.steppers.program.workspace import Workspace
@@ -23,6 +23,7 @@ from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.probes import L1, Energy, Optimality
 from petabatch.spec.network import LayerOutput, Network, Output, Until
+from petabatch.weights import Gaussian
 from support.commands import Command, alone, contents, set_all
 from support.networks import GivenImages, assert_same, collect, images, lca_network, simulate
 
@@ -445,3 +446,29 @@ def test_steps_that_are_not_made_count_neither_in_shares_nor_stop_the_timing_of_
     stepper.time_parts([stepper])
     assert {"lazy update V1", "gap of V1"} <= set(timed)
     assert kept[COMPUTED] > before
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "non_shared"])
+def test_a_drive_that_owns_its_weights_is_evaluated_with_its_patches(mode: Any) -> None:
+    net = network(until=Until(gap=1e-9, every=5), displays=1)
+    conv: Any = net.connections["dictionary"]
+    drive = conv.model_copy(
+        update={"pre": "error", "post": "V1", "mode": mode, "init": Gaussian(), "learn": None}
+    )
+    recon = Transpose(pre="V1", post="recon", of="drive")
+    connections = {**net.connections, "drive": drive, "dictionary": recon}
+    net = net.model_copy(update={"connections": connections, "output": Output()})
+    engine, found = simulate(net)
+    assert engine.lanes[0].stepper.looks_inside
+    assert (engine.state.arrays["layers/V1/A"] != 0).any()
+    measured = found["probes/optimality/relative_gap"][-1]
+    np.testing.assert_allclose(found["probes/until/gap"][-1], measured, atol=1e-6)
+
+
+def test_a_time_scale_that_follows_what_no_step_sums_is_measured_between_steps() -> None:
+    net = network(code="knee", displays=1)
+    firm = Energy(error="error", code="V1", coefficient=0.4, cost="firm", corner=0.5)
+    net = net.model_copy(update={"probes": {**net.probes, "energy": firm}})
+    engine, found = simulate(net)
+    assert not engine.lanes[0].stepper.looks_inside
+    assert (found["probes/until/steps"] < DISPLAY).all()

@@ -1,1 +1,1 @@
-"""The numba kernels: dense and lazy steps of a sparse-coding loop, gradient, patch operators, exact sum."""
+"""The numba kernels: steps of any network, gradient, patch operators, exact sum."""

@@ -26,9 +26,3 @@ def tiling(p: Patches) -> tuple[int, int]:
     # Non-shared patches are read twice, the second time from the cache.
     chunk = -(-positions // (chunks * WORD)) * WORD if p.shared else 1
     return tile, chunk
-
-
-def padded_units(p: Patches) -> int:
-    """Return the length of the arrays of `LazyState` over units."""
-    tile, chunk = tiling(p)
-    return -(-p.y.coarse // tile) * -(-(tile * p.x.coarse) // chunk) * p.features * chunk

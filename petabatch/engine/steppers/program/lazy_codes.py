@@ -33,7 +33,8 @@ class LazyCodes:
     def start(self) -> None:
         """Prepare a call of the compiled loop."""
         for code in self.tables.program.lazy:
-            self._normed = self._normed and self.arrays[code.decay][0] != 0
+            starts = self.arrays[code.decay][0] == 0 and self.arrays[code.awake][0] == 0
+            self._normed = self._normed and not starts
             self.behind = True
         if not self._normed:
             for key, weights in self.tables.norms_of.items():

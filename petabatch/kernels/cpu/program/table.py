@@ -101,10 +101,10 @@ class Op(IntEnum):
     LAZY = 19
     """OUT = code after the sums of sources A .. B and drives C .. D, as UPDATE has it, where only units are
     computed that could be active; G, numbers: as there; HISTORY, DECAY, PRODUCTS, KEPT, TALLIES: arrays of
-    `lazy/`; BITS: which units are active, a bit each, in words of FEATURES; POTENTIAL: V, which is not
-    written; FLOATS, LISTS, SPARE: scratch; steps of a DISPLAY; AWAKE: whether all units are computed, decided
-    when a display begins with MOST units active or fewer; PARTS: one for each tile of HEIGHT positions (0:
-    for all), and two more."""
+    `lazy/`; BITS: which units are active, a bit each, in words of FEATURES; POTENTIAL: V, written while all
+    units are computed; FLOATS, LISTS, SPARE: scratch; steps of a DISPLAY; AWAKE: whether all units are
+    computed, decided when a display begins with MOST units active or fewer; PARTS: one for each tile of
+    HEIGHT positions (0: for all), and two more."""
     ROW = 20
     """OUT = row function at address C; A .. B: sources that E buffers add up, and the arrays it is called
     with; F, ...: where each buffer's sources end; D: scratch for addresses; IN: for buffers; numbers:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, example, given, settings
 from hypothesis import strategies as st
 
+from petabatch.connections import Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import NonFiniteError, ParamsError
 from petabatch.kernels.cpu.program.lazy.layout import ACTIVE, COMPUTED, TAKEN
@@ -232,3 +233,17 @@ def test_a_kernel_that_no_code_can_have_is_an_error() -> None:
     }
     with pytest.raises(ParamsError, match="this kernel cannot run this network"):
         build(network.model_copy(update={"layers": layers}))
+
+
+@pytest.mark.parametrize("kernel", ["lazy", "auto"], ids=["asleep", "awake"])
+@pytest.mark.parametrize("delay", [0, 1, 3])
+def test_a_code_that_sees_itself_sees_the_step_it_asks_for(delay: int, kernel: str) -> None:
+    base = two_layers(display=20, displays=2, threshold=0.6 if kernel == "lazy" else 0.1)
+    itself = Identity(pre="V1", post="V1", delay=delay, strength=-0.3, feedback=True)
+    net = base.model_copy(update={"connections": {**base.connections, "itself": itself}})
+    _, found = last_state(changed(net, kernel=kernel))
+    assert (found["lazy/V1/awake"] == (kernel == "auto")).all()
+    _, expected = last_state(changed(net, kernel="array", precision="float64"))
+    for key in ("layers/V1/A", "layers/V2/A", "layers/recon/A"):
+        theirs = expected[key]
+        np.testing.assert_allclose(found[key], theirs, 0, 2e-5 * abs(theirs).max(), err_msg=key)

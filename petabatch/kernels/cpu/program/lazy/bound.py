@@ -143,7 +143,7 @@ def add_rounding(lengths: Any, a: Any, b: Any, length: int, bounds: Any) -> None
 
 @njit(nogil=True, error_model="numpy")
 def filter_drives(
-    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, step: int, e: Any, gain: Any
+    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, e: Any, gain: Any
 ) -> tuple[float, float]:
     """Update F of all drives of a code; return its scalar products with both snapshots."""
     first, second = 0.0, 0.0

@@ -21,7 +21,7 @@ from petabatch.variable import Array
 """What is kept of a code's bound: units computed and units active so far; units computed and silent since the
 last snapshot; snapshots taken; scalar products of the snapshots; whether the bits of active units are known;
 whether a snapshot is due; and of the present step the coefficients of the snapshots, the factor by which G is
-rescaled (0: it is not), e and 1 - e."""
+rescaled (-1: it is not), e and 1 - e."""
 KEPT_NUMBERS = 14
 BLOCK = 256
 """Positions whose units are tested together, and listed feature by feature: whole words."""

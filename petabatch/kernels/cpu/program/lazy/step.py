@@ -108,7 +108,7 @@ def _begin(
     e, gain = np.float32(own[FACTOR]), np.float32(own[RATE])
     if row[G] > 0:
         e, gain = rates(own, doubles(arrays, row[G])[0])
-    kept[E], kept[GAIN], kept[RESCALE] = e, gain, 0.0
+    kept[E], kept[GAIN], kept[RESCALE] = e, gain, -1.0
     if (step - 1) % row[DISPLAY] == 0:
         wakes = int(np.count_nonzero(previous) > row[MOST])
         if wakes == 1 and awake[0] == 0:
@@ -120,7 +120,8 @@ def _begin(
     if decay[0] == 0.0:
         copy(floats(arrays, row[POTENTIAL], 0), floats(arrays, row[HISTORY], 0))
         forget_snapshots(row, drives, arrays)
-        _drop_signs_of_zeros(previous)
+        if arrays[row[OUT], DEPTH] == 1:
+            _drop_signs_of_zeros(previous)
         decay[0], kept[KNOWN] = 1.0, 0.0
     if kept[KNOWN] == 0.0:
         nf = row[FEATURES]
@@ -128,7 +129,7 @@ def _begin(
         kept[KNOWN] = 1.0
     if kept[DUE] != 0.0:
         take_snapshot(row, drives, arrays, shapes)
-    x, y = filter_drives(row, sources, factors, drives, arrays, shapes, step, e, gain)
+    x, y = filter_drives(row, sources, factors, drives, arrays, step, e, gain)
     set_bounds(row, drives, arrays, shapes, x, y)
     decay[0] *= np.float64(e)
     if decay[0] < _SMALLEST:
@@ -209,8 +210,6 @@ def _compute_all(
     arrived = project_sources(row, sources, factors, drives, arrays, shapes, step, tile, u, v)
     activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
     V, buffers = floats(arrays, row[POTENTIAL], 0), work_of(row, arrays).buffers
-    if arrays[row[OUT], DEPTH] > 1:
-        copy(previous[u:v], activity[u:v])
     for some in range(u, v, CHUNK):
         stop = min(some + CHUNK, v)
         spare, other = buffers[: stop - some], buffers[buffers.size // 2 :][: stop - some]
@@ -220,6 +219,8 @@ def _compute_all(
                 arrays, sources, factors, row[A], row[B], row[OUT], step, some, stop, spare, other
             )  # fmt: skip
             integrate_inputs(more, np.float32(1), drive)
+        if arrays[row[OUT], DEPTH] > 1:
+            copy(previous[some:stop], activity[some:stop])
         leak(drive, activity[some:stop], V[some:stop], e, gain, c)
     _mark_active(activity, begin, end, nf, unsigned(arrays, row[BITS]))
     return int(np.count_nonzero(activity[u:v]))
@@ -234,19 +235,21 @@ def _compute_due(
     activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
     history, kept, nf = floats(arrays, row[HISTORY], 0), doubles(arrays, row[KEPT]), row[FEATURES]
     work, active, bits = work_of(row, arrays), 0, unsigned(arrays, row[BITS])
-    if kept[RESCALE] != 0.0:
+    if kept[RESCALE] >= 0.0:
         scale(np.float32(kept[RESCALE]), history[begin * nf : end * nf])
-    if arrays[row[OUT], DEPTH] > 1:
-        activity[begin * nf : end * nf] = _ZERO
     decay = np.float32(doubles(arrays, row[DECAY])[0])
     gain = np.float32(kept[GAIN] / doubles(arrays, row[DECAY])[0])
     most, computed = GROUP if not has_own(row, drives, arrays) else BLOCK * nf, 0
+    if row[B] > row[A]:
+        _add_inputs(row, sources, factors, arrays, step, begin * nf, end * nf, gain, work)
+    if arrays[row[OUT], DEPTH] > 1:  # only now: the code may see what it did as long ago as it keeps
+        activity[begin * nf : end * nf] = _ZERO
     work.limits[:] = c.threshold * np.float32(1 - 32 * EPS)
     for base in range(begin, end, BLOCK):
         stop = min(base + BLOCK, end)
         for some in range(base, stop, WORD):
             till, place = min(some + WORD, stop), (some - base) // WORD * nf
-            _mark_word(row, sources, factors, drives, arrays, step, some, till, gain, decay, c, work)
+            _mark_word(row, drives, arrays, some, till, decay, c, work)
             for f in range(0, nf, WORD):
                 transpose(work.mask[f : f + WORD])
             copy(work.mask, work.bits[place : place + nf])
@@ -263,17 +266,14 @@ def _compute_due(
 
 @njit(nogil=True, error_model="numpy")
 def _mark_word(
-    row: Any, sources: Any, factors: Any, drives: Any, arrays: Any, step: int, begin: int, end: int,
-    gain: Any, decay: Any, c: Cell, work: Work,
+    row: Any, drives: Any, arrays: Any, begin: int, end: int, decay: Any, c: Cell, work: Work
 ) -> None:  # fmt: skip
-    """Add inputs to G of positions begin .. end, WORD of them at most, and mark which units are due."""
+    """Mark which units of positions begin .. end, WORD of them at most, are due."""
     history, kept, nf = floats(arrays, row[HISTORY], 0), doubles(arrays, row[KEPT]), row[FEATURES]
     snapshots, bits, each = floats(arrays, row[PRODUCTS], 0), unsigned(arrays, row[BITS]), words(nf)
     first, second = snapshots[: history.size], snapshots[history.size :]
     a, b, known = np.float32(kept[FACTOR_0]), np.float32(kept[FACTOR_1]), work.known[:nf]
     norms, pitch, bounds = norms_of(row, drives, arrays, row[C])
-    if row[B] > row[A]:
-        _add_inputs(row, sources, factors, arrays, step, begin * nf, end * nf, gain, work)
     work.mask[:] = 0
     for m in range(begin, end):
         u, v = m * nf, (m + 1) * nf
