@@ -204,7 +204,7 @@ def test_a_layer_that_declares_no_variables_is_told_what_a_reset_sets() -> None:
         build(with_layer(Linear(shape=SHAPE, reset="display")))
     build(with_layer(LeakyIntegrator(shape=SHAPE, reset="display")))
     notes = [
-        [note for note in advice(schedule(build(with_layer(layer, films)))) if "films" in note]
+        [note for note in advice(schedule(build(with_layer(layer, films)))) if "films" in note.text]
         for layer, films in (
             (Trace(shape=SHAPE), True),
             (Trace(shape=SHAPE), False),
@@ -212,7 +212,7 @@ def test_a_layer_that_declares_no_variables_is_told_what_a_reset_sets() -> None:
         )
     ]
     assert [len(found) for found in notes] == [1, 0, 0]
-    assert notes[0][0].startswith("layers.layer: ")
+    assert notes[0][0].text.startswith("layers.layer: ")
 
 
 def test_a_leaky_integrator_starts_from_its_potential_and_can_be_reset_to_anothers() -> None:
