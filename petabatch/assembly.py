@@ -58,8 +58,8 @@ def open_engine(loaded: Loaded, comm: Comm, threads: int | None) -> Engine:
     place = grid(comm, wanted.batch, wanted.features)
     features = Split(whole, place.features) if wanted.features > 1 else AllFeatures(whole)
     lo, hi = share(loaded.network.batch, place.batch.rank, place.batch.size)
-    refuse_shortage(features.plan, comm, hi - lo, lane_threads(wanted_run, threads))
     try:
+        refuse_shortage(features.plan, comm, hi - lo, lane_threads(wanted_run, threads))
         return Engine(whole, place.batch, threads, device, features)
     except ParamsError as error:
         raise loaded.placed(error) from None

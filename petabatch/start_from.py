@@ -115,9 +115,7 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.
-    lazily = lazy_codes.keys(here, there)
-    dropped = (_OPTIONAL | lazily) & (here.keys() ^ there.keys())
-    for key in dropped if lazy_codes.continues(mine, arrays) else dropped | lazily:
+    for key in (_OPTIONAL & (here.keys() ^ there.keys())) | lazy_codes.keys(here, there):
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
@@ -135,6 +133,11 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     places = np.asarray(slices, np.intp) - lo
     for key, array in mine.items():
         array[: len(places) if key in batched else 1] = arrays[key][places] if key in batched else arrays[key]
+    for lane in engine.lanes:
+        own, taken = lazy_codes.keys(lane.plan.variables), places[lane.lanes]
+        lazily = {key: engine.state.arrays[key] for key in own}
+        for key, array in lazily.items() if lazy_codes.continues(lazily, arrays) else ():
+            array[lane.lanes][: len(taken)] = arrays[key][taken]
     return int(meta["step"])
 
 

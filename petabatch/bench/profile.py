@@ -21,7 +21,8 @@ def profile(trial: Trial) -> tuple[dict[str, float], float | None, dict[str, flo
             spent[name] = spent.get(name, 0.0) + seconds
     whole = spent.pop("lane") + engine.clock.spent.get("learning", 0.0)
     slices = [lane.stepper.computed() for lane in engine.lanes]
-    computed = {code: sum(one[code] for one in slices) / len(slices) for code in slices[0]}
+    codes = {code for one in slices for code in one}
+    computed = {code: sum(one.get(code, 1.0) for one in slices) / len(slices) for code in sorted(codes)}
     steppers = [lane.stepper for lane in engine.groups[0].all]
     parts = steppers[0].time_parts(steppers)
     found = _divide(spent.pop("steps"), dict(parts.seconds), parts.rest, trial.slice_steps) | spent

@@ -83,7 +83,7 @@ class Engine:
         self.recorder = Recorder(self.plan.recordings, hi - lo, self.backend.allocate)
         self.backend.sum_updates(self.updates)
         self.lanes = list(self._lanes())
-        self.groups = list(groups(self.lanes, self.plan.method.group_size(hi - lo, self.backend.workers)))
+        self.groups = list(groups(self.lanes, self.backend.workers))
         self.workers = min(self.backend.workers, len(self.groups))
 
     def _lanes(self) -> Iterator[Lane]:
@@ -144,7 +144,8 @@ class Engine:
             closing(self.backend),
         ):
             with self.warm_up:
-                pool.submit(self.lanes[0].stepper.warm_up).result()
+                for lane in {lane.plan.method.decision: lane for lane in self.lanes}.values():
+                    pool.submit(lane.stepper.warm_up).result()
             while self.step < self.plan.length:
                 stop = self.plan.next_sync(self.step)
                 self._advance(pool, stop)

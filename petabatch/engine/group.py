@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,20 +17,14 @@ class Group:
     Each rests, resets and learns by itself, and has its own values.
     """
 
-    def __init__(self, lane: Lane) -> None:
-        self.all = [lane]
-        self._watch: Watch | None = None
-
-    def join(self, lane: Lane) -> bool:
-        """Take in the next lane, if its steps can be made together with those of the others."""
-        joins = lane.stepper.joins(self.all[0].stepper)
-        if joins:
-            self.all.append(lane)
-        return joins
+    def __init__(self, lanes: Sequence[Lane]) -> None:
+        """Take lanes whose steppers join that of the first."""
+        self.all = list(lanes)
+        self._watches: list[Watch] = []
 
     @property
     def lanes(self) -> slice:
-        """The local slices."""
+        """The local slices, from the first to the last."""
         return slice(self.all[0].lanes.start, self.all[-1].lanes.stop)
 
     def run(self, first: int, last: int) -> None:
@@ -63,14 +58,13 @@ class Group:
 
     def _check(self, step: int) -> None:
         """Raise NonFiniteError when a variable is not finite; at the end of a run, materialise."""
-        leader = self.all[0]
-        if self._watch is None:
-            slices = [number for lane in self.all for number in lane.slices]
-            self._watch = Watch(leader.plan, leader.backend.arrays.lane(self.lanes), slices)
-        if step == leader.plan.length:
+        if not self._watches:
+            self._watches = [_watch(lanes) for lanes in _neighbours(self.all)]
+        if step == self.all[0].plan.length:
             for lane in self.all:
                 lane.stepper.materialise()
-        self._watch.check(step)
+        for watch in self._watches:
+            watch.check(step)
 
     @property
     def _different(self) -> Collection[Lane]:
@@ -113,13 +107,34 @@ class Group:
             self._steps(others, first, last)
 
 
-def groups(lanes: Sequence[Lane], size: int) -> Iterator[Group]:
-    """Yield groups of up to `size` lanes, one after the other."""
-    group: Group | None = None
+def _watch(lanes: Sequence[Lane]) -> Watch:
+    """Return a watch over all variables of lanes whose slices follow each other."""
+    first, whole = lanes[0], slice(lanes[0].lanes.start, lanes[-1].lanes.stop)
+    slices = [number for lane in lanes for number in lane.slices]
+    return Watch(first.plan, first.backend.arrays.lane(whole), slices)
+
+
+def _neighbours(lanes: Sequence[Lane]) -> Iterator[Sequence[Lane]]:
+    """Yield parts of lanes in which slices follow each other."""
+    begin = 0
+    for end, (before, after) in enumerate(pairwise(lanes), 1):
+        if before.lanes.stop != after.lanes.start:
+            yield lanes[begin:end]
+            begin = end
+    yield lanes[begin:]
+
+
+def groups(lanes: Sequence[Lane], threads: int) -> Iterator[Group]:
+    """Yield groups of lanes of one kind, each as large as its method advances in one call on `threads`."""
+    kinds: list[list[Lane]] = []
     for lane in lanes:
-        if group is None or len(group.all) == size or not group.join(lane):
-            if group is not None:
-                yield group
-            group = Group(lane)
-    if group is not None:
-        yield group
+        joined = (kind for kind in kinds if lane.stepper.joins(kind[0].stepper))
+        if lane.plan.method.together == 1:
+            yield Group([lane])
+        elif (kind := next(joined, None)) is not None:
+            kind.append(lane)
+        else:
+            kinds.append([lane])
+    for kind in kinds:
+        size = kind[0].plan.method.group_size(len(kind), threads)
+        yield from (Group(kind[first : first + size]) for first in range(0, len(kind), size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -79,6 +79,7 @@ class State:
         self.refresh()
         for name, layer in network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]
+            self._start_from_values(name)
             problems += self._start_variables(name, layer, without="A")
             with calling(layer, f"layers.{name}"):
                 self._prepare(name, activity)
@@ -180,13 +181,26 @@ class State:
     def _prepare(self, layer: str, activity: Array) -> None:
         """Set the initial state of a layer, in each slice with its values."""
         network, state = self.graph.network, self.owned(f"layers/{layer}")
-        if not own_values(network, 0):
+        each = list(self._own(layer))
+        if not each:
             at_step(network, 0).layers[layer].prepare(state, activity)
-            return
-        for index in range(self.hi - self.lo):
-            one = slice(index, index + 1)
-            own = at_step(sliced(network, self.lo + index), 0).layers[layer]
+        for one, own in each:
             own.prepare({key: array[one] for key, array in state.items()}, activity[one])
+
+    def _start_from_values(self, layer: str) -> None:
+        """Set the variables of a layer to what its values in each slice say."""
+        state = self.owned(f"layers/{layer}")
+        for one, own in self._own(layer):
+            for variable in own.variables():
+                state[variable.name][one] = variable.initial
+
+    def _own(self, layer: str) -> Iterator[tuple[slice, Layer]]:
+        """Yield a layer with the values of each slice, and the slice; nothing where all have the same."""
+        network = self.graph.network
+        if any(path.startswith(f"layers.{layer}.") for path in own_values(network, 0)):
+            for index in range(self.hi - self.lo):
+                own = at_step(sliced(network, self.lo + index), 0)
+                yield slice(index, index + 1), own.layers[layer]
 
     def clear(self) -> None:
         """Set every array to its initial value."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal
 
 from petabatch.errors import Problem, ResourceError
@@ -79,6 +80,13 @@ class Method:
         if not isinstance(self.found, Program):
             raise ValueError(f"the stepper {self.stepper} has no program")
         return self.found
+
+    @property
+    def decision(self) -> tuple[str, ...]:
+        """The stepper, the layers that it evaluates lazily, and by which drives."""
+        lazily = self.found.lazy if isinstance(self.found, Program) else ()
+        codes = ((one.layer, *(drive.key for drive in one.drives)) for one in lazily)
+        return (self.stepper, *chain.from_iterable(codes))
 
     @property
     def by_layers(self) -> bool:

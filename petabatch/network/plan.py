@@ -8,7 +8,7 @@ handled.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -87,10 +87,12 @@ class Plan:
 
     @cached_property
     def variables(self) -> dict[str, Variable]:
-        """Every array of the simulation by its key: those of the network and of its stepper."""
-        if self.method.stepper != "program":
-            return dict(self.graph.variables)
-        return lazy_codes.variables(self.graph, self.method.program) | self.graph.variables
+        """Every array of the simulation by its key: of the network, and of the steppers of all slices."""
+        kept: dict[str, Variable] = {}
+        for plan, _ in self.of_slices:
+            if plan.method.stepper == "program":
+                kept |= lazy_codes.variables(plan.graph, plan.method.program)
+        return kept | self.graph.variables
 
     @cached_property
     def summed_updates(self) -> tuple[tuple[UpdateSchedule, ...], ...]:
@@ -102,18 +104,35 @@ class Plan:
         return tuple(map(tuple, groups.values()))
 
     def of_slice(self, number: int) -> Plan:
-        """Return the plan of a slice, with its values; the same object for slices whose steps are alike.
+        """Return the plan of a slice, with its values and their method.
 
-        Raises ParamsError when its values need another stepper than those of the first slice.
+        It is the same object for slices whose steps are alike. Raises ParamsError when the values cannot have
+        the kernel of `run.kernel`.
         """
         network = self.graph.network
         own = tuple(v for path, v in own_values(network, number).items() if not is_source(network, path))
         if not own:
             return self
         if own not in self._plans:
-            graph, varied = build(sliced(network, number)), "slices" if network.slices else "sweep"
-            self._plans[own] = self._alike(graph, varied, f"slice {number}")
+            try:
+                graph = build(sliced(network, number))
+            except ParamsError as error:
+                named = [replace(one, message=f"slice {number}: {one.message}") for one in error.problems]
+                raise ParamsError(named) from None
+            self._plans[own] = replace(self, graph=graph, method=choose(graph))
         return self._plans[own]
+
+    @cached_property
+    def of_slices(self) -> Sequence[tuple[Plan, Sequence[int]]]:
+        """The plans of the slices, each with the numbers of its slices."""
+        network = self.graph.network
+        if not network.slices and network.sweep is None:
+            return [(self, range(network.batch))]
+        found: dict[int, tuple[Plan, list[int]]] = {}
+        for number in range(network.batch):
+            plan = self.of_slice(number)
+            found.setdefault(id(plan), (plan, []))[1].append(number)
+        return list(found.values())
 
     def at_step(self, step: int) -> Plan:
         """Return the plan with the values of a step; the same object for steps with the same values.
@@ -129,17 +148,17 @@ class Plan:
             if len(self._plans_at) >= MOST_PLANS:
                 self._plans_at.clear()
             graph = with_numbers(self.graph, at_step(network, step))
-            found = self._plans_at[values] = self._alike(graph, next(iter(network.over_time)), f"step {step}")
+            found = self._plans_at[values] = self._alike(graph, step)
         return found
 
-    def _alike(self, graph: Graph, key: str, what: str) -> Plan:
+    def _alike(self, graph: Graph, step: int) -> Plan:
         """Return the plan of a graph that differs in numbers; raises ParamsError if that is not all."""
-        plan = replace(self, graph=graph, method=choose(graph, None))
-        if plan.method.stepper == self.method.stepper and plan.variables == self.variables:
+        plan = replace(self, graph=graph, method=choose(graph))
+        if plan.method.decision == self.method.decision:
             return plan
         problem = Problem(
-            key,
-            f"the values of {what} need another kernel than those of the start of slice 0",
+            next(iter(graph.network.over_time)),
+            f"the values of step {step} need another kernel than those of the start",
             found=f"{plan.method}; {self.method}",
             expected="values that take the same kernel, lazily evaluated layers included",
             hint='run.kernel = "dense" computes all units, whatever the values',

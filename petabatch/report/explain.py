@@ -8,7 +8,7 @@ from petabatch.engine.images import nbytes_of_source, queues
 from petabatch.network.features import partial_sums, split_layers
 from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
-from petabatch.report.lines import field, wrapped
+from petabatch.report.lines import field, ranges, wrapped
 from petabatch.spec.schedule import Every
 
 
@@ -63,7 +63,8 @@ def _costs(plan: Plan) -> Iterator[str]:
     sweep = plan.graph.network.sweep
     points = f" of each of {sweep.points:,} points" if sweep is not None else ""
     yield f"run                {plan.length} steps, batch {run.batch}{points}"
-    yield from field("method", plan.method)
+    for numbers, method in _methods(plan):
+        yield from field("method", f"slices {numbers}: {method}" if numbers else method)
     yield f"memory             {_bytes(per_slice)} per slice, {_bytes(per_slice * batch)} for the batch,"
     yield f"                   plus {_bytes(common)} on each rank"
     for name, (displays, nbytes) in queues(plan, batch).items():
@@ -76,6 +77,15 @@ def _costs(plan: Plan) -> Iterator[str]:
     yield f"arithmetic         {_flop(2 * macs)} per step and slice if dense,"
     yield f"                   {_flop(2 * macs * batch * plan.length)} for the run"
     yield from _parallel(plan)
+
+
+def _methods(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the methods of the slices, each with their numbers; without numbers where all have one."""
+    found: dict[str, list[int]] = {}
+    for own, numbers in plan.of_slices:
+        found.setdefault(str(own.method), []).extend(numbers)
+    for method, slices in found.items():
+        yield ranges(sorted(slices)) if len(found) > 1 else "", method
 
 
 def _parallel(plan: Plan) -> Iterator[str]:

@@ -30,3 +30,14 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  " + "  ".join(f"{text:>{width}}" for text, width in zip(row, widths, strict=True))
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Return ascending numbers in short, as `0-3, 5`."""
+    ends: list[list[int]] = []
+    for number in numbers:
+        if ends and ends[-1][-1] == number - 1:
+            ends[-1] = [ends[-1][0], number]
+        else:
+            ends.append([number])
+    return ", ".join("-".join(map(str, pair)) for pair in ends)

@@ -54,10 +54,9 @@ def _records(plan: Plan, slices: int) -> int:
 
 
 def _bound(plan: Plan) -> int:
-    """Return the bytes that a stepper keeps of each slice."""
-    if plan.method.stepper == "program":
-        return 4 * sum(_of_lazy_code(plan, one) for one in plan.method.program.lazy)
-    return 0
+    """Return the bytes that a stepper keeps of a slice at most."""
+    programs = [one.method.program for one, _ in plan.of_slices if one.method.stepper == "program"]
+    return max((4 * sum(_of_lazy_code(plan, code) for code in one.lazy) for one in programs), default=0)
 
 
 def _kept(plan: Plan) -> int:
@@ -82,7 +81,8 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
     weights = sum(_kernel(plan, name) for name in graph.weighted)
     layers = [math.prod(layer.shape) for layer in graph.network.layers.values()]
     if plan.method.stepper == "program":
-        return threads * 4 * (sum(layers) + 4 * weights)
+        kinds = len({one.method.decision for one, _ in plan.of_slices})
+        return threads * kinds * 4 * (sum(layers) + 4 * weights)
     gathered = [
         edge.wiring.link.patches.positions * edge.wiring.link.patches.length
         for edges in graph.edges.values()

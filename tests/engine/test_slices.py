@@ -18,7 +18,7 @@ from petabatch.network.slices import sliced
 from petabatch.probes.cost import Cost
 from petabatch.probes.terms import Sum
 from petabatch.spec.network import LayerOutput, Network, Output
-from petabatch.spec.schedule import Every
+from petabatch.spec.schedule import STEP, Every
 from petabatch.weights import Gaussian
 from support.commands import Command, alone, contents
 from support.lazy_codes import random_loops
@@ -75,6 +75,14 @@ def test_programs_of_slices_differ_in_their_numbers_alone(seed: int, make: Any, 
                 assert np.array_equal(found[path][:, number], own[path][:, number], equal_nan=True), path
 
 
+def test_variables_start_from_the_values_of_their_slice() -> None:
+    net = lca_network(images(3), displays=1, learn=False, record=STEP)
+    net = net.model_copy(update={"slices": {"layers.V1.initial": (0.0, 0.3, 0.6)}})
+    found = in_memory.run(net).recorded["layers/V1/V"]
+    for number, own in enumerate(alone_each(net)):
+        assert np.array_equal(found[:, number], own["layers/V1/V"][:, number])
+
+
 def test_rates_may_differ_where_each_slice_has_its_own_weights() -> None:
     net = lca_network(images(2), mode="shared")
     net = net.model_copy(update={"slices": {"connections.dictionary.learn.rate": (0.1, 0.5)}})
@@ -122,11 +130,22 @@ def test_a_params_file_says_them_in_place(small: Path, petabatch: Command) -> No
     assert contents(small.parent / "two" / "run.h5") == contents(small.parent / "one" / "run.h5")
 
 
-def test_check_refuses_values_that_need_another_kernel_as_run_does(tmp_path: Path) -> None:
-    file = Path(__file__).parents[2] / "params" / "natural_images.toml"
-    values = "layers.V1.threshold={slices=[0.5, 0.0]}"
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ("{slices=[0.5, 0.0]}", "natural_images.toml:[0-9]+: run.kernel: slice 1: this kernel cannot run"),
+        ("{at=[1, 3], values=[0.5, 0.0]}", "the values of step 801 need another kernel than those of the"),
+    ],
+)
+def test_check_refuses_values_that_cannot_have_their_kernel_as_run_does(
+    tmp_path: Path, values: str, message: str
+) -> None:
+    text = (Path(__file__).parents[2] / "params" / "natural_images.toml").read_text()
+    file = tmp_path / "natural_images.toml"
+    file.write_text(text.replace("[run]", '[run]\nkernel = "lazy"'))
+    values = f"layers.V1.threshold={values}"
     loaded = params.read(file, ["run.batch=2", values, 'connections.dictionary.mode="shared"'])
-    with pytest.raises(ParamsError, match="the values of slice 1 need another kernel") as raised:
+    with pytest.raises(ParamsError, match=message) as raised:
         params.check_values(loaded, params.plan(loaded))
     with pytest.raises(ParamsError) as again:
         simulation.run(loaded, tmp_path / "out", quiet=True, mpi=False)

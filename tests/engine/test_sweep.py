@@ -220,12 +220,3 @@ def test_a_transform_that_is_fitted_to_random_images_has_one_seed() -> None:
     (problem,) = raised.value.problems
     assert (problem.key, problem.found) == ("sweep.run.seed", "2 seeds")
     build(net({"type": "crop", "position": "center"}))
-
-
-def test_points_that_need_different_kernels_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("petabatch.network.lazy_codes.LEAST", 0)
-    monkeypatch.setattr("petabatch.network.lazy_codes._SHORT", 0)
-    net = lca_network(images(1), learn=False, display=40)
-    with pytest.raises(ParamsError) as raised:
-        in_memory.run(swept(net, layers={"V1": {"tau": [5.0, 500.0]}}))
-    assert 'run.kernel = "dense"' in raised.value.problems[0].hint

@@ -231,7 +231,7 @@ class Runs:
     def expected(self, step: int) -> State:
         """Make the next step of the reference, and return its state."""
         for lane in self.reference.lanes:
-            Group(lane).run(step - 1, step)
+            Group([lane]).run(step - 1, step)
         return {key: array.copy() for key, array in self.reference.state.arrays.items()}
 
     def synchronise(self) -> None:

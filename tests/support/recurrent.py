@@ -72,8 +72,9 @@ def recurrent_network(seed: int, batch: int) -> Network:
 def in_groups(network: Network, most: int, threads: int = 1) -> tuple[Engine, dict[str, np.ndarray]]:
     """Run with up to `most` slices in one call; return the engine and all arrays, stored or recorded."""
     plan = schedule(build(network))
-    assert plan.method.together > 1, plan.method.alone
-    plan = replace(plan, method=replace(plan.method, together=most))
+    for one, _ in plan.of_slices:
+        assert one.method.together > 1, one.method.alone
+        object.__setattr__(one, "method", replace(one.method, together=most))
     engine = Engine(plan, Serial(), threads)
     engine.start()
     recorded = collect(engine)
