@@ -12,16 +12,9 @@ from petabatch.bench.prediction.figure import ranks_axis
 from petabatch.bench.prediction.link import NAMED
 from petabatch.bench.prediction.model import by_batch
 from petabatch.bench.prediction.traffic import traffic
-from petabatch.plotting.figures import (
-    MUTED,
-    axes_title,
-    colours,
-    finish,
-    grid_of_panels,
-    heading,
-    legend_below,
-    styled,
-)
+from petabatch.plotting.figures import MUTED, colours, grid_of_panels, styled
+from petabatch.plotting.files import finish
+from petabatch.plotting.texts import axes_title, heading, legend_below
 
 HERE = Path(__file__).parent
 JOB = HERE.parent / "params" / "natural_images.toml"

@@ -16,8 +16,7 @@ from petabatch.plotting.energy import energy as energy
 from petabatch.plotting.features import features as features
 from petabatch.plotting.figures import STYLE as STYLE
 from petabatch.plotting.figures import Page as Page
-from petabatch.plotting.figures import described as described
-from petabatch.plotting.figures import finish as finish
+from petabatch.plotting.files import finish as finish
 from petabatch.plotting.movie import movie as movie
 from petabatch.plotting.phase import phase as phase
 from petabatch.plotting.raster import raster as raster
@@ -26,6 +25,7 @@ from petabatch.plotting.reconstructions import reconstructions as reconstruction
 from petabatch.plotting.select import psnr as psnr
 from petabatch.plotting.sparsity import sparsity as sparsity
 from petabatch.plotting.sweep import sweep as sweep
+from petabatch.plotting.texts import described as described
 from petabatch.plotting.tiles import bare as bare
 from petabatch.plotting.traces import traces as traces
 from petabatch.plotting.weights import weights as weights

@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.plotting.curves import interrupted
 from petabatch.plotting.select import recorded, with_records
+from petabatch.plotting.words import layer_names
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import LIMIT
@@ -117,9 +118,13 @@ def shares(units: Sequence[Units], count: int) -> list[int]:
     return [max(1, round(min(1.0, count / whole) * each.of)) for each in units]
 
 
-def of_layers(units: Sequence[Units], what: str) -> str:
-    """Return which units these are, for a title: `V1, the 100 most active of 1,000 units`."""
+def of_layers(units: Sequence[Units], every: Sequence[Units]) -> str:
+    """Return which units of `every` these are, for a title: `layer V1, the 100 most active of 900 units`."""
     shown, whole = sum(len(each.numbers) for each in units), sum(each.of for each in units)
-    names = " and ".join(each.layer for each in units)
-    many = f"all {whole:,}" if shown == whole and whole > 1 else f"the {shown:,} {what} of {whole:,}"
-    return f"{names}, {many} units" if whole > 1 else names
+    active = sum(int(np.count_nonzero(np.nansum(np.abs(each.values), axis=0))) for each in every)
+    names = layer_names(each.layer for each in units)
+    if whole == 1:
+        return names
+    if shown == whole:
+        return f"{names}, all {whole:,} units"
+    return f"{names}, the {shown:,} {'most active' if shown < active else 'active'} of {whole:,} units"

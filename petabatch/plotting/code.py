@@ -8,10 +8,12 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import pictures
-from petabatch.plotting.figures import heading, height_of, panels, styled, width_of
+from petabatch.plotting.figures import height_of, panels, styled, width_of
 from petabatch.plotting.options import Code, DisplayForStep, Grey, Option, PerRow, Slice, Step, Title
 from petabatch.plotting.select import check_slice, code_layer, image_layer, when
+from petabatch.plotting.texts import heading
 from petabatch.plotting.tiles import columns_of, frame, label, mosaic, show
+from petabatch.plotting.words import of_slice
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -76,11 +78,12 @@ def code(
     right.set_anchor("NW")
     label(right, laid, [str(each) for each in order])
     layer = series.name.split("/")[1]
-    figure.colorbar(drawn, ax=right, shrink=0.8, label=f"Activity of {layer}")
+    figure.colorbar(drawn, ax=right, shrink=0.8, label=f"Activity of {layer}", panchor=False)
     active = np.count_nonzero(values)
-    many = f", the {len(order)} strongest features" if len(order) < values.shape[-1] else ""
+    strongest = "strongest feature" if len(order) == 1 else f"{len(order)} strongest features"
+    many = f", the {strongest}" if len(order) < values.shape[-1] else ""
     text = f"{active:,} of {values.size:,} units active{many}"
-    heading(figure, title or f"Code of {layer}, {run.label(number)}, {when(run, step)}: {text}")
+    heading(figure, title or f"Code of {layer}, {of_slice(run, number)}, {when(run, step)}: {text}")
     return figure
 
 

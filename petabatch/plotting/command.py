@@ -13,9 +13,11 @@ from typing import Any
 
 from petabatch import results
 from petabatch.errors import PetabatchError, did_you_mean, printable
-from petabatch.plotting.figures import Page, described, finish
+from petabatch.plotting.figures import Page
+from petabatch.plotting.files import finish
 from petabatch.plotting.kinds import KINDS, draw_function, reason_against, suggested
 from petabatch.plotting.options import add_options, at_least, option_names, takes_several_runs
+from petabatch.plotting.texts import described
 
 
 def plot(arguments: Sequence[str]) -> None:

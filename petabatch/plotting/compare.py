@@ -7,22 +7,12 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError, PetabatchError
-from petabatch.plotting.curves import at_record, curve, drawn, ends, lost_steps, mark_gaps
-from petabatch.plotting.figures import (
-    capital,
-    colours,
-    grid,
-    grid_of_panels,
-    heading,
-    legend_below,
-    note,
-    points,
-    styled,
-    wrapped,
-)
+from petabatch.plotting.curves import at_record, curve, drawn, ends, lost_steps, mark_gaps, meaning
+from petabatch.plotting.figures import colours, grid, grid_of_panels, styled
 from petabatch.plotting.options import Steps, Title, Unit
 from petabatch.plotting.patches import read_dictionary
-from petabatch.plotting.words import Clock, clock, quantity
+from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
+from petabatch.plotting.words import Clock, clock, of_slice, quantity
 from petabatch.results import Results
 
 _MOST = 4
@@ -56,11 +46,11 @@ def compare(
 ) -> Any:
     """Return the probes of several runs together, and how alike their features are; or the slices of one run.
 
-    Lines are means over slices, bands percentiles 10 to 90. If there are several records in each of many
-    displays, they are those at the end of each display, and the spread within it. The similarity of features
-    is the absolute cosine of their patches: of each feature of the first run with its best match. Of the
-    slices of one run, two have colours, if there are many: those with the smallest and the largest mean of
-    the first quantity, in the last quarter of the run.
+    Lines are means over slices, bands percentiles 10 to 90 of the slices. Of many displays with several
+    records each, those at their ends are drawn. The similarity of features is the absolute cosine of their
+    patches: of each feature of the first run with its best match. Of the slices of one run, two have colours,
+    if there are many: those with the smallest and the largest mean of the first quantity, in the last quarter
+    of the run.
     """
     names = find(run, *others)
     runs = [run, *others]
@@ -69,6 +59,7 @@ def compare(
     figure, places = grid_of_panels(figure, len(names) + bool(alike), 2.0)
     chosen = {} if others else _chosen(run, names[0])
     scale = colours(len(runs) if others else len(chosen))
+    at_ends = any(ends(one[name], one.display) for one in runs for name in names)
     for axis, name in zip(places, names, strict=False):
         if others:
             _runs(axis, runs, name, time, scale)
@@ -82,44 +73,42 @@ def compare(
         grid(axis)
     if others:
         labels = ["; ".join([name, *lost_steps(one)]) for name, one in zip(_labels(runs), runs, strict=True)]
-        lines, notes = places[0].lines[: len(runs)], _RUNS if _at_ends(runs, names) else ""
+        lines, notes = places[0].lines[: len(runs)], meaning([one.batch for one in runs], at_ends)
     else:
         labels, lines = list(chosen.values()), [places[0].lines[number] for number in chosen]
-        shown = ["at the end of each display"] if ends(run[names[0]], run.display) else []
-        notes = "; ".join([*shown, *lost_steps(run)])
+        if len(chosen) < run.batch:
+            labels.append(f"the other {run.batch - len(chosen)} slices")
+            lines.append(next(line for number, line in enumerate(places[0].lines) if number not in chosen))
+        notes = [*meaning([1], at_ends), *lost_steps(run)]
     if alike:
         _alike(places[len(names)], alike, scale)
     if notes:
-        note(places[0], capital(notes))
+        note(places[0], capital("; ".join(notes)))
     legend_below(figure, lines, labels)
     heading(figure, title or (f"{len(runs)} runs compared" if others else f"{run.batch} slices of a run"))
     return figure
 
 
-_RUNS = "of displays with several records: lines are their ends, bands 10–90 % within them"
-
-
-def _at_ends(runs: list[Results], names: list[str]) -> bool:
-    return any(ends(run[name], run.display) for run in runs for name in names)
-
-
 def _runs(axis: Any, runs: list[Results], name: str, time: Clock, scale: list[str]) -> None:
-    for run, colour in zip(runs, scale, strict=True):
+    for run, colour, label in zip(runs, scale, _labels(runs), strict=True):
         steps, mean, band = curve(run[name], run.display)
-        axis.plot(steps / time.per, mean, color=colour, marker="o" if len(steps) == 1 else None)
+        axis.plot(steps / time.per, mean, color=colour, label=label, marker="o" if len(steps) == 1 else None)
         axis.fill_between(steps / time.per, *band.T, color=colour, alpha=0.15, linewidth=0)
 
 
 def _chosen(run: Results, name: str) -> dict[int, str]:
     """Return the slices that have a colour, in all panels the same, and what the legend says of them."""
     if run.batch <= _FEW:
-        return {number: run.label(number) for number in range(run.batch)}
+        return {number: of_slice(run, number) for number in range(run.batch)}
     _, values = drawn(run[name], run.display)
     last = np.nanmean(values[-max(1, len(values) // 4) :], axis=0)
     words = {"smallest": int(last.argmin()), "largest": int(last.argmax())}
     what = quantity(run, name).split(" (")[0]
     what = what[0].lower() + what[1:] if what[1:2].islower() else what
-    return {number: f"{run.label(number)}: {size} {what} at the end" for size, number in words.items()}
+    return {
+        number: f"{of_slice(run, number)}: {size} mean {what} in the last quarter"
+        for size, number in words.items()
+    }
 
 
 def _slices(
@@ -129,6 +118,8 @@ def _slices(
     lines = axis.plot(
         steps / time.per, values, color="#c0c0c0", lw=0.5, marker="o" if len(steps) == 1 else None
     )
+    for number, line in enumerate(lines):
+        line.set_label(of_slice(run, number))
     for number, colour in zip(chosen, scale, strict=True):
         lines[number].set(color=colour, lw=1.2, zorder=3)
 

@@ -8,18 +8,10 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.plotting.curves import interrupted
-from petabatch.plotting.figures import (
-    capital,
-    grid,
-    grid_of_panels,
-    heading,
-    logarithmic,
-    note,
-    pyplot,
-    styled,
-)
+from petabatch.plotting.figures import grid, grid_of_panels, logarithmic, pyplot, styled
 from petabatch.plotting.options import Option, Title, Unit
 from petabatch.plotting.select import recorded
+from petabatch.plotting.texts import capital, heading, note
 from petabatch.plotting.words import clock, quantity
 from petabatch.results import Results
 from petabatch.results.series import Series

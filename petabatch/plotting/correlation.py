@@ -9,9 +9,11 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.plotting.activity import Units, most_active, of_layers, over_time, read_units, shares
-from petabatch.plotting.figures import axes_title, colours, grid, heading, panels, styled, width_of
+from petabatch.plotting.figures import colours, grid, panels, styled, width_of
 from petabatch.plotting.options import Option, Slice, Title
 from petabatch.plotting.select import check_slice
+from petabatch.plotting.texts import axes_title, heading
+from petabatch.plotting.words import of_slice
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -70,26 +72,32 @@ def correlation(
     figure.colorbar(image, ax=left, label="Correlation", shrink=0.9)
     ends = np.cumsum([0, *(len(each.numbers) for each in drawn)])
     for end in ends[1:-1]:
-        left.axhline(end - 0.5, color="black", lw=0.6)
-        left.axvline(end - 0.5, color="black", lw=0.6)
+        left.axhline(end - 0.5, color="#404040", lw=0.6)
+        left.axvline(end - 0.5, color="#404040", lw=0.6)
     if len(drawn) > 1:
         middle, names = (ends[1:] + ends[:-1] - 1) / 2, [each.layer for each in drawn]
         left.set_xticks(middle, names)
         left.set_yticks(middle, names, rotation=90, va="center")
         left.tick_params(length=0)
+        left.set(xlabel="Units by layer", ylabel="Units by layer")
     else:
         left.locator_params(integer=True)
-        left.set(xlabel="Unit, in order", ylabel="Unit, in order")
+        left.set(xlabel="Unit, in the order of the layer", ylabel="Unit")
     pairs = matrix[np.triu_indices(len(matrix), 1)]
     pairs = pairs[np.isfinite(pairs)]
     right.hist(pairs, np.linspace(-1, 1, 41), color=colours(1)[0])
-    right.set(xlabel="Correlation of two units", ylabel="Pairs", xlim=(-1, 1), xticks=(-1, -0.5, 0, 0.5, 1))
+    right.set(
+        xlabel="Correlation of two units",
+        ylabel="Number of pairs",
+        xlim=(-1, 1),
+        xticks=(-1, -0.5, 0, 0.5, 1),
+    )
     grid(right)
     axes_title(right, f"Mean {pairs.mean():.2f}, s.d. {pairs.std():.2f}")
-    bins = f"{width} record{'s' if width > 1 else ''}"
+    bins = "one record" if width == 1 else f"{width} records"
     heading(
         figure,
-        title or f"Correlation of {of_layers(drawn, 'most active')}, {run.label(number)}, in bins of {bins}",
+        title or f"Correlation of {of_layers(drawn, every)}, {of_slice(run, number)}, in bins of {bins}",
     )
     return figure
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.plotting.figures import capital, colours, grid, logarithmic, note
+from petabatch.plotting.figures import colours, from_zero, grid, logarithmic
+from petabatch.plotting.texts import capital, note
 from petabatch.plotting.words import Clock
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.storage.gaps import Gap, steps_text
 
 _MANY = 8
-"""Displays from which on their ends are drawn, rather than what happens within them."""
+"""Displays from which on only their ends are drawn; `convergence` draws what happens within them."""
 _MOST = 4000
 """Records that are drawn."""
 _MOST_ENDS = 400
@@ -29,55 +30,36 @@ class Curve(NamedTuple):
     mean: np.ndarray
     """`[n]`, over slices."""
     band: np.ndarray
-    """Percentiles 10 and 90, `[n, 2]`."""
+    """Percentiles 10 and 90 of the slices, `[n, 2]`."""
 
 
 def spread_curve(steps: np.ndarray, values: np.ndarray) -> Curve:
-    """Return the mean and spread over slices of values `[n, slice]`."""
-    return Curve(steps, values.mean(axis=1), _spread(values, axis=1).T)
+    """Return the mean and spread over slices of values `[n, slice]`.
 
-
-def _spread(values: np.ndarray, axis: int | None = None) -> np.ndarray:
-    """Return percentiles 10 and 90, `[2, ...]`; NaN between infinities, such as gaps of codes without one."""
+    The spread is NaN between infinities, such as the gaps of codes without one.
+    """
     with np.errstate(invalid="ignore"):
-        found: np.ndarray = np.percentile(values, (10, 90), axis=axis)
-    return found
+        band = np.percentile(values, (10, 90), axis=1).T
+    return Curve(steps, values.mean(axis=1), band)
 
 
 def curve(series: Series, period: int | None, most: int = _MOST) -> Curve:
-    """Return the curve of a probe over the run, of `most` records: that of `drawn`.
-
-    Of ends of displays, the band is the spread over all records and slices of a display.
-    """
-    if not ends(series, period):
-        return spread_curve(*thinned(series, most))
-    first, last = _displays(series, period)
-    values = [series[int(a) : int(b) + 1] for a, b in zip(first, last, strict=True)]
-    band = np.array([_spread(each) for each in values])
-    numbers = np.column_stack([[each[-1].mean() for each in values], band])
-    at, numbers = interrupted(series, series.steps[last], numbers)
-    return Curve(at, numbers[:, 0], numbers[:, 1:])
+    """Return the curve of a probe over the run, of `most` records: that of `drawn`."""
+    return spread_curve(*drawn(series, period, most))
 
 
-def drawn(series: Series, period: int | None) -> tuple[np.ndarray, np.ndarray]:
+def drawn(series: Series, period: int | None, most: int = _MOST) -> tuple[np.ndarray, np.ndarray]:
     """Return the steps `[n]` and values `[n, slice]` of a probe of which lines over the run are made.
 
     They are those at ends of displays, where `ends` says so, with NaN where steps are lost.
     """
     if not ends(series, period):
-        return thinned(series)
-    _, last = _displays(series, period)
-    return interrupted(series, series.steps[last], np.stack([series[int(at)] for at in last]))
-
-
-def _displays(series: Series, period: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first and the last record of each display that is drawn."""
+        return thinned(series, most)
     display = (series.steps - 1) // (period or 1)
     last = np.flatnonzero(np.diff(display, append=display[-1] + 1))
-    first = np.concatenate([[0], last[:-1] + 1])
     every = -(-len(last) // _MOST_ENDS)
-    chosen = slice((len(last) - 1) % every, None, every)
-    return first[chosen], last[chosen]
+    last = last[(len(last) - 1) % every :: every]
+    return interrupted(series, series.steps[last], np.stack([series[int(at)] for at in last]))
 
 
 def ends(series: Series, period: int | None) -> bool:
@@ -88,8 +70,11 @@ def ends(series: Series, period: int | None) -> bool:
     return _MANY < len(np.unique(display)) < len(display) / 1.5
 
 
-def draw_curves(axes: Any, curves: Mapping[str, Curve], clock: Clock, *, log: bool = False) -> None:
-    """Draw curves by their names, with a legend if there are several."""
+def draw_curves(
+    axes: Any, curves: Mapping[str, Curve], clock: Clock, label: str, *, log: bool = False
+) -> None:
+    """Draw curves by their names, with a legend if there are several; `label` is that of the y axis."""
+    axes.set_ylabel(label)
     lowest = np.inf
     for (label, (steps, mean, band)), colour in zip(curves.items(), colours(len(curves)), strict=True):
         marker = "o" if len(steps) == 1 else None
@@ -99,8 +84,8 @@ def draw_curves(axes: Any, curves: Mapping[str, Curve], clock: Clock, *, log: bo
     grid(axes)
     if log:
         logarithmic(axes)
-    elif lowest >= 0:
-        axes.set_ylim(bottom=0)
+    else:
+        from_zero(axes, lowest)
     for steps, *_ in curves.values():
         at_record(axes, steps, clock)
     if len(curves) > 1:
@@ -114,9 +99,9 @@ def at_record(axes: Any, steps: np.ndarray, clock: Clock) -> None:
 
 
 def legend_above(axes: Any, **keys: Any) -> None:
-    """Put the legend in a row above the axes, where it hides nothing."""
+    """Put the legend in a row above the axes, where it hides nothing, nor a power of ten at their left."""
     axes.legend(
-        ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, columnspacing=1.2, **keys
+        ncols=4, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0.2, columnspacing=1.2, **keys
     )
 
 
@@ -124,17 +109,17 @@ def over_the_run(run: Results, axes: Any, clock: Clock, at_ends: bool = False, s
     """Label the axes of curves over a run; `at_ends` as `ends` says of what is drawn."""
     clock.label_axis(axes, steps)
     mark_gaps(axes, run.gaps, clock.per)
-    if notes := [*meaning(run.batch, at_ends), *lost_steps(run)]:
+    if notes := [*meaning([run.batch], at_ends), *lost_steps(run)]:
         note(axes, capital("; ".join(notes)))
 
 
-def meaning(slices: int, at_ends: bool) -> list[str]:
-    """Return a note of what lines and bands are, if there is anything to say."""
-    several = f"{slices} slices" if slices > 1 else ""
-    if at_ends:
-        mean = f"mean of {several}" if several else "value"
-        return [f"lines: {mean} at the end of each display; bands: 10–90 % within it"]
-    return [f"mean and 10–90 % of {several}"] if several else []
+def meaning(batches: Collection[int], at_ends: bool) -> list[str]:
+    """Return a note of what lines and bands of runs with these batches are, if there is anything to say."""
+    when = ["at the end of each display"] if at_ends else []
+    if max(batches) == 1:
+        return when
+    slices = f"of {max(batches)} slices" if len(set(batches)) == 1 else "over slices"
+    return [" ".join([f"lines: mean {slices}", *when]), "bands: 10–90 % of the slices"]
 
 
 def lost_steps(run: Results) -> list[str]:

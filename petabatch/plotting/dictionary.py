@@ -7,18 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import (
-    MARK,
-    axes_title,
-    capital,
-    colours,
-    grid,
-    heading,
-    height_of,
-    panels,
-    styled,
-    width_of,
-)
+from petabatch.plotting.figures import MARK, colours, grid, height_of, panels, styled, width_of
 from petabatch.plotting.options import (
     Code,
     Connection,
@@ -32,6 +21,7 @@ from petabatch.plotting.options import (
 )
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.select import recorded, recorded_time, when
+from petabatch.plotting.texts import axes_title, capital, heading
 from petabatch.plotting.tiles import columns_of, label, mosaic, show
 from petabatch.results import Results
 from petabatch.results.series import Series
@@ -116,5 +106,5 @@ def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     axes.set(xlim=(-0.5, count - 0.5), xlabel=f"Feature, {places}", ylabel="Active (%)")
     axes.locator_params(axis="x", integer=True)
     grid(axes)
-    text = "none of them dead" if not len(dead) else f"{len(dead)} of {count} dead (framed)"
-    axes_title(axes, f"Use of the features, {text}")
+    text = f"{len(dead):,} of {count:,} dead (framed)" if len(dead) else "none dead"
+    axes_title(axes, f"Use of the features; {text}")

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from petabatch.plotting.curves import curve, draw_curves, ends, over_the_run
-from petabatch.plotting.figures import heading, panels, styled
+from petabatch.plotting.figures import panels, styled
 from petabatch.plotting.options import Option, Steps, Title, Unit
 from petabatch.plotting.select import choose, with_records
+from petabatch.plotting.texts import capital, heading, legend_below
 from petabatch.plotting.words import clock, quantity
 from petabatch.results import Results
 from petabatch.results.series import Series
@@ -41,21 +42,20 @@ def energy(
 ) -> Any:
     """Return the energy over the run, or the quantities of another probe: mean and spread of the slices.
 
-    If there are several records in each of many displays, the line is the mean at the end of each display,
-    and the band the spread over its records.
+    Of many displays with several records each, those at their ends are drawn.
     """
     found = find(run, probe, quantities)
     names = {name: series.name for name, series in found.items()}
-    label = quantity(run, names.get("total", next(iter(names.values()))))
+    first = names.get("total", next(iter(names.values())))
+    whole = "total" in found or len(found) == 1
+    label = quantity(run, first) if whole else capital(first.split("/")[1].replace("_", " "))
     time = clock(run, unit)
     figure, ((axes,),) = panels(figure, 2.9)
     curves = {name.replace("_", " "): curve(series, run.display) for name, series in found.items()}
-    draw_curves(axes, curves, time, log=log)
-    if steps and axes.get_legend():
-        axes.legend()  # not where the axis of steps is
+    draw_curves(axes, curves, time, label, log=log)
+    if steps and time.per != 1 and (legend := axes.get_legend()):
+        legend.remove()  # the axis of steps is there
+        legend_below(figure, *axes.get_legend_handles_labels())
     over_the_run(run, axes, time, any(ends(s, run.display) for s in found.values()), steps)
-    axes.set_ylabel(
-        label if "total" in found or len(found) == 1 else next(iter(names.values())).split("/")[1]
-    )
     heading(figure, title or f"{label.split(' (')[0]} over the run")
     return figure

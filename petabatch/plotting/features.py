@@ -9,11 +9,12 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import MUTED, capital, heading, height_of, panels, styled, width_of
+from petabatch.plotting.figures import MUTED, height_of, panels, styled, width_of
 from petabatch.plotting.options import Connection, Grey, Option, Title
 from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.select import code_layer, image_layer, percent, spread, when
 from petabatch.plotting.strongest import cut, strongest
+from petabatch.plotting.texts import capital, heading
 from petabatch.plotting.tiles import frame, label, mosaic, show
 from petabatch.results import Results
 from petabatch.results.series import Series
@@ -85,11 +86,18 @@ def features(
         laid = mosaic(np.concatenate([scaled, blank]), count, wide - 1.0, 6, tallest=row - 0.1)
         show(right, laid.image)
         shown = laid._replace(corners=laid.corners[: len(patches)])
-        label(right, shown, [f"{unit.activity:.2f}" for unit in driven[each][:count]])
+        label(right, shown, [_short(unit.activity) for unit in driven[each][:count]])
     step = when(run, found.dictionary.step)
     name = capital(found.dictionary.connection)
     heading(
         figure,
-        title or f"{name}, {step}: features, how often they are active, and what drives them, with activity",
+        title
+        or f"{name}, {step}: features, with the share of their units that are active, and the image patches "
+        "that drive them most, with the activity",
     )
     return figure
+
+
+def _short(activity: float) -> str:
+    """Return an activity in about five characters."""
+    return f"{activity:.2f}" if abs(activity) < 100 else f"{activity:.0e}".replace("e+0", "e")

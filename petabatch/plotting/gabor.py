@@ -10,7 +10,7 @@ LIKE = "R² > 0.8, both sigmas > 0.8 pixels, from 0.04 to 0.35 cycles per pixel,
 """What makes a patch Gabor-like."""
 _LOBE = 0.05
 """Share of the squared fit that the weaker sign has at least; a blob has only one lobe."""
-_COLOUR = 0.5
+_COLOUR = 0.2
 """Share of the squared weights that is no luminance, from which on a feature is one of colour."""
 _STEPS = 80
 _SIGMAS = (0.12, 0.25)
@@ -73,14 +73,14 @@ class Mixed(NamedTuple):
     mixes: np.ndarray
     """The mixes, of norm 1, `[patch, channel]`: `grey * mix` is what a fit to `grey` explains."""
     coloured: np.ndarray
-    """Which patches are of colour: less than half of their squared weights are luminance, `[patch]`."""
+    """Which patches are of colour: luminance explains less than 80 % of their squared weights, `[patch]`."""
 
 
 def mixed(patches: np.ndarray) -> Mixed:
     """Return patches `[patch, y, x, channel]` along their luminance, or the mix in which they vary most.
 
-    The luminance is the mean of the channels. Features of which it has less than half of the squared weights,
-    such as opponent colours, are taken along the mix of channels that explains most of them.
+    The luminance is the mean of the channels. Features of which it explains less than 80 % of the squared
+    weights, such as opponent colours, are taken along the mix of channels that explains most of them.
     """
     count, height, width, channels = patches.shape
     flat = patches.reshape(count, height * width, channels)

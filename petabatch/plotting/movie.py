@@ -12,12 +12,14 @@ import numpy as np
 from petabatch.errors import InputError, PetabatchError, ResourceError, install
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
-from petabatch.plotting.figures import capital, heading, height_of, panels, points, styled, width_of, wrapped
+from petabatch.plotting.figures import height_of, panels, styled, width_of
 from petabatch.plotting.options import Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
 from petabatch.plotting.select import check_slice, code_layer, when
+from petabatch.plotting.texts import capital, heading, points, wrapped
 from petabatch.plotting.tiles import columns_of, mosaic
+from petabatch.plotting.words import of_slice
 from petabatch.results import Results
 from petabatch.results.use import use_of
 
@@ -134,7 +136,7 @@ def _reconstruction(run: Results, slice_: int, grey: bool, frames: int, wide: fl
         return [(_plain(pictures(values, grey)), (0.0, 1.0)) for values in both]
 
     tall = wide / 3 * aspect[0] / aspect[1]
-    return shown, steps, ["Input", "Reconstruction", "Error"], tall, run.label(slice_)
+    return shown, steps, ["Input", "Reconstruction", "Error"], tall, of_slice(run, slice_)
 
 
 def _activity(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:
@@ -152,7 +154,7 @@ def _activity(run: Results, slice_: int, grey: bool, frames: int, wide: float) -
 
     tiles = np.zeros((len(numbers), *code.shape[2:4], 1))
     tall = mosaic(tiles, columns, wide).tall
-    return shown, code.steps[chosen], ["Activity"], tall, run.label(slice_)
+    return shown, code.steps[chosen], ["Activity"], tall, of_slice(run, slice_)
 
 
 def _dictionary(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:

@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.geometry import Axis, Link, make_link, pre_perspective
 from petabatch.plotting.select import check_slice, choose, recorded, with_records
+from petabatch.plotting.words import of_slice
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -44,7 +45,7 @@ class Dictionary:
         """What this is, for a title."""
         count, height, width, _ = self.weights.shape
         seen = f" through {', '.join(self.through)}" if self.through else ""
-        return f"{self.name}: {count} features of {height} × {width}{seen}"
+        return f"{self.name}: {count:,} features of {height} × {width}{seen}"
 
 
 def find_weights(run: Results, connection: str | None = None) -> Series:
@@ -114,7 +115,7 @@ def _on_layer(
             )
         values = many_to_one(values, link)
     step, (y, x) = int(series.steps[time]), (link.patches.y, link.patches.x)
-    whose = run.label(slice % run.batch) if series.dims[1] == "batch" and run.batch > 1 else ""
+    whose = of_slice(run, slice % run.batch) if series.dims[1] == "batch" and run.batch > 1 else ""
     return Dictionary(name, values.astype(float), coarse, fine, step, y, x, whose=whose)
 
 

@@ -9,11 +9,12 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.plotting.activity import most_varied, over_time, read_units
-from petabatch.plotting.figures import colours, heading, legend_below, panels, styled, width_of
+from petabatch.plotting.figures import MUTED, colours, panels, pyplot, styled, width_of
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import check_slice
+from petabatch.plotting.texts import heading, legend_below
 from petabatch.plotting.traces import find as find_traces
-from petabatch.plotting.words import variable
+from petabatch.plotting.words import layer_names, of_slice, variable
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -52,7 +53,7 @@ def phase(
 ) -> Any:
     """Return the phase portrait of a unit: one variable against another, a curve for each slice.
 
-    Dots are where the curves begin.
+    A dot is the start of a curve.
     """
     one, other = find(run, variables)
     even = np.unique(np.linspace(0, run.batch - 1, min(_SLICES, run.batch)).round().astype(int))
@@ -64,12 +65,14 @@ def phase(
     figure, ((axes,),) = panels(figure, min(3.6, 0.95 * width_of(figure)))
     for each, colour in zip(shown, colours(len(shown)), strict=True):
         x, y = (read_units(series, each, times).values[:, unit] for series in (one, other))
-        axes.plot(x, y, color=colour, lw=0.9, label=run.label(each))
+        axes.plot(x, y, color=colour, lw=0.9, label=of_slice(run, each))
         axes.plot(x[:1], y[:1], "o", color=colour, clip_on=False)
     axes.set(xlabel=variable(run, one.name), ylabel=variable(run, other.name))
-    if run.batch > 1:
-        legend_below(figure, *axes.get_legend_handles_labels())
+    lines, labels = axes.get_legend_handles_labels()
+    start = pyplot().Line2D([], [], color=MUTED, marker="o", ls="none")
+    legend_below(figure, [*lines, start], [*labels, "start"])
     of = f", unit {unit}" if whole.of > 1 else ""
-    names = " and ".join(dict.fromkeys(series.name.split("/")[1] for series in (one, other)))
-    heading(figure, title or f"Phase portrait of {names}{of}")
+    cut = f", the last {times:,} of {len(one):,} records" if times < len(one) else ""
+    names = layer_names(series.name.split("/")[1] for series in (one, other))
+    heading(figure, title or f"Phase portrait of {names}{of}{cut}")
     return figure

@@ -19,10 +19,11 @@ from petabatch.plotting.activity import (
     spikes,
 )
 from petabatch.plotting.curves import legend_above, mark_gaps
-from petabatch.plotting.figures import colours, grid, heading, height_of, panels, styled
+from petabatch.plotting.figures import colours, grid, height_of, panels, styled
 from petabatch.plotting.options import Option, Slice, Steps, Title, Unit
 from petabatch.plotting.select import check_slice
-from petabatch.plotting.words import Clock, clock
+from petabatch.plotting.texts import heading
+from petabatch.plotting.words import Clock, clock, of_slice
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -88,7 +89,7 @@ def raster(
     shown = len(np.unique(drawn[0].steps))
     cut = f", the last {shown:,} of {len(found[0]):,} records" if shown < len(found[0]) else ""
     what = "Spikes" if spiking else "Activity"
-    heading(figure, title or f"{what} of {of_layers(drawn, 'most active')}, {run.label(number)}{cut}")
+    heading(figure, title or f"{what} of {of_layers(drawn, every)}, {of_slice(run, number)}{cut}")
     return figure
 
 
@@ -102,10 +103,10 @@ def _rates(axes: Any, every: Sequence[Units], time: Clock, spiking: bool) -> Non
             at,
             values * (time.hertz / every_of(each.series) if spiking else 1),
             color=colour,
-            label=each.layer,
+            label=f"layer {each.layer}",
             lw=0.9,
         )
-    axes.set_ylabel(f"Rate ({time.unit})" if spiking else "Mean activity")
+    axes.set_ylabel(f"Rate\n({time.unit})" if spiking else "Mean\nactivity")
     axes.set_ylim(bottom=0)
     grid(axes)
     if len(every) > 1:
@@ -119,8 +120,8 @@ def _dots(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: f
         at, unit = np.nonzero(each.values == 1)
         style = {"marker": "|", "ms": size, "mew": 0.7} if size > 2 else {"marker": "o", "ms": 1.1, "mew": 0}
         axes.plot(
-            each.steps[at] / time.per, first + unit, ls="none", color=colour, label=each.layer, **style,
-            rasterized=len(at) > 3000,
+            each.steps[at] / time.per, first + unit, ls="none", color=colour, **style,
+            label=f"layer {each.layer}", rasterized=len(at) > 3000,
         )  # fmt: skip
         first += len(each.numbers)
     start, end = (float(drawn[0].steps[place]) for place in (0, -1))
@@ -148,13 +149,13 @@ def _number(axes: Any, drawn: Sequence[Units]) -> None:
     if len(drawn) > 1:
         axes.set_yticks((ends[1:] + ends[:-1] - 1) / 2, [each.layer for each in drawn])
         axes.tick_params(axis="y", length=0)
-        axes.set_ylabel("Units")
+        axes.set_ylabel("Units by layer")
         return
     numbers = drawn[0].numbers
     if len(numbers) == drawn[0].of:
         axes.locator_params(axis="y", integer=True)
-        axes.set_ylabel("Unit")
+        axes.set_ylabel("Number of the unit")
         return
     ticks = np.unique(np.linspace(0, len(numbers) - 1, min(7, len(numbers))).round().astype(int))
     axes.set_yticks(ticks, [f"{number}" for number in numbers[ticks]])
-    axes.set_ylabel("Unit, by number")
+    axes.set_ylabel("Number of the unit")

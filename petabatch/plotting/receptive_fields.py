@@ -7,23 +7,12 @@ from typing import Any
 import numpy as np
 
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import (
-    MUTED,
-    axes_title,
-    capital,
-    colours,
-    grid,
-    heading,
-    height_of,
-    panels,
-    styled,
-    width_of,
-    wrapped,
-)
+from petabatch.plotting.figures import MUTED, colours, grid, height_of, panels, styled, width_of
 from petabatch.plotting.gabor import LIKE, Gabors, Mixed, fit_gabors, mixed
 from petabatch.plotting.options import Connection, DisplayForTime, Slice, Time, Title
 from petabatch.plotting.patches import Dictionary, find_weights, read_dictionary
 from petabatch.plotting.select import recorded_time, when
+from petabatch.plotting.texts import axes_title, capital, heading, wrapped
 from petabatch.plotting.tiles import Mosaic, label, mosaic, show
 from petabatch.results import Results
 
@@ -51,16 +40,17 @@ def receptive_fields(
 
     A feature is Gabor-like if R² > 0.8, both sigmas > 0.8 pixels, the frequency from 0.04 to 0.35 cycles per
     pixel, and the weaker sign has 5 % of the squared fit; a blob is fitted as well, but has a single lobe.
-    Features are fitted along their luminance; those of which it is less than half, along the mix of channels
-    in which they vary most. The grey field of the last panel is about the range of cells in macaque V1
-    (Ringach, J. Neurophysiol. 88:455, 2002).
+    Features are fitted along their luminance; those of which it explains less than 80 %, along the mix of
+    channels in which they vary most. The grey field of the last panel is about the range of cells in macaque
+    V1 (Ringach, J. Neurophysiol. 88:455, 2002).
     """
     found = find(run, connection, recorded_time(find_weights(run, connection), time, display), slice)
     along = mixed(found.weights)
     fits = fit_gabors(along.grey)
     classes = classified(fits, along)
     like = np.flatnonzero(fits.like)
-    wide, rows = width_of(figure), -(-3 // max(1, min(3, int(width_of(figure) / 2.1))))
+    wide = width_of(figure)
+    rows = -(-3 // max(1, min(3, int(wide / 2.1)))) if like.size else 1
     below = (1.9 if rows == 1 else 1.5) * rows if like.size else 0.5
     laid = _examples(
         found.weights, along, fits, classes, wide, (height_of(figure) - below - 0.6) / len(classes)
@@ -168,7 +158,7 @@ def _shape(axes: Any, fits: Gabors, like: np.ndarray) -> None:
     across, along = (s[like] * fits.frequency[like] for s in (fits.sigma_u, fits.sigma_v))
     axes.axvspan(0.1, 0.8, color="#ececec", zorder=0, lw=0, label="about the range of macaque V1 cells")
     axes.plot(across, along, "o", ms=2.5, color=colours(1)[0], alpha=0.7, mew=0, label="Gabor-like features")
-    axes.set(xlabel="Sigma × f, across the bars", ylabel="Sigma × f, along the bars")
+    axes.set(xlabel="Sigma × f, across the bars", ylabel="Sigma × f,\nalong the bars")
     largest = max(0.9, 1.05 * float(np.max([across, along], initial=0)))
     axes.set(xlim=(0, largest), ylim=(0, largest))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=6, borderaxespad=0)

@@ -9,10 +9,12 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import pictures
-from petabatch.plotting.figures import MUTED, heading, height_of, panels, styled, width_of, wrapped
+from petabatch.plotting.figures import MUTED, height_of, panels, styled, width_of
 from petabatch.plotting.options import DisplayForStep, Grey, Option, Step, Title
 from petabatch.plotting.select import check_slice, common_step, image_layer, learned, psnr, when
+from petabatch.plotting.texts import heading, wrapped
 from petabatch.plotting.tiles import frame, show
+from petabatch.plotting.words import of_slice
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -70,7 +72,7 @@ def reconstructions(
         np.stack([s[int(np.flatnonzero(s.steps == step)[0]), each].astype(float) for each in numbers])
         for s in found
     )
-    names = [run.label(number) for number in numbers]
+    names = [of_slice(run, number) for number in numbers]
     figure, cells, below = _grid(figure, names, rows, pictures(inputs[:1] * 0, grey).shape[1:3])
     rows = len(cells)
     for number, (name, one, other) in enumerate(zip(below, inputs, recons, strict=True)):
@@ -79,7 +81,11 @@ def reconstructions(
         if number % rows == 0:
             for axes, word in zip(place, ("Input", "Reconstruction", "Error"), strict=True):
                 axes.set_title(word, loc="center", pad=3)
-    heading(figure, title or f"Reconstructions, {when(run, step)}")
+    heading(
+        figure,
+        title
+        or f"Reconstructions, {when(run, step)}; below each error, the values of black (−) and white (+)",
+    )
     return figure
 
 
@@ -96,12 +102,13 @@ def _grid(
     ratios = ([1.0, 1.0, 1.0, 0.15] * groups)[:-1]
     side = min(wide / sum(ratios), 1.6)
     below = [wrapped(name, 0.9 * side, _SMALL) for name in names]
+    above = 0.5 if wide > 4 else 0.65  # the title takes two lines
     text = 0.06 + 1.2 * _SMALL / 72 * max(name.count("\n") + 1 for name in below)
-    tall = min(1.6 * side, side * shape[0] / shape[1], (high - 0.5) / rows - text)
-    figure, cells = panels(figure, (tall + text) * rows + 0.5, rows, len(ratios), width_ratios=ratios)
+    tall = min(1.6 * side, side * shape[0] / shape[1], (high - above) / rows - text)
+    figure, cells = panels(figure, (tall + text) * rows + above, rows, len(ratios), width_ratios=ratios)
     if hasattr(figure, "get_layout_engine") and (layout := figure.get_layout_engine()) is not None:
-        edge = 0.04 / figure.get_figheight()
-        layout.set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(0, edge, 1, 1 - edge))
+        left, edge = 0.04 / figure.get_figwidth(), 0.04 / figure.get_figheight()
+        layout.set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(left, edge, 1 - 2 * left, 1 - 2 * edge))
     for axes in cells.flat:
         axes.set_axis_off()
     return figure, cells, below

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from petabatch.plotting.curves import Curve, curve, draw_curves, ends, interrupted, over_the_run, spread_curve
-from petabatch.plotting.figures import axes_title, colours, grid, grid_of_panels, heading, styled
+from petabatch.plotting.figures import colours, grid, grid_of_panels, styled
 from petabatch.plotting.options import Code, Steps, Title, Unit
 from petabatch.plotting.select import code_layer, percent, recorded, with_records
+from petabatch.plotting.texts import axes_title, heading
 from petabatch.plotting.words import clock
 from petabatch.results import Results
 from petabatch.results.series import Series
@@ -55,9 +56,9 @@ def sparsity(
     figure, (left, right) = grid_of_panels(figure, 2, 2.4)
     probe, time = found.fraction, clock(run, unit)
     active = spread_curve(*_measured(found.code)) if probe is None else curve(probe, run.display)
-    draw_curves(left, {"active": Curve(active.steps, 100 * active.mean, 100 * active.band)}, time)
+    percents = Curve(active.steps, 100 * active.mean, 100 * active.band)
+    draw_curves(left, {"active": percents}, time, f"Active units of {layer} (%)")
     over_the_run(run, left, time, probe is not None and ends(probe, run.display), steps)
-    left.set_ylabel(f"Active units of {layer} (%)")
     use = use_of(found.code, None)
     heights = 100 * np.sort(use)[::-1]
     right.bar(np.arange(len(use)), heights, width=1.0, color=colours(1)[0], linewidth=0)
@@ -70,7 +71,7 @@ def sparsity(
     grid(right)
     dead = int(np.count_nonzero(use == 0))
     axes_title(left, "Over the run")
-    axes_title(right, f"Of each feature: {dead or 'none'} of {len(use)} never active")
+    axes_title(right, f"Of each feature; {f'{dead:,} of {len(use):,}' if dead else 'none'} dead")
     heading(figure, title or f"Sparsity of {layer}")
     return figure
 

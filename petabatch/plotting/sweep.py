@@ -8,23 +8,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import (
-    capital,
-    colours,
-    grid,
-    grid_of_panels,
-    heading,
-    legend_below,
-    logarithmic,
-    note,
-    points,
-    styled,
-    ticks_at,
-    wrapped,
-)
+from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels, logarithmic, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
-from petabatch.plotting.words import quantity
+from petabatch.plotting.texts import capital, heading, legend_below, note, points, ticks_at, wrapped
+from petabatch.plotting.words import quantity, spaced
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -35,6 +23,7 @@ _FEW = 12
 
 _LEGEND = 12
 """Curves up to which there is a legend."""
+_MEAN = "mean of slices"
 
 
 class Found(NamedTuple):
@@ -86,13 +75,15 @@ def sweep(
 ) -> Any:
     """Return what probes measured against the values in which slices differ, one panel for each quantity.
 
-    Small dots are slices, large ones the means of those that are alike. Where slices differ in several
-    values, there is a curve for each combination of the others, without those that follow from the first.
+    Small dots are slices, large ones the means of those that have the same values. Where slices differ in
+    several values, there is a curve for each combination of the others, without those that follow from the
+    first.
     """
     found = find(run, quantities, against)
     along = found.columns[found.along]
     places = np.unique(along)
     columns = {name: column for name, column in found.columns.items() if not _follows(column, along)}
+    swept = [found.along, *(name for name in found.columns if name not in (*columns, found.along))]
     curves: dict[tuple[float, ...], list[int]] = {}
     for number in range(run.batch):
         curves.setdefault(tuple(column[number] for column in columns.values()), []).append(number)
@@ -101,7 +92,9 @@ def sweep(
     for axes, series in zip(panels, found.measured.values(), strict=True):
         values = series[-last:].mean(axis=0)
         for (others, numbers), colour in zip(curves.items(), colours(len(curves)), strict=True):
-            label = ", ".join(f"{key} {value:.6g}" for key, value in zip(columns, others, strict=True))
+            label = ", ".join(
+                f"{spaced(key)} {value:.6g}" for key, value in zip(columns, others, strict=True)
+            )
             _curve(axes, along[numbers], values[numbers], colour, label)
         if _is_wide(along):
             logarithmic(axes, "x")
@@ -109,18 +102,21 @@ def sweep(
                 ticks_at(axes, places)
         grid(axes)
         axes.set(
-            xlabel=capital(found.along),
+            xlabel=capital(spaced(found.along)),
             ylabel=wrapped(quantity(run, series.name, names), 1.9, points("axes.labelsize")),
         )
-        if values.min() >= 0:
-            axes.set_ylim(bottom=0)
-    if len(places) < run.batch / len(curves):
-        note(panels[0], "Small dots: slices; lines: their means")
-    if columns and len(curves) > _LEGEND:
-        note(panels[-1], f"{len(curves)} curves: the combinations of {', '.join(columns)}")
-    elif columns:
-        legend_below(figure, *panels[0].get_legend_handles_labels())
-    heading(figure, title or f"What depends on {found.along}")
+        from_zero(axes, float(values.min()))
+    dots = [line for line in panels[0].lines if line.get_linestyle() == "None"]
+    lines = [line for line in panels[0].lines if line not in dots]
+    labels = [str(line.get_label()) for line in lines]
+    if len(curves) > _LEGEND:
+        note(panels[0], f"{len(curves)} curves: the combinations of {', '.join(map(spaced, columns))}")
+        lines, labels = lines[:1], [_MEAN]
+    if dots:
+        lines, labels = [*lines, dots[0]], [*labels, "a slice"]
+    if len(lines) > 1:
+        legend_below(figure, lines, labels)
+    heading(figure, title or f"Sweep of {' and '.join(map(spaced, swept))}")
     return figure
 
 
@@ -128,8 +124,9 @@ def _curve(axes: Any, along: np.ndarray, values: np.ndarray, colour: str, label:
     places = np.unique(along)
     means = [values[along == place].mean() for place in places]
     if len(places) < len(values):
-        axes.plot(along, values, "o", color=colour, ms=2, alpha=0.45, mew=0)
-    axes.plot(places, means, "o-", color=colour, label=label, zorder=3)
+        text = f"slices, {label}".removesuffix(", ")
+        axes.plot(along, values, "o", color=colour, label=text, ms=2, alpha=0.45, mew=0)
+    axes.plot(places, means, "o-", color=colour, label=label or _MEAN, zorder=3)
 
 
 def _follows(column: np.ndarray, along: np.ndarray) -> bool:

@@ -12,6 +12,8 @@ from petabatch.plotting.figures import FRAME, MARK, MUTED
 
 _DIGIT = 0.62
 """Width of a digit, as a fraction of the font size."""
+_FINEST = 3
+"""Pixels that the longer side of a tile has at least: the height of labels is a whole number of pixels."""
 _LARGEST = 1.0
 """Inches of the longer side of a tile, where there are few of them."""
 _FONT = 4.5, 7.0
@@ -68,6 +70,8 @@ def mosaic(
     `longest` is the number of characters of the longest label, which is written above its tile; `gap` is the
     value between the tiles.
     """
+    fold = -(-_FINEST // max(tiles.shape[1:3]))
+    tiles = tiles.repeat(fold, axis=1).repeat(fold, axis=2)
     count, height, width, channels = tiles.shape
     between = max(1, round(0.1 * max(height, width)))
     pixels = columns * (width + between) - between

@@ -10,10 +10,11 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.plotting.activity import every_of, most_varied, over_time, read_units, spikes
 from petabatch.plotting.curves import legend_above, mark_gaps
-from petabatch.plotting.figures import colours, heading, panels, points, styled, wrapped
+from petabatch.plotting.figures import colours, panels, styled
 from petabatch.plotting.options import Option, Slice, Steps, Title, Unit
 from petabatch.plotting.select import check_slice, recorded, with_records
-from petabatch.plotting.words import clock, variable
+from petabatch.plotting.texts import heading, points, wrapped
+from petabatch.plotting.words import clock, layer_names, of_slice, variable
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -109,6 +110,6 @@ def traces(
     if steps and time.per != 1:
         time.label_axis(axes[0, 0], steps)
         axes[0, 0].set_xlabel("")
-    layers = dict.fromkeys(series.name.split("/")[1] for series in found)
-    heading(figure, title or f"Traces of {' and '.join(layers)}, {run.label(number)}{cut}")
+    names = layer_names(series.name.split("/")[1] for series in found)
+    heading(figure, title or f"Traces of {names}, {of_slice(run, number)}{cut}")
     return figure

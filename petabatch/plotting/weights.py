@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import axes_title, colours, heading, logarithmic, panels, styled, width_of
+from petabatch.plotting.figures import colours, logarithmic, panels, styled, width_of
 from petabatch.plotting.options import Option, Slice, Time, Title
 from petabatch.plotting.select import check_slice, recorded, when, with_records
+from petabatch.plotting.texts import axes_title, capital, heading
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -68,10 +69,10 @@ def weights(
         flat = matrix[np.isfinite(matrix)]
         right.hist(flat, 50, color=colours(1)[0])
         logarithmic(right)
-        right.set(xlabel="Weight", ylabel="Number")
+        right.set(xlabel="Weight", ylabel="Number of weights")
         rows, columns = matrix.shape
         what = f"{columns:,} synapses" if rows == 1 else f"{rows:,} × {columns:,}"
-        axes_title(left, f"{name}: {what}")
+        axes_title(left, capital(f"{name}: {what}"))
         axes_title(right, f"Mean {flat.mean():.2g}, s.d. {flat.std():.2g}")
     step = int(found[0].steps[time])
     names = " and ".join(series.name.split("/")[1] for series in found)

@@ -10,21 +10,11 @@ from petabatch.errors import InputError
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.curves import mark_gaps
 from petabatch.plotting.dictionary import find as find_dictionary
-from petabatch.plotting.figures import (
-    axes_title,
-    capital,
-    colours,
-    grid,
-    heading,
-    height_of,
-    logarithmic,
-    panels,
-    styled,
-    width_of,
-)
+from petabatch.plotting.figures import colours, grid, height_of, logarithmic, panels, styled, width_of
 from petabatch.plotting.options import Connection, Grey, Option, Slice, Steps, Title, Unit
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.select import spread
+from petabatch.plotting.texts import axes_title, capital, heading
 from petabatch.plotting.tiles import label, mosaic, show
 from petabatch.plotting.words import clock
 from petabatch.results import Results

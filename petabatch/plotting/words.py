@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.plotting.figures import capital
+from petabatch.plotting.texts import capital
 from petabatch.results import Results
 
 _QUANTITIES = {
@@ -92,6 +93,22 @@ def _quantity(run: Results, name: str) -> str:
     head, _, unit = words.partition(" (")
     text = f"{head} of {layer}" if isinstance(layer, str) else head
     return capital(f"{text} ({unit}" if unit else text)
+
+
+def spaced(name: str) -> str:
+    """Return a name of the run file as words: `E input` for `E_input`."""
+    return name.replace("_", " ")
+
+
+def of_slice(run: Results, number: int) -> str:
+    """Return what tells a slice from others, in words."""
+    return re.sub(r" -(?=\d)", " −", spaced(run.label(number)))
+
+
+def layer_names(names: Iterable[str]) -> str:
+    """Return the names of layers, and that they are layers: `layers exc and inh`."""
+    different = list(dict.fromkeys(names))
+    return f"layer{'s' if len(different) > 1 else ''} {' and '.join(different)}"
 
 
 def variable(run: Results, place: str) -> str:

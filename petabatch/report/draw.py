@@ -6,7 +6,7 @@ from pathlib import Path
 
 from petabatch.errors import InputError, ResourceError, StorageError, install
 from petabatch.network.graph import Graph
-from petabatch.plotting.figures import finish
+from petabatch.plotting.files import finish
 from petabatch.plotting.network import draw_network
 from petabatch.spec.load import resolved
 

@@ -34,14 +34,14 @@ def run(
     assert ranks is not None
     assert over is not None
     if picture is not None:
-        from petabatch.plotting.figures import check_format
+        from petabatch.plotting.files import check_format
 
         check_format(picture)
     found = predict(network, title, ranks, over, kept, threads, steps)
     show(found, console)
     if picture is not None:
         from petabatch.bench.prediction.figure import draw_forecast
-        from petabatch.plotting.figures import finish
+        from petabatch.plotting.files import finish
 
         finish(draw_forecast(found), picture)
     return as_json(found)

@@ -10,15 +10,8 @@ from petabatch.bench.prediction.forecast import Forecast
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch
 from petabatch.bench.prediction.traffic import Traffic
-from petabatch.plotting.figures import (
-    colours,
-    grid,
-    grid_of_panels,
-    heading,
-    legend_below,
-    logarithmic,
-    styled,
-)
+from petabatch.plotting.figures import colours, grid, grid_of_panels, logarithmic, styled
+from petabatch.plotting.texts import heading, legend_below
 
 _TICKS = 9
 """Numbers of ranks at an axis, at most."""

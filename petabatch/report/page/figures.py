@@ -6,10 +6,11 @@ import io
 from typing import Any, NamedTuple
 
 from petabatch.plotting.activity import spikes
-from petabatch.plotting.figures import Page, described, pyplot
+from petabatch.plotting.figures import Page, pyplot
 from petabatch.plotting.kinds import draw_function, reason_against
 from petabatch.plotting.network import draw_network
 from petabatch.plotting.table import as_csv
+from petabatch.plotting.texts import described
 from petabatch.results import Results
 
 

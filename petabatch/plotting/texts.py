@@ -1,0 +1,98 @@
+"""Texts of figures: titles, labels of ticks, legends and notes, as wide as their place."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from petabatch.plotting.figures import MUTED, pyplot
+
+_LETTER = 0.55
+"""Mean width of a letter, as a fraction of the font size."""
+_LABELS = 0.55
+"""Inches that the labels of an axis take."""
+
+
+def points(key: str) -> float:
+    """Return the size of a font in the style, such as `axes.titlesize`, in points."""
+    from matplotlib.font_manager import FontProperties
+
+    return float(FontProperties(size=pyplot().rcParams[key]).get_size_in_points())
+
+
+def axes_title(axes: Any, text: str) -> None:
+    """Write the title of a panel above its left end, in as many lines as it takes."""
+    axes.set_title(wrapped(text, _width(axes), points("axes.titlesize")), loc="left")
+
+
+def heading(figure: Any, text: str) -> Any:
+    """Write the title of the figure above its left end, in as many lines as it takes; return the text."""
+    inches = figure.bbox.width / figure.dpi
+    lines = wrapped(capital(text), inches - 0.1, points("figure.titlesize"))
+    return figure.suptitle(lines, x=0.05 / inches, ha="left")
+
+
+def legend_below(figure: Any, lines: Sequence[Any], labels: Sequence[str]) -> None:
+    """Put a legend below all panels, in as many columns as the labels leave."""
+    size, inches = points("legend.fontsize"), figure.bbox.width / figure.dpi - 0.1
+    texts = [wrapped(label, inches - 0.4, size) for label in labels]
+    widest = _LETTER * size / 72 * max(len(line) for text in texts for line in text.splitlines()) + 0.5
+    across = max(1, min(len(texts), int(inches / widest)))
+    figure.legend(lines, texts, loc="outside lower left", ncols=across, borderaxespad=0.2)
+
+
+def capital(text: str) -> str:
+    """Return a title or label that begins with a capital, unless it begins with a name such as `energy2`."""
+    first, *_ = text.split(maxsplit=1) or [""]
+    return text[:1].upper() + text[1:] if first.strip(",:;").isalpha() else text
+
+
+def wrapped(text: str, inches: float, size: float) -> str:
+    """Return a text in lines that are not longer than this in a font of this size."""
+    return textwrap.fill(text, max(8, int(72 * inches / (_LETTER * size)))) or text
+
+
+def note(axes: Any, text: str) -> None:
+    """Write a remark below the label of the x axis, in as many lines as it takes."""
+    size = points("xtick.labelsize")
+    axes.annotate(
+        wrapped(text, _width(axes), size), (0, 0), (0, -3), xycoords=("axes fraction", axes.xaxis.label),
+        textcoords="offset points", fontsize=size, color=MUTED, va="top", annotation_clip=False,
+    )  # fmt: skip
+
+
+def _width(axes: Any) -> float:
+    """Return about how many inches wide axes will be when they are laid out, without their labels."""
+    figure = axes.figure
+    margins, whole = figure.subplotpars, figure.bbox.width / figure.dpi
+    share = axes.get_subplotspec().get_position(figure).width / (margins.right - margins.left)
+    return max(0.8, float(share * whole) - _LABELS)
+
+
+def ticks_at(axes: Any, values: np.ndarray) -> None:
+    """Put the ticks of a logarithmic x axis at these ascending values, and label those that have room."""
+    texts = [f"{value:.3g}" for value in values]
+    places = np.log(values / values[0]) / np.log(values[-1] / values[0]) * _width(axes)  # in inches
+    letter, end = _LETTER * points("xtick.labelsize") / 72, -np.inf
+    labels = []
+    for place, text in zip(places, texts, strict=True):
+        half = letter * len(text) / 2
+        room = place - half >= end
+        labels.append(text if room else "")
+        end = place + half + letter if room else end
+    axes.set_xticks(values, labels)
+    axes.minorticks_off()
+
+
+def described(figure: Any) -> str:
+    """Return what a figure shows in words, from its titles and labels: an alternative text."""
+    parts = [figure.get_suptitle()]
+    for axes in figure.axes:
+        labels = [text for text in (axes.get_ylabel(), axes.get_xlabel()) if text]
+        title = axes.get_title(loc="left") or axes.get_title()
+        axis = " against ".join(labels) if axes.axison else ""
+        parts.append(": ".join(text for text in (title, axis) if text))
+    return ". ".join(dict.fromkeys(" ".join(part.split()) for part in parts if part))
