@@ -190,8 +190,8 @@ def test_curves_of_many_displays_are_those_of_their_ends(tmp_path: Path, small: 
     line = chart["lines"][0]
     assert line["steps"] == list(range(2, 21, 2))
     np.testing.assert_allclose(line["mean"], values[:, -1].mean(axis=1), rtol=1e-4)
-    np.testing.assert_allclose(line["high"], np.percentile(values, 90, axis=(1, 2)), rtol=1e-4)
-    assert chart["note"].endswith("at the end of each display; bands: 10–90 % within it")
+    np.testing.assert_allclose(line["high"], np.percentile(values[:, -1], 90, axis=1), rtol=1e-4)
+    assert chart["note"].endswith("at the end of each display; bands: 10–90 % of the slices")
     report(tmp_path / "out", tmp_path / "x.html")
     assert data((tmp_path / "x.html").read_text("utf-8"))["curves"][0]["note"] == chart["note"]
 
@@ -369,3 +369,26 @@ def test_a_browser_saves_every_figure_with_its_numbers_and_is_dark_where_that_is
     assert light == "rgb(255, 255, 255)"
     *_, dark = in_browser(page, SAVES, tmp_path, "--blink-settings=preferredColorScheme=0")
     assert dark == "rgb(23, 25, 28)"
+
+
+PRINTED = """
+<script>
+addEventListener("load", () => {
+  const all = [...document.styleSheets[0].cssRules];
+  const rules = all.filter((each) => each.media && each.media.mediaText === "print");
+  const hidden = rules.flatMap((each) => [...each.cssRules]).filter((each) => each.style.display === "none");
+  const seen = (selector) => [...document.querySelectorAll(selector)].filter(
+    (each) => !hidden.some((rule) => each.matches(rule.selectorText))).length;
+  const parts = [".grid .tile", ".triple img", ".chart svg", ".save"];
+  document.title = JSON.stringify([hidden.length, ...parts.map(seen)]);
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_features_images_and_curves_are_printed_and_buttons_are_not(page: str, tmp_path: Path) -> None:
+    rules, features, images, curves, buttons = in_browser(page, PRINTED, tmp_path)
+    assert rules
+    assert (features, images, buttons) == (3, 3, 0)
+    assert curves == len(data(page)["curves"])

@@ -32,7 +32,7 @@ _TITLES = {
 }
 """Titles of the section that leads, by its first figure."""
 _CURVES = (
-    '<p class="hint">Means over slices; bands are percentiles 10 to 90. '
+    '<p class="hint">Means over slices; bands are percentiles 10 to 90 of the slices. '
     "Drag to zoom in, double-click to see everything.</p>"
 )
 

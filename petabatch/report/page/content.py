@@ -15,7 +15,8 @@ from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
 from petabatch.plotting.select import code_layer, image_layer, psnr, recorded, when
 from petabatch.plotting.strongest import cut, strongest
-from petabatch.plotting.words import clock, quantity
+from petabatch.plotting.texts import capital
+from petabatch.plotting.words import clock, of_slice, quantity
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.use import use_of
@@ -53,7 +54,7 @@ def _chart(run: Results, measured: Mapping[str, Series]) -> Json:
         "title": quantity(run, next(iter(measured.values())).name, names),
         "per": time.per,
         "label": time.label,
-        "note": "".join(meaning(run.batch, at_ends)) if at_ends else "",
+        "note": "; ".join(meaning([run.batch], at_ends)) if at_ends else "",
         "lines": [_line(name, curve(series, run.display, _POINTS)) for name, series in measured.items()],
         "gaps": run.gaps,
     }
@@ -77,7 +78,7 @@ def dictionaries(run: Results) -> list[Json]:
         tiles = pictures(about_zero(read.weights))
         columns = max(1, int(np.ceil(np.sqrt(len(tiles)))))
         shown: Json = {
-            "title": f"{read.title}, {when(run, read.step)}",
+            "title": capital(f"{read.title}, {when(run, read.step)}"),
             "count": len(tiles),
             "columns": columns,
             "aspect": tiles.shape[2] / tiles.shape[1],
@@ -112,7 +113,7 @@ def _use(run: Results, read: Dictionary) -> Json:
         patches[str(number)] = {
             "row": len(tiles) // _PATCHES,
             "activity": _short(np.array([unit.activity for unit in driven[number]])),
-            "where": [f"{when(run, unit.step)}, {run.label(unit.slice)}" for unit in driven[number]],
+            "where": [f"{when(run, unit.step)}, {of_slice(run, unit.slice)}" for unit in driven[number]],
         }
         tiles += [*scaled, *np.repeat(blank, _PATCHES - len(scaled), axis=0)]
     if tiles:
@@ -146,7 +147,7 @@ def _triple(run: Results, image: Series, recon: Series, step: int, number: int) 
     quality = psnr(one, other)
     return {
         "when": when(run, step),
-        "slice": run.label(number).removeprefix("slice "),
+        "slice": of_slice(run, number).removeprefix("slice "),
         "psnr": f"PSNR {quality:.1f} dB" if np.isfinite(quality) else "exact",
         "scale": f"± {span / 2:.2g}",
         "shown": _item(run, image.name.split("/")[1], step, number),

@@ -10,7 +10,7 @@ from petabatch.errors import PetabatchError
 from petabatch.plotting.activity import over_time, read_units, spikes
 from petabatch.plotting.patches import read_dictionary
 from petabatch.plotting.select import code_layer, percent, recorded
-from petabatch.plotting.words import clock, quantity
+from petabatch.plotting.words import clock, quantity, spaced
 from petabatch.results import Results
 from petabatch.results.use import use_of
 
@@ -53,7 +53,7 @@ def _points(run: Results) -> Iterator[str]:
     values = {name: column for name, column in run.coordinates.items() if name not in ("point", "slice")}
     if values:
         ranges = [
-            f"{name} ({len(np.unique(column))} from {column.min():.4g} to {column.max():.4g})"
+            f"{spaced(name)} ({len(np.unique(column))} from {column.min():.4g} to {column.max():.4g})"
             for name, column in values.items()
         ]
         yield f"Slices differ in {', '.join(ranges)}."

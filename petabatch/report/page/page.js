@@ -26,6 +26,7 @@ const drawn = (svg) => () => {  // alone, an SVG file has no variables of the pa
   const copy = svg.cloneNode(true);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
   copy.querySelectorAll(".rule").forEach((each) => each.setAttribute("stroke", "#e4e4e4"));
+  copy.querySelectorAll(".lost").forEach((each) => each.setAttribute("fill", "#ececec"));
   copy.querySelectorAll("text:not([style])").forEach((each) => each.setAttribute("style", "font: 11px sans-serif"));
   return new XMLSerializer().serializeToString(copy).replaceAll("var(--ink)", "#262626");
 };
@@ -79,7 +80,8 @@ function chart(parent, { title, note, lines, gaps, per, label: time }) {
     if (!log.checked && low >= 0 && low < 0.5 * high) low = 0;
     if (low === high) [low, high] = [low - 1, high + 1];
     const scale = log.checked ? Math.log10 : (value) => value;
-    const x = (step) => left + ((step - range[0]) / (range[1] - range[0] || 1)) * (W - left - right);
+    const whole = range[1] - range[0];  // 0 where there is a single record
+    const x = (step) => left + (whole ? (step - range[0]) / whole : 0.5) * (W - left - right);
     const y = (value) => H - bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low) || 1)) * (H - top - bottom);
     for (const [first, last] of gaps) {  // steps that are lost
       const [from, to] = [first - 1, last].map((step) => x(Math.min(range[1], Math.max(range[0], step))));
@@ -177,7 +179,7 @@ function dictionary(parent, one) {
     grid.querySelectorAll(".chosen").forEach((each) => each.classList.remove("chosen"));
     tile.classList.add("chosen");
     detail.replaceChildren();
-    const large = add(add(detail, "figure"), "div", { class: "large" });
+    const large = add(add(detail, "figure"), "div", { class: "large", role: "img", "aria-label": `feature ${number}` });
     show(large, one.atlas, one.columns, rows, number, 150 * one.aspect, 150);
     add(large.parentNode, "figcaption", {}, `feature ${number}${one.use ? ": " + percent(number) : ""}`);
     const mine = one.patches && one.patches[number];
@@ -185,7 +187,7 @@ function dictionary(parent, one) {
     if (!mine) { add(patches, "p", { class: "empty" }, "no image patches"); return; }
     mine.activity.forEach((activity, i) => {
       const figure = add(patches, "figure", { title: mine.where[i] });
-      const tile = add(figure, "div", { class: "tile patch" });
+      const tile = add(figure, "div", { class: "tile patch", role: "img", "aria-label": mine.where[i] });
       show(tile, one.patch_atlas, one.patch_columns, one.patch_rows, mine.row * one.patch_columns + i, 72 * one.aspect, 72);
       add(figure, "figcaption", {}, number_(activity));
     });
@@ -228,7 +230,7 @@ function reconstructions(parent, all) {
   function draw() {
     const one = all.find((each) => each.when === time.value && String(each.slice) === slice.value);
     place.replaceChildren();
-    const captions = [`input${one.shown ? " (" + one.shown + ")" : ""}`, `reconstruction, ${one.psnr}`, `error, ${one.scale}`];
+    const captions = [`input${one.shown ? " (" + one.shown + ")" : ""}`, `reconstruction, ${one.psnr}`, `error, black and white: ${one.scale}`];
     one.images.forEach((image, i) => {
       const figure = add(place, "figure");
       add(figure, "img", { src: image, alt: captions[i] });
