@@ -58,13 +58,11 @@ def _cell(number: int, kind: str, text: str) -> dict[str, object]:
 
 
 def put_figure(name: str) -> None:
-    """Put the figure of a demo's last run in the place of that of its page, in 256 colours."""
+    """Put the figure of a demo's last run in the place of that of its page."""
     from PIL import Image
 
     with Image.open(f"runs/demos/{name}.png") as figure:
-        figure.convert("RGB").quantize(256 if figure.height < 2000 else 64).save(
-            DEMOS / name / "figure.png", optimize=True
-        )
+        figure.convert("RGB").save(DEMOS / name / "figure.png", optimize=True)
 
 
 if __name__ == "__main__":

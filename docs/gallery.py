@@ -3,7 +3,8 @@
     python docs/gallery.py            write the page, and the pictures that changed
     python docs/gallery.py --check    compare with docs/gallery instead; fail where it differs
 
-Started in the root of the repository. Pictures are compared as thumbnails, in which fonts do not matter.
+Started in the root of the repository. Pictures are compared by how different the colours of their thumbnails
+look, in which fonts hardly matter.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ import numpy as np
 PICTURES = Path(__file__).parent / "gallery"
 PAGE = Path(__file__).parent / "gallery.md"
 FOLDER = Path("runs/gallery")
-DIFFERENT = 6.0
-"""Root mean square difference of thumbnails, of 255, from which on pictures are different."""
+DIFFERENT = 12.0
+"""Difference from which on two pictures count as different: more than that of texts moved by a pixel."""
 _THUMBNAIL = 96
-_LARGE, _COLOURS = 60_000, 128
-"""Bytes of a picture from which on it is reduced to some colours."""
+"""Pixels of the width of a thumbnail."""
+_WORST = 99.0
+"""Percentile of the differences of pixels."""
 
 RUNS = {
     "images": (
@@ -32,6 +34,11 @@ RUNS = {
         "output.layers.image.every=display output.layers.V1.every=display output.layers.recon.every=display "
         "output.connections.dictionary.every=display connections.dictionary.learn.rate=0.2 "
         "connections.dictionary.init={type='file',path='params/dictionary_8x8x3.npy'}",
+    ),
+    "learning": (
+        "params/natural_images.toml",
+        "run.display=120 run.displays=80 layers.V1.shape=[16,16,64] "
+        "output.connections.dictionary.every=display",
     ),
     "thresholds": ("demos/sparsity/sparsity.toml", "run.display=200"),
     "spikes": (
@@ -71,7 +78,7 @@ FIGURES = {
         Figure("code", "images", "--count 18"),
         Figure("sparsity", "images"),
         Figure("receptive-fields", "images"),
-        Figure("weights-over-time", "images", "--times 5"),
+        Figure("weights-over-time", "learning", "--times 6"),
         Figure("movie", "images", "--columns 1 --dpi 80 --frames 5 --rate 2"),
     ],
     "Probes": [
@@ -90,13 +97,13 @@ FIGURES = {
         Figure("correlation", "spikes"),
         Figure("weights", "images"),
         Figure("traces", "oscillators", "--variables E I --slice 25 --unit ms"),
-        Figure("phase", "oscillators", "--variables E I --slices 20 25 33"),
+        Figure("phase", "oscillators", "--variables E I --slices 25 33 34"),
     ],
 }
 
 
 def make() -> list[Path]:
-    """Run the networks and draw the figures below runs/gallery; return the pictures, with few colours."""
+    """Run the networks and draw the figures below runs/gallery; return the pictures."""
     from PIL import Image
 
     from petabatch import simulation
@@ -110,18 +117,22 @@ def make() -> list[Path]:
         dpi = [] if "--dpi" in figure.options else ["--dpi", "100"]
         plot([*shlex.split(figure.command)[2:], *dpi])
         files.append(FOLDER / figure.file)
-        if files[-1].suffix == ".png" and files[-1].stat().st_size > _LARGE:
+        if files[-1].suffix == ".png":
             with Image.open(files[-1]) as picture:
-                picture.convert("RGB").quantize(_COLOURS).save(files[-1], optimize=True)
+                picture.convert("RGB").save(files[-1], optimize=True)
     return files
 
 
 def difference(one: Path, other: Path) -> float:
-    """Return the root mean square difference of two thumbnails; infinite if one is missing."""
+    """Return how different two pictures look (CIEDE2000 of the thumbnails); infinite if one is missing."""
+    from skimage.color import deltaE_ciede2000, rgb2lab
+
     if not (one.exists() and other.exists()):
         return float("inf")
     first, second = (_thumbnail(file) for file in (one, other))
-    return float("inf") if first.shape != second.shape else float(np.sqrt(np.square(first - second).mean()))
+    if first.shape != second.shape:
+        return float("inf")
+    return float(np.percentile(deltaE_ciede2000(rgb2lab(first), rgb2lab(second)), _WORST))
 
 
 def _thumbnail(file: Path) -> Any:
@@ -133,11 +144,14 @@ def _thumbnail(file: Path) -> Any:
         whole = picture.convert("RGB")
         # Heights follow from fonts, by some pixels.
         height = round(_THUMBNAIL * whole.height / whole.width / 8) * 8
-        return np.asarray(whole.resize((_THUMBNAIL, max(8, height)), Image.Resampling.BOX), float)
+        return np.asarray(whole.resize((_THUMBNAIL, max(8, height)), Image.Resampling.BOX))
 
 
 def page() -> str:
     """Return the page, with the command under each figure."""
+    from petabatch.plotting.kinds import draw_function
+    from petabatch.plotting.texts import capital
+
     lines = [
         "# Gallery",
         "",
@@ -155,7 +169,8 @@ def page() -> str:
     for title, figures in FIGURES.items():
         lines += ["", f"## {title}"]
         for figure in figures:
-            alternative = f"{figure.kind} of the run {figure.run}"
+            summary = (draw_function(figure.kind).__doc__ or "").splitlines()[0]
+            alternative = capital(summary.removeprefix("Return ").rstrip("."))
             command = ["<!-- not run: docs/gallery.py runs it -->", "```bash", figure.command, "```"]
             lines += ["", f"![{alternative}](gallery/{figure.file})", "", *command]
     return "\n".join(lines) + "\n"

@@ -46,8 +46,8 @@ encoded = petabatch.encode(images, "runs/demos/digits")
 
 # %%
 codes = {
-    "recorded while learning": learned.layer("V1")[...],  # [display, slice, y, x, feature]
-    "dictionary fixed": fixed.layer("V1")[...],
+    "Recorded while learning": learned.layer("V1")[...],  # [display, slice, y, x, feature]
+    "Dictionary fixed": fixed.layer("V1")[...],
     "petabatch.encode": encoded.activity,
 }
 plt.style.use(plotting.STYLE)

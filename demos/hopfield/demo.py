@@ -54,20 +54,21 @@ recalled = {load: recall(load) for load in loads}
 
 # %%
 plt.style.use(plotting.STYLE)
-figure = plt.figure(figsize=(7.2, 5.2), layout="constrained")
-above, below = figure.subfigures(2, 1, height_ratios=(1, 1.1))
+figure = plt.figure(figsize=(7.2, 4.8), layout="constrained")
+above, below = figure.subfigures(2, 1, height_ratios=(1.4, 1))
 axes = above.subplots()
 for load, (patterns, _, found) in recalled.items():
     overlap = (patterns * found).mean(axis=(1, 2))
     print(f"{load:.2f} N patterns: overlap {overlap.mean():.3f}")
-    axes.plot([load] * len(overlap), overlap, ".", color="C0", alpha=0.25, ms=5)
-    axes.plot(load, overlap.mean(), "o", color="C1", ms=6)
-axes.axvline(0.138, color="grey", ls="--", lw=1)
-axes.set_xlabel("Patterns / neurons; dashed: capacity of an infinite network, 0.138")
-axes.set_ylabel("Overlap with the pattern")
+    slices = axes.plot([load] * len(overlap), overlap, ".", color="C0", alpha=0.25, ms=5)
+    mean = axes.plot(load, overlap.mean(), "o", color="C1", ms=6)
+capacity = axes.axvline(0.138, color="grey", ls="--", lw=1)
+axes.set(xlabel="Patterns / neurons", ylabel="Overlap with the pattern")
+names = ["a slice", f"mean of {len(overlap)} slices", "capacity of an infinite network, 0.138"]
+axes.legend([*slices, *mean, capacity], names, loc="lower left")
 for row, load in zip(below.subplots(2, 9), (0.08, 0.2), strict=True):
     images = [each[number] for number in range(3) for each in recalled[load]]
-    for axes, image, title in zip(row, images, ("pattern", "cue", "recalled") * 3, strict=True):
+    for axes, image, title in zip(row, images, ("Pattern", "Cue", "Recalled") * 3, strict=True):
         axes.imshow(image, cmap="gray")
         plotting.bare(axes)
         axes.set_title(title)

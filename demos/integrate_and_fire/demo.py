@@ -42,7 +42,10 @@ plotting.raster(run, layers=["sheet"], count=60, figure=left)
 steps = params.network.run.display
 rate = spikes[-steps:, 0].mean(axis=0)
 for axes, image, name in zip(
-    right.subplots(2, 1), (run.layer("image")[-1, 0], rate / rate.max()), ("image", "rate"), strict=True
+    right.subplots(2, 1),
+    (run.layer("image")[-1, 0], rate / rate.max()),
+    ("Image", "Rate of each neuron"),
+    strict=True,
 ):
     axes.imshow(np.clip(image, 0, 1))
     plotting.bare(axes, title=name)

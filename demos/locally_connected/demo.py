@@ -53,13 +53,13 @@ for row, layer in zip(above.subplots(2, 8), ("image", "recon"), strict=True):
     for number, axes in enumerate(row):
         axes.imshow(run.layer(layer)[-1 - number // 2, number % 2, ..., 0], cmap="gray", vmin=-2, vmax=2)
         plotting.bare(axes)
-    row[0].set_ylabel({"image": "image", "recon": "reconstruction"}[layer])
+    row[0].set_ylabel({"image": "Image", "recon": "Reconstruction"}[layer])
 left, middle, right = below.subplots(1, 3, width_ratios=[1, 1, 1.1])
 for slice_, (axes, name) in enumerate(((left, "faces"), (middle, "other images"))):
     best = use[slice_].argmax(axis=-1)[..., None, None, None]
     patches = np.take_along_axis(weights[slice_], best, axis=2)[:, :, 0]  # [place y, place x, row, column]
     patches = patches / np.abs(patches).max(axis=(2, 3), keepdims=True)
-    framed = np.pad(patches, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=1)
+    framed = np.pad(patches, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=0.4)  # grey
     axes.imshow(framed.swapaxes(1, 2).reshape(6 * 13, 6 * 13)[:-1, :-1], cmap="gray", vmin=-1, vmax=1)
     plotting.bare(axes, title=f"Learned from {name}")
     right.plot(energy.displays, energy[:, slice_], label=name)

@@ -45,16 +45,18 @@ for axes, seed, features in zip(above.subplots(2, 4).flat, seeds, weights, stric
     frequency = (power * np.hypot(np.fft.fftfreq(8)[:, None], np.fft.rfftfreq(8))).sum(axis=(1, 2))
     ordered = features[np.argsort(frequency / power.sum(axis=(1, 2)))]
     tiles = ordered[..., 0] / np.abs(ordered[..., 0]).max(axis=(1, 2), keepdims=True)
-    framed = np.pad(tiles, ((0, 0), (0, 1), (0, 1)), constant_values=1)
-    axes.imshow(framed.reshape(4, 8, 9, 9).swapaxes(1, 2).reshape(36, 72), cmap="gray", vmin=-1, vmax=1)
-    axes.set_title(f"Seed {seed}")
-    axes.set_axis_off()
+    framed = np.pad(tiles, ((0, 0), (0, 1), (0, 1)), constant_values=0.4)  # the grey of frames
+    pixels = framed.reshape(4, 8, 9, 9).swapaxes(1, 2).reshape(36, 72)[:-1, :-1]
+    axes.imshow(pixels, cmap="gray", vmin=-1, vmax=1)
+    plotting.bare(axes, title=f"Seed {seed}")
 left, right = below.subplots(1, 2, width_ratios=[1.6, 1])
-left.plot(energy.displays, energy[...], lw=1.2)
+lines = left.plot(energy.displays, energy[...], color="0.75", lw=0.8)
+mean = left.plot(energy.displays, energy[...].mean(axis=1))
+left.legend([lines[0], *mean], ["a seed", "mean of eight seeds"])
 left.set(xlabel="Display", ylabel="Energy of held-out images")
 last = energy[-1]
 right.plot(seeds, last, "o")
 right.set(xlabel="Seed", ylabel="Energy at the end", ylim=(0, 1.1 * last.max()))
-right.set_title(f"{last.mean():.1f}, standard deviation {last.std(ddof=1):.1f}")
+right.set_title(f"Mean {last.mean():.1f}, s.d. {last.std(ddof=1):.1f}")
 figure.savefig("runs/demos/seeds.png")
 print("figure: runs/demos/seeds.png")

@@ -40,7 +40,7 @@ figure = plt.figure(figsize=(7.2, 10), layout="constrained")
 first, second, below = figure.subfigures(3, 1, height_ratios=[1.1, 1.5, 1.1])
 plotting.dictionary(run, connection="dictionary", figure=first, title="V1: 32 features", per_row=16)
 plotting.dictionary(run, connection="dictionary2", figure=second, title="V2, through V1", per_row=16)
-layers = {"image": "image", "recon": "V1", "recon2": "V2"}
+layers = {"image": "Image", "recon": "By V1", "recon2": "By V2"}
 for (layer, name), row in zip(layers.items(), below.subplots(3, 8), strict=True):
     pixels = run.layer(layer)[-1][..., 0]  # [slice, row, column]
     for image, axes in zip(pixels, row, strict=True):

@@ -49,7 +49,8 @@ for number, axes in enumerate(grid.flat):
         axes.set_xlabel(f"{inputs['layers.I.input'][number]:g}")
 figure.supxlabel("Input to I")
 figure.supylabel("Input to E")
-figure.suptitle("E (blue) and I (orange) over 400 ms; shaded: oscillations that last")
+heading = "Activity of E (blue) and I (orange) over 400 ms; shaded: oscillations that last"
+figure.suptitle(heading, x=0.01, ha="left")
 print(f"{lasting.sum()} of 64 oscillate")
 figure.savefig("runs/demos/wilson_cowan.png")
 print("figure: runs/demos/wilson_cowan.png")
