@@ -46,7 +46,7 @@ for number, axes in enumerate(grid.flat):
     if number % 8 == 0:
         axes.set_ylabel(f"{inputs['layers.E.input'][number]:g}")
     if number >= 56:
-        axes.set_xlabel(f"{inputs['layers.I.input'][number]:g}")
+        axes.set_xlabel(f"{inputs['layers.I.input'][number]:g}".replace("-", "−"))
 figure.supxlabel("Input to I")
 figure.supylabel("Input to E")
 heading = "Activity of E (blue) and I (orange) over 400 ms; shaded: oscillations that last"
