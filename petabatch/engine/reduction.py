@@ -72,38 +72,38 @@ class Overlapped(Reduction):
     """The sums of the update before, which travel while lanes make the next steps.
 
     Weights are one update late, on one rank as on many, so that the number of ranks still changes no bit.
+    The sums of one group are under way at a time: a sum has two messages, and with several sums it would
+    depend on a rank's time in which order it sends them, which must be the same on all ranks.
     """
 
     def __init__(self, state: State, sums: Sums) -> None:
         super().__init__(state, sums)
-        self._under_way: dict[int, tuple[Pending, Mapping[str, str]]] = {}
+        self._under_way: tuple[Pending, Mapping[str, str]] | None = None
 
     def __call__(
         self, group: int, update: int, parts: Mapping[str, Array], late: Mapping[str, str]
     ) -> Mapping[str, Array]:
         """Return those of the update before, just arrived or as a checkpoint kept them, and start these."""
-        before: Mapping[str, Array] = {}
-        if group in self._under_way:
-            before = self._under_way.pop(group)[0].wait()
-        elif update > 0:
-            before = {name: self.state.arrays[late[name]] for name in parts}
+        self.settle()
+        before = {name: self.state.arrays[late[name]] for name in parts} if update > 0 else {}
         copies = {name: values.copy() for name, values in parts.items()}
-        self._under_way[group] = self._begin(copies), late
+        self._under_way = self._begin(copies), late
         return before
 
     @property
     def pending(self) -> bool:
         """Whether sums are under way."""
-        return bool(self._under_way)
+        return self._under_way is not None
 
     def poll(self) -> None:
         """Make progress on them."""
-        for sums, _ in self._under_way.values():
-            sums.test()
+        if self._under_way is not None:
+            self._under_way[0].test()
 
     def settle(self) -> None:
         """Finish them and keep them in the state."""
-        for sums, late in self._under_way.values():
+        if self._under_way is not None:
+            sums, late = self._under_way
             for name, values in sums.wait().items():
                 self.state.arrays[late[name]] = values
-        self._under_way.clear()
+            self._under_way = None

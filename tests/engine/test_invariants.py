@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
 from petabatch.spec.schedule import Every
+from petabatch.weights import Gaussian
 from support.networks import assert_same, collect, images, lca_network, simulate
 
 
@@ -158,6 +160,50 @@ def test_an_overlapped_update_is_applied_at_the_next_one_whenever_its_sums_arriv
     expected = late["connections/dictionary/weights"][1:]
     np.testing.assert_array_equal(np.stack(weights).reshape(expected.shape), expected)
     assert set(asked) == {arrives == "at once"}
+
+
+class _Messages(Serial):
+    """A rank's messages, which arrive at once, or when they are waited for."""
+
+    def __init__(self, early: bool) -> None:
+        super().__init__()
+        self.early, self.sent = early, list[str]()
+
+    def start_max(self, array: np.ndarray) -> Any:
+        return self._send("max", array)
+
+    def start_sum(self, array: np.ndarray) -> Any:
+        return self._send("sum", array)
+
+    def _send(self, kind: str, array: np.ndarray) -> Any:
+        self.sent.append(f"{kind} of {array.size}")
+        return SimpleNamespace(test=lambda: self.early, wait=lambda: None)
+
+
+def test_all_ranks_send_messages_of_several_overlapped_sums_in_one_order() -> None:
+    network = lca_network(images(3), reduce="overlapped")
+    dictionary: Any = network.connections["dictionary"]
+    other = dictionary.model_copy(
+        update={
+            "patch": (4, 4),
+            "init": Gaussian(),
+            "learn": dictionary.learn.model_copy(update={"offset": 5}),
+        }
+    )
+    network = network.model_copy(update={"connections": {**network.connections, "other": other}})
+    sent, found = [], []
+    for early in (True, False):
+        messages = _Messages(early)
+        engine = Engine(schedule(build(network)), messages, 1)
+        engine.start()
+        for _ in engine.run():
+            engine.updates.reduction.poll()
+        engine.collect()
+        sent.append(messages.sent)
+        found.append({key: array.copy() for key, array in engine.state.arrays.items()})
+    assert len(set(sent[0])) == 3  # those of both connections have as many features
+    assert sent[0] == sent[1]
+    assert_same(found[0], found[1])
 
 
 def _with_rule(network: Network, **keys: Any) -> Network:
