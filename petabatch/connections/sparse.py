@@ -99,6 +99,13 @@ class Sparse(Connection):
                 found=f'mode = "{self.mode}"',
                 expected=f'mode = "{self.mode.removeprefix("extra_")}"',
             )
+        if self.init is not None and self.init.of_patches:
+            report(
+                "init",
+                "this initialiser is for the weights of patches",
+                found=self.init.type,
+                expected="array, constant without same_feature, file, gaussian or uniform",
+            )
         if self.path is not None:
             try:
                 read_coordinates(self.path, ends.pre, ends.post_units)

@@ -43,10 +43,19 @@ def check_starts(network: Network, problems: list[Problem]) -> None:
     for name, layer in network.layers.items():
         known = [variable.name for variable in layer.variables() if variable.dtype == "float"]
         known += [] if "V" in known or layer.images is not None else ["A"]
-        for variable in layer.start:
+        for variable, initial in layer.start.items():
             key = f"layers.{name}.start.{variable}"
             if variable not in known:
                 problems.append(unknown(key, f"state variable of {name}", variable, known))
+            elif initial.of_patches:
+                problems.append(
+                    Problem(
+                        key,
+                        "this initialiser is for the weights of patches",
+                        found=initial.type,
+                        expected="array, constant without same_feature, file, gaussian or uniform",
+                    )
+                )
             elif network.parallel.features > 1:
                 problems.append(
                     Problem(key, "initialised variables cannot be split by features", expected="features = 1")

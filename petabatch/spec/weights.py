@@ -25,6 +25,11 @@ class Initial(Part):
     """Start each slice from values of its own, drawn from the seed and the number of the slice; values that
     are given then have a leading batch axis. By default all slices start alike."""
 
+    @property
+    def of_patches(self) -> bool:
+        """Whether values depend on their place in a patch: they are no states of layers, nor synapses."""
+        return False
+
     @abstractmethod
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return float64 weights `[..., nf_pre, nyp, nxp, nf_post]`; leading axes count kernels.

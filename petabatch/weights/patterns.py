@@ -35,6 +35,11 @@ class Gabor(Initial):
     """Ratio of the envelope's standard deviation along the wave to that across it; below 1 the envelope is
     elongated along the wave fronts."""
 
+    @property
+    def of_patches(self) -> bool:
+        """They depend on places in a patch."""
+        return True
+
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the Gabor functions; `rng` is not used."""
         features, rows, columns, _ = shape[-4:]
@@ -70,6 +75,11 @@ class Gaussian2D(Initial):
     reach: Positive | None = None
     """Cutoff radius, in post units: weights farther from the centre are 0. By default there is no cutoff."""
 
+    @property
+    def of_patches(self) -> bool:
+        """They depend on places in a patch."""
+        return True
+
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the Gaussians; `rng` is not used."""
         features, rows, columns, _ = shape[-4:]
@@ -89,6 +99,11 @@ class IdentityWeights(Initial):
     """
 
     type: Literal["identity"] = "identity"
+
+    @property
+    def of_patches(self) -> bool:
+        """They depend on places in a patch."""
+        return True
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the weights; raises InputError if the patch has no central unit."""

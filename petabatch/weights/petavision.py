@@ -48,6 +48,11 @@ class PetaVisionGaussian(Initial):
     within: NonNegative = 2 * math.pi
     """Largest difference of two directions, in radians, that are connected (deltaThetaMax)."""
 
+    @property
+    def of_patches(self) -> bool:
+        """They depend on places in a patch."""
+        return True
+
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the weights."""
         _, columns, nf_pre, nyp, nxp, nf_post = shape

@@ -21,6 +21,11 @@ class Constant(Initial):
     same_feature: Flag = False
     """Connect equal features alone: weights from one feature to another are 0."""
 
+    @property
+    def of_patches(self) -> bool:
+        """With `same_feature`."""
+        return self.same_feature
+
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the value, everywhere, or for equal features."""
         if not self.same_feature:

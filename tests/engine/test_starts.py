@@ -10,12 +10,15 @@ import pytest
 
 import petabatch as pb
 from petabatch import in_memory
+from petabatch.connections import Sparse
 from petabatch.errors import InputFileError, ParamsError
 from petabatch.network.build import build
 from petabatch.random import stream
 from petabatch.spec.network import Network
 from petabatch.spec.weights import Initial
+from petabatch.weights import Gabor, Gaussian2D, IdentityWeights
 from petabatch.weights.given import WeightArray, WeightFile
+from petabatch.weights.petavision import PetaVisionGaussian
 from petabatch.weights.random import Constant, Gaussian, Uniform
 from support.commands import Command, alone, contents, set_all
 from support.networks import images, lca_network
@@ -101,6 +104,20 @@ def test_what_cannot_start_like_this_is_an_error() -> None:
     dictionary = net.connections["dictionary"].model_copy(update={"init": Gaussian(per_slice=True)})
     with pytest.raises(ParamsError, match="these weights belong to all slices"):
         build(net.model_copy(update={"connections": {**net.connections, "dictionary": dictionary}}))
+
+
+@pytest.mark.parametrize(
+    "initial",
+    [Constant(value=0.1, same_feature=True), Gabor(), Gaussian2D(), IdentityWeights(), PetaVisionGaussian()],
+)
+def test_initialisers_of_patches_are_not_for_states_and_synapses(initial: Initial) -> None:
+    with pytest.raises(ParamsError, match="this initialiser is for the weights of patches") as raised:
+        build(started(initial))
+    assert raised.value.problems[0].key == "layers.V1.start.V"
+    net = started(Constant(value=0.0))
+    synapses = Sparse(pre="V1", post="V1", delay=1, probability=0.5, init=initial)
+    with pytest.raises(ParamsError, match=r"synapses\.init: this initialiser is for the weights of patches"):
+        build(net.model_copy(update={"connections": {**net.connections, "synapses": synapses}}))
 
 
 def test_a_checkpoint_of_another_run(small: Path) -> None:
