@@ -163,9 +163,9 @@ def encode(
     `dictionary` is an array `[features, rows, columns, channels]`, of other order with `axes` ("oihw" for
     PyTorch: o is the feature, i the channel of the image, which may be missing); a `.npy`, `.mat` or HDF5
     file, with `dataset`; or a run, by its path or opened, whose `connection` has the dictionary if there are
-    several. Its last recorded weights are used as they are, at every `stride` pixels. A run says what
-    `threshold`, `stride` and `signed` are where they are not given; other dictionaries need the first two. No
-    code of the run is executed.
+    several. Its newest weights, recorded or in its newest checkpoint, are used as they are, at every `stride`
+    pixels. A run says what `threshold`, `stride` and `signed` are where they are not given; other
+    dictionaries need the first two. No code of the run is executed.
 
     Codes are non-negative unless `signed`. Each image stops on its own when its relative duality gap is at
     most `gap`, or after `steps` steps, so its code does not depend on the other images. With `out`, the

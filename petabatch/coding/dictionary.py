@@ -17,7 +17,9 @@ from petabatch.errors import ArgumentError, InputError, Problem, did_you_mean, s
 from petabatch.results import Results
 from petabatch.sources.transformed import transforms_of
 from petabatch.sources.transforms import Transform
-from petabatch.storage.files import DATA
+from petabatch.storage.checkpoint import checkpoint_steps, latest_checkpoint, load_checkpoint, step_of
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import CHECKPOINTS, DATA, RUN_FILE
 from petabatch.weights import WeightArray, WeightFile
 from petabatch.weights.axes import OURS, arranged
 
@@ -104,7 +106,7 @@ def _checked(values: np.ndarray, axes: str | None, name: str) -> np.ndarray:
 
 
 def _learned(run: Results, connection: str | None) -> Dictionary:
-    """Return the last recorded weights of a run's dictionary, and how the run used them."""
+    """Return the newest weights of a run's dictionary, and how the run used them."""
     params = run.params
     layers, connections = params["layers"], params["connections"]
     name = _chosen(run, layers, connections, connection)
@@ -123,14 +125,11 @@ def _learned(run: Results, connection: str | None) -> Dictionary:
     transforms = _transforms(run, layers[image["pre"]]["source"])
     own = f"layers.{image['pre']}.source.transforms."
     _check_alike(run, name, [f"{own}{n}." for n, step in enumerate(transforms) if not step.random])
-    series = run.weights(name)
-    if not len(series):
-        raise InputError(f"{run.path}: no weights of {name} have been recorded yet")
     rows, units = layers[table["post"]]["shape"][0], code["shape"][0]
-    weights = series[-1]
+    weights, source = _newest(run, name)
     return Dictionary(
-        _checked(weights, None, series.name),
-        f"{run.path}:{series.name} of step {series.steps[-1]}",
+        _checked(weights, None, source),
+        source,
         threshold=code["threshold"],
         stride=rows // units,
         signed=code.get("signed", False),
@@ -138,6 +137,25 @@ def _learned(run: Results, connection: str | None) -> Dictionary:
         transforms=transforms,
         factor=image["strength"],
     )
+
+
+def _newest(run: Results, name: str) -> tuple[np.ndarray, str]:
+    """Return the newest weights of a connection, recorded or of a checkpoint, and where they are."""
+    path = f"connections/{name}/weights"
+    recorded = int(max(run[path].steps, default=-1)) if path in run else -1
+    folder = run.path.parent
+    if run.path.name == RUN_FILE and (folder / CHECKPOINTS).is_dir():
+        directory = RunDirectory.open(folder)
+        newer = max(checkpoint_steps(directory), default=-1) > recorded
+        head = latest_checkpoint(directory) if newer else None
+        if head is not None and step_of(head) > recorded:
+            return load_checkpoint(head, 0, 0)[0][path], f"{head}:{path}"
+    if recorded < 0:
+        raise InputError(
+            f"{run.path}: no weights of {name} have been recorded yet\n"
+            "    expected: recorded weights, or a checkpoint in the run directory"
+        )
+    return run[path][-1], f"{run.path}:{path} of step {recorded}"
 
 
 def _transforms(run: Results, source: Any) -> tuple[Transform, ...]:

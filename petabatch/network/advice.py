@@ -114,7 +114,7 @@ def _recordings(plan: Plan) -> Iterator[str]:
     network = plan.graph.network
     missed: dict[int, dict[str, None]] = {}
     for recording in plan.recordings:
-        asked_for = recording.period and not recording.weights and not recording.key.startswith("inputs/")
+        asked_for = recording.period and not recording.also and not recording.key.startswith("inputs/")
         if asked_for and not recording.steps(1, min(recording.period, plan.length)):
             missed.setdefault(recording.period, {})[recording.key] = None
     for period, keys in missed.items():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from petabatch.network import evaluation, until
 from petabatch.network.graph import Graph
@@ -28,30 +27,22 @@ class Recording:
     key: str
     """What is recorded: a variable (`layers/V1/A`) or a probe (`probes/energy`)."""
 
-    last: int
-    """The last step of the run."""
     offset: int = 0
     """Steps by which it is recorded later."""
-
-    @cached_property
-    def weights(self) -> bool:
-        """Weights are recorded also before the first step and after the last."""
-        return self.key.startswith("connections/")
+    also: tuple[int, ...] = ()
+    """Other steps at whose end it is recorded; 0 is before the first."""
 
     def due(self, step: int) -> bool:
         """Return whether the stream is recorded at the end of `step`."""
-        if step in (0, self.last) and self.weights and self.period:
-            return True
-        return step > 0 and fires(self.period, step, self.offset)
+        return step in self.also or (step > 0 and fires(self.period, step, self.offset))
 
     def steps(self, first: int, last: int) -> list[int]:
         """Return the steps first .. last at whose end the stream is recorded."""
-        if not self.period:
-            return []
-        start = first + (self.offset - first) % self.period
-        multiples = range(start, last + 1, self.period)
-        ends = {step for step in (0, self.last) if self.weights and first <= step <= last}
-        return sorted({step for step in multiples if self.due(step)} | ends)
+        regular = (
+            range(first + (self.offset - first) % self.period, last + 1, self.period) if self.period else ()
+        )
+        also = (step for step in self.also if first <= step <= last)
+        return sorted({*filter(self.due, regular), *also})
 
 
 def recordings_of(graph: Graph) -> Iterator[Recording]:
@@ -78,12 +69,17 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
                 ),
                 wanted.every.steps(display),
                 f"layers/{name}/{variable}",
-                network.run.length,
             )
     for name in graph.weighted:
-        if name not in network.output.connections:
+        if name in network.output.connections:
+            listed = network.output.connections[name]
+            period = listed.every.steps(display)
+            kinds: Sequence[str] = listed.variables if period else ()
+        elif _learns(graph, name):
+            period, kinds = 0, ("weights",)
+        else:
             continue
-        for kind in network.output.connections[name].variables:
+        for kind in kinds:
             array = graph.variables[f"connections/{name}/{kind}"]
             batched = array.per == "slice"
             # Kernel axes of length one are dropped: a shared dictionary is [nf_pre, nyp, nxp, nf_post].
@@ -98,9 +94,9 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
                     batched=batched,
                     description=array.description,
                 ),
-                network.output.connections[name].every.steps(display),
+                period,
                 f"connections/{name}/{kind}",
-                network.run.length,
+                also=(0, network.run.length) if period else (network.run.length,),
             )
     for name, layer in network.layers.items():
         if layer.images is not None and layer.images.source.traced:
@@ -117,7 +113,6 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
                     ),
                     period or network.run.length,
                     f"inputs/{name}",
-                    network.run.length,
                     layer.images.offset if period else 0,
                 )
     for name, probe in network.probes.items():
@@ -126,7 +121,6 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
                 Stream(f"probes/{name}/{quantity}", (batch,), ("batch",), "float64", True, description),
                 probe.every.steps(display),
                 f"probes/{name}",
-                network.run.length,
                 probe.offset,
             )
     if network.evaluate is not None:
@@ -134,8 +128,14 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
         for leaf, _, description in evaluation.quantities(network):
             place = f"probes/{evaluation.NAME}/{leaf}"
             stream = Stream(place, (batch,), ("batch",), "float64", True, description)
-            yield Recording(stream, period, evaluation.NAME, network.run.length)
+            yield Recording(stream, period, evaluation.NAME)
     for key, kept in until.variables(network).items():
         place = f"probes/{until.NAME}/{kept.name}"
         stream = Stream(place, (batch,), ("batch",), "float64", True, kept.description)
-        yield Recording(stream, display, key, network.run.length)
+        yield Recording(stream, display, key)
+
+
+def _learns(graph: Graph, name: str) -> bool:
+    """Return whether the weights of a connection are ever updated."""
+    owner = graph.plastic.get(name)
+    return owner is not None and owner.learn is not None and owner.learn.every.count > 0

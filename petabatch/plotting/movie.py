@@ -158,7 +158,7 @@ def _activity(run: Results, slice_: int, grey: bool, frames: int, wide: float) -
 
 
 def _dictionary(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:
-    weights = find_weights(run)
+    weights = find_weights(run, records=2)
     name = weights.name.split("/")[1]
     chosen = _even(np.arange(len(weights)), frames)
     code = find_dictionary(run, name).code

@@ -48,16 +48,15 @@ class Dictionary:
         return f"{self.name}: {count:,} features of {height} × {width}{seen}"
 
 
-def find_weights(run: Results, connection: str | None = None) -> Series:
-    """Return recorded weights, by default the first; raises InputError if there are none."""
+def find_weights(run: Results, connection: str | None = None, records: int = 1) -> Series:
+    """Return recorded weights, by default the first with so many records, or with most; raises InputError."""
+
+    def wanted(name: str) -> int:
+        there = f"connections/{name}/weights" in run and _weighted(run, name)
+        return there and 1 + min(_records(run, name), records)
+
     hint = 'record them in [output.connections], such as dictionary = { every = "10 displays" }'
-    connection = connection or choose(
-        run,
-        "connections",
-        lambda name: f"connections/{name}/weights" in run and _weighted(run, name),
-        "dictionary",
-        hint,
-    )
+    connection = connection or choose(run, "connections", wanted, "dictionary", hint)
     return with_records(run, run.weights(connection))
 
 
@@ -82,6 +81,11 @@ def read_dictionary(
         nearest = int(np.abs(below.steps - found.step).argmin())
         found = _projected(found, _on_layer(run, lower, below, nearest, slice, position))
     return found
+
+
+def _records(run: Results, name: str) -> int:
+    """Return how often the weights of a connection have been recorded."""
+    return len(run.weights(name)) if f"connections/{name}/weights" in run else 0
 
 
 def _weighted(run: Results, name: str) -> bool:
@@ -140,7 +144,7 @@ def _dictionary_of(run: Results, found: Dictionary) -> str | None:
     """Return the recorded dictionary of the code that patches lie on; None if they lie on an image."""
     layers, connections = run.params["layers"], run.params["connections"]
     shape, seen = layers[found.onto]["shape"], {found.connection, *found.through}
-    known = recorded(run, "connections")
+    known = [name for name in recorded(run, "connections") if _records(run, name)]
     if any(layer["type"] == "input" and layer["shape"] == shape for layer in layers.values()):
         return None
     for name, table in connections.items():

@@ -18,12 +18,12 @@ def recorded(run: Results, folder: str) -> list[str]:
     return list(dict.fromkeys(place.split("/")[1] for place in run if place.startswith(f"{folder}/")))
 
 
-def choose(run: Results, folder: str, wanted: Callable[[str], object], what: str, hint: str = "") -> str:
-    """Return the first recorded name that is `wanted`; raises InputError when none is."""
+def choose(run: Results, folder: str, wanted: Callable[[str], int], what: str, hint: str = "") -> str:
+    """Return the recorded name that is `wanted` most, the first of several; raises InputError if none is."""
     names = recorded(run, folder)
-    for name in names:
-        if wanted(name):
-            return name
+    best = max(names, key=wanted, default=None)
+    if best is not None and wanted(best):
+        return best
     raise InputError(
         f"{run.path}: no {what} was recorded\n    found:    {', '.join(names) or 'no'} {folder}"
         + (f"\n    hint:     {hint}" if hint else "")

@@ -29,7 +29,7 @@ _AROUND = 1.35
 
 def find(run: Results, connection: str | None = None) -> Series:
     """Return weights that were recorded more than once."""
-    weights = find_weights(run, connection)
+    weights = find_weights(run, connection, records=2)
     if len(weights) < 2:
         raise InputError(
             f"{run.path}: {weights.name} was recorded only once\n"

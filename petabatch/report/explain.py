@@ -126,7 +126,9 @@ def _operations(plan: Plan) -> Iterator[str]:
 def _schedules(plan: Plan) -> Iterator[str]:
     yield "within each slice"
     for recording in plan.recordings:
-        yield f"  record     {recording.stream.path} every {Every(recording.period)}"
+        at_end = recording.also and not recording.period
+        when = "at the end" if at_end else f"every {Every(recording.period)}"
+        yield f"  record     {recording.stream.path} {when}"
     until = plan.graph.network.run.until
     if until is not None:
         probe = certificate(plan.graph.network)

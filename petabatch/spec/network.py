@@ -176,10 +176,14 @@ class LayerOutput(Model):
 
 
 class ConnectionOutput(Model):
-    """Variables of a connection to record, and their schedule. The initial weights are always recorded."""
+    """Variables of a connection to record, and their schedule. The initial weights are always recorded.
+
+    Without this table, weights that learn are recorded at the end of the run. With `every = "never"`, they
+    are not.
+    """
 
     every: Schedule = DISPLAY
-    """Schedule of recording: at the end of these steps, and before step 1."""
+    """Schedule of recording: at the end of these steps, before step 1, and at the end of the run."""
     variables: tuple[Literal["weights", "usage"], ...] = ("weights",)
     """`weights`: the weights. `usage`: how often each pre feature was active at the last update, summed over
     positions and slices."""

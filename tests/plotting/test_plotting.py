@@ -24,6 +24,7 @@ from petabatch.plotting.command import drawable, plot
 from petabatch.plotting.curves import curve, thinned
 from petabatch.plotting.figures import MARK, Page, logarithmic, panels
 from petabatch.plotting.kinds import KINDS, draw_function
+from petabatch.plotting.patches import find_weights
 from petabatch.plotting.texts import ticks_at
 from petabatch.report.integrity import verify
 from petabatch.results import Results
@@ -276,6 +277,26 @@ def test_features_are_shown_with_the_image_patches_under_their_strongest_units(r
     np.testing.assert_allclose(drawn[inside], slope * patch[inside] + offset, atol=1e-5)
 
 
+class Recorded(dict[str, list[int]]):
+    """A run by the records of its weights."""
+
+    path = "run.h5"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        return {"connections": {name.split("/")[1]: {"patch": [4, 4]} for name in self}}
+
+    def weights(self, name: str) -> list[int]:
+        return self[f"connections/{name}/weights"]
+
+
+def test_weights_that_are_recorded_only_at_the_end_are_chosen_last() -> None:
+    once, often, none = "connections/a/weights", "connections/b/weights", "connections/c/weights"
+    run: Any = Recorded({none: [], once: [1], often: [2, 2]})
+    assert find_weights(run) == [1]
+    assert find_weights(run, records=2) == [2, 2]
+
+
 def test_features_over_time_are_as_wide_as_the_curve_below(run: Results) -> None:
     figure = plotting.weights_over_time(run, count=6, figure=plotting.Page(columns=1))
     figure.draw_without_rendering()
@@ -375,7 +396,10 @@ def test_the_list_says_what_can_be_drawn_and_why_the_rest_cannot(run: Results, t
     assert listed == [[kind, "no:" if kind in OFTEN else "yes:"] for kind in KINDS]
     from petabatch import simulation
 
-    bare = PARAMS.split("[probes]")[0] + "[probes]\n[output]\n"
+    bare = (
+        PARAMS.split("[probes]")[0]
+        + "[probes]\n[output]\nconnections = { dictionary = { every = 'never' } }\n"
+    )
     (tmp_path / "net.toml").write_text(bare)
     simulation.run(simulation.read(tmp_path / "net.toml"), tmp_path / "out", threads=1, mpi=False, quiet=True)
     with petabatch.open(tmp_path / "out") as empty:

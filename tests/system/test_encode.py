@@ -16,7 +16,11 @@ from scipy.io import savemat
 
 import petabatch
 from petabatch import coding
-from petabatch.errors import InputError, StorageError
+from petabatch.coding.dictionary import read
+from petabatch.errors import InputError, StoppedEarly, StorageError
+from petabatch.session import RunSession
+from petabatch.storage.merge import merge
+from petabatch.storage.prune import prune
 from petabatch.weights import WeightFile
 from support.commands import SMALL, Command, alone
 from support.optimum import problem
@@ -110,6 +114,62 @@ def test_a_run_knows_how_its_dictionary_is_used(learned: Path) -> None:
     equal(petabatch.encode(str(learned.parent / "images.npy"), learned / "run.h5", threads=1), expected)
     plain = petabatch.encode(images, learned, 0.3, normalize="none", threads=1)
     assert (plain.activity != expected.activity).any()
+
+
+RECORDED = "[output.connections]\ndictionary = {}\n"
+
+
+def stopped_at(small: Path, step: int, out: str, recorded: str) -> Path:
+    """Stop a run at a step, with checkpoints at steps 10, 20, ... up to it."""
+    small.write_text(SMALL.replace(RECORDED, recorded))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RunSession, "_out_of_time", lambda self: self.engine.step >= step)
+        with pytest.raises(StoppedEarly):
+            alone(small, out, "run.kernel=array")
+    return small.parent / out
+
+
+def dictionary_of(run: object) -> tuple[np.ndarray, str]:
+    found = read(run, None, None, None)
+    return found.weights.astype(np.float32), found.name
+
+
+def test_weights_that_learn_are_recorded_at_the_end_by_default(small: Path) -> None:
+    small.write_text(SMALL.replace(RECORDED, ""))
+    out = alone(small, "out", "run.displays=3", "run.kernel=array")
+    small.write_text(SMALL)
+    always = alone(small, "always", "run.displays=3", "run.kernel=array")
+    small.write_text(SMALL.replace("dictionary = {}", 'dictionary = { every = "never" }'))
+    never = alone(small, "never", "run.displays=3", "run.kernel=array")
+    with petabatch.open(out) as run, petabatch.open(always) as other, petabatch.open(never) as without:
+        assert run.weights("dictionary").steps.tolist() == [30]
+        assert other.weights("dictionary").steps.tolist() == [0, 10, 20, 30]
+        last = other.weights("dictionary")[-1]
+        assert run.weights("dictionary")[-1].tobytes() == last.tobytes()
+        assert "connections/dictionary/weights" not in without
+    for path in (out, always, never, merge(out, small.parent / "merged.h5")):
+        weights, name = dictionary_of(path)
+        assert weights.tobytes() == last.tobytes()
+        assert "step_000000030.h5" in name if path == never else "of step 30" in name
+    prune(never)
+    with pytest.raises(InputError, match=r"no weights of dictionary have been recorded yet\n.*a checkpoint"):
+        dictionary_of(never)
+
+
+@pytest.mark.parametrize("recorded", ["", RECORDED.replace("{}", '{ every = "2 displays" }')])
+def test_the_dictionary_of_a_run_that_is_not_done_is_that_of_its_newest_checkpoint(
+    small: Path, recorded: str
+) -> None:
+    out = stopped_at(small, 30, "out", recorded)
+    with petabatch.open(stopped_at(small, 30, "always", RECORDED)) as run:
+        expected = run.weights("dictionary").at(step=30)
+    weights, name = dictionary_of(out)
+    assert weights.tobytes() == expected.tobytes()
+    assert name == f"{out}/checkpoints/step_000000030.h5:connections/dictionary/weights"
+    with petabatch.open(out) as run:
+        assert dictionary_of(run)[1] == name
+        assert max(run.weights("dictionary").steps, default=-1) == (20 if recorded else -1)
+    assert petabatch.encode(np.ones((1, 12, 12, 3)), out, steps=2).activity.shape == (1, 6, 6, 8)
 
 
 def test_a_table_of_a_source_is_coded_each_image_once_in_order(learned: Path) -> None:
