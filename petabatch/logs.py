@@ -7,9 +7,11 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from petabatch.errors import AlreadyDone, PartError, PetabatchError, printable
+from petabatch.threads import SharedContext
 
 log = logging.getLogger("petabatch")
 
@@ -42,17 +44,26 @@ def silence() -> None:
 
 
 @contextmanager
-def shown(quiet: bool) -> Iterator[None]:
-    """Log to standard error in the block, unless the program has configured logging itself."""
-    if log.hasHandlers():
-        yield
-        return
+def _on_console(quiet: bool) -> Iterator[None]:
     before = log.handlers, log.level, log.propagate
     console(quiet)
     try:
         yield
     finally:
         log.handlers, log.level, log.propagate = before
+
+
+_CONSOLE = SharedContext(_on_console)
+
+
+@contextmanager
+def shown(quiet: bool) -> Iterator[None]:
+    """Log to standard error in the block, unless the program has configured logging itself."""
+    if log.hasHandlers() and not _CONSOLE.inside:
+        yield
+        return
+    with _CONSOLE(quiet):
+        yield
 
 
 class _LogFile(logging.FileHandler):
@@ -73,35 +84,65 @@ class _LogFile(logging.FileHandler):
             super().close()
 
 
+class _RunLogs(logging.Filter):
+    """What hands each record to the log of the run whose threads tell it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[_LogFile] = []
+        self.least = logging.NOTSET
+        """Level from which handlers get records as without the logs of runs."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Write a record, of a thread that belongs to no run to all logs; return whether handlers get it."""
+        own = _OWN.get()
+        for file in tuple(self.open):
+            if own is None or own is file:
+                file.handle(record)
+        return record.levelno >= self.least
+
+
+@contextmanager
+def _in_detail() -> Iterator[None]:
+    before, _RUNS.least = log.level, log.getEffectiveLevel()
+    log.addFilter(_RUNS)
+    log.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        log.removeFilter(_RUNS)
+        log.setLevel(before)
+
+
+_RUNS = _RunLogs()
+_OWN: ContextVar[_LogFile | None] = ContextVar("log of this run", default=None)
+_DETAIL = SharedContext(_in_detail)
+
+
 @contextmanager
 def to_file(path: Path, rank: int) -> Iterator[None]:
     """Also log everything to `path`, or, on ranks other than 0, to a file of their own next to it.
 
-    An exception that ends the block is logged, too, unless it is AlreadyDone: the console on which it is
-    printed may be gone. Handlers,
-    also those of a program that uses this package, get what they would get without the file.
+    What other threads log, as where each makes a run, goes to the files of their own runs. An exception that
+    ends the block is logged, too, unless it is AlreadyDone: the console on which it is printed may be gone.
+    Handlers, also those of a program that uses this package, get what they would get without the file.
     """
     target = path if rank == 0 else path.with_suffix(f".rank{rank}{path.suffix}")
-    handler = _LogFile(target, encoding="utf-8", errors="backslashreplace")
-    handler.setFormatter(PrintableFormatter("%(asctime)s %(message)s"))
-    before, least = log.level, log.getEffectiveLevel()
-
-    def write(record: logging.LogRecord) -> bool:
-        handler.handle(record)
-        return record.levelno >= least
-
-    log.addFilter(write)
-    log.setLevel(logging.DEBUG)
-    try:
-        yield
-    except AlreadyDone:
-        raise
-    except BaseException as error:
-        plain = isinstance(error, PetabatchError) and not isinstance(error, PartError)
-        text = str(error) if plain else "".join(traceback.format_exception(error))
-        handler.handle(log.makeRecord(log.name, logging.ERROR, "", 0, text, (), None))
-        raise
-    finally:
-        log.removeFilter(write)
-        handler.close()
-        log.setLevel(before)
+    file = _LogFile(target, encoding="utf-8", errors="backslashreplace")
+    file.setFormatter(PrintableFormatter("%(asctime)s %(message)s"))
+    with _DETAIL():
+        _RUNS.open.append(file)
+        before = _OWN.set(file)
+        try:
+            yield
+        except AlreadyDone:
+            raise
+        except BaseException as error:
+            plain = isinstance(error, PetabatchError) and not isinstance(error, PartError)
+            text = str(error) if plain else "".join(traceback.format_exception(error))
+            file.handle(log.makeRecord(log.name, logging.ERROR, "", 0, text, (), None))
+            raise
+        finally:
+            _OWN.reset(before)
+            _RUNS.open.remove(file)
+            file.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from petabatch.kernels.cpu.operators import CpuKernels
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.graph import Graph
 from petabatch.spec.parts import StepContext
+from petabatch.threads import ThreadPool
 from petabatch.variable import Array
 
 Operation = Callable[[StepContext], None]
@@ -58,7 +58,7 @@ class Backend(Protocol):
     def workers(self) -> int:
         """Threads that advance lanes."""
 
-    def pool(self) -> ThreadPoolExecutor:
+    def pool(self) -> ThreadPool:
         """Return these threads."""
 
     def kernels(self, compiled: bool) -> ArrayKernels:
@@ -126,9 +126,9 @@ class Host:
         """At most one for each lane."""
         return min(self._threads, len(self.lanes))
 
-    def pool(self) -> ThreadPoolExecutor:
+    def pool(self) -> ThreadPool:
         """Return threads for lanes."""
-        return ThreadPoolExecutor(self.workers, "lane")
+        return ThreadPool(self.workers, "lane")
 
     def kernels(self, compiled: bool) -> ArrayKernels:
         """Return the operators on numpy's arrays."""

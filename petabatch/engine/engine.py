@@ -37,9 +37,12 @@ from petabatch.network.plan import Plan
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.cores import lane_threads
+from petabatch.threads import SharedContext
 
 WAITING = "waiting for images"
 """Activity in which lanes wait for images that are being read ahead."""
+_ONE_BLAS_THREAD = SharedContext(lambda: threadpool_limits(1))
+"""Of the whole process, so that it lasts as long as any of several runs on threads."""
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
 
@@ -136,7 +139,7 @@ class Engine:
             self._record_initial()
         # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
         with (
-            threadpool_limits(1),
+            _ONE_BLAS_THREAD(),
             self.warm_up.watched(),
             self.backend.pool() as pool,
             self._shared_slices(),

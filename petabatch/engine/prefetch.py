@@ -6,10 +6,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future
 from typing import Protocol
 
 import numpy as np
+
+from petabatch.threads import ThreadPool
 
 _MOST_AHEAD = 4
 """Displays of a slice that are read ahead."""
@@ -59,7 +61,7 @@ class Prefetch:
         self._depth = {
             name: depth(slices, reader.nbytes) for name, reader in readers.items() if reader.read_ahead
         }
-        self._pool = ThreadPoolExecutor(_THREADS, "feed")
+        self._pool = ThreadPool(_THREADS, "feed")
         self._waited: dict[int, float] = {}
 
     @property
@@ -85,14 +87,14 @@ class Prefetch:
     def close(self) -> None:
         """Stop reading; it begins again with the next image. Threads that wait for one get an error."""
         self._pool.shutdown(cancel_futures=True)
-        self._pool = ThreadPoolExecutor(_THREADS, "feed")
+        self._pool = ThreadPool(_THREADS, "feed")
         self._ahead.clear()
 
 
 class _Queue:
     """The images of one slice that are read ahead."""
 
-    def __init__(self, pool: ThreadPoolExecutor, reader: FileReader, slice_: int) -> None:
+    def __init__(self, pool: ThreadPool, reader: FileReader, slice_: int) -> None:
         self._reader, self._slice = reader, slice_
         self._submit = _Forward(pool).submit if reader.forward else pool.submit
         self._ahead: deque[tuple[int, Future[np.ndarray]]] = deque()
@@ -113,7 +115,7 @@ class _Forward:
     When the pool is shut down, calls that have not started end with an error.
     """
 
-    def __init__(self, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, pool: ThreadPool) -> None:
         self._pool, self._lock = pool, threading.Lock()
         self._waiting: deque[tuple[Future[np.ndarray], Callable[[], np.ndarray]]] = deque()
         self._busy = False

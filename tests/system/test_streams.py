@@ -6,12 +6,14 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from petabatch import logs
 from petabatch.errors import StorageError
+from petabatch.threads import ThreadPool
 from support.commands import alone
 from support.processes import PATIENCE
 
@@ -56,6 +58,50 @@ def test_paths_that_are_not_utf_8_are_run_and_shown(small: Path) -> None:
     assert rb"caf\udce9/run.h5" in done.stderr
     assert "written" not in (small.parent / name / "log.txt").read_text()
     assert rb"caf\udce9" in shell(small, f"petabatch info {name}").stdout
+
+
+def test_runs_on_threads_have_logs_of_their_own(small: Path) -> None:
+    """The second begins and ends within the first, and the other way round."""
+    levels = logs.log.level, list(logs.log.filters), list(logs.log.handlers)
+    turns = {name: threading.Event() for name in ("b began", "a ended")}
+
+    def run(name: str, wait_for: str, then: str) -> None:
+        with logs.shown(quiet=True), logs.to_file(small.parent / f"{name}.txt", 0):
+            logs.log.info("%s began", name)
+            if name == "b":
+                turns["b began"].set()
+            assert turns[wait_for].wait(60)
+            with ThreadPool(1) as pool:
+                pool.submit(logs.log.info, "%s works", name).result()
+            logs.log.info("%s ended", name)
+        turns[then].set()
+
+    orders = {"a": ("b began", "a ended"), "b": ("a ended", "b began")}
+    threads = [threading.Thread(target=run, args=(name, *order)) for name, order in orders.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name in "ab":
+        lines = [line.split(" ", 2)[2] for line in (small.parent / f"{name}.txt").read_text().splitlines()]
+        assert lines == [f"{name} began", f"{name} works", f"{name} ended"]
+    assert (logs.log.level, logs.log.filters, logs.log.handlers) == levels
+
+
+def test_two_runs_on_threads_log_what_each_does(small: Path) -> None:
+    outs = [small.parent / name for name in ("first", "second")]
+    threads = [
+        threading.Thread(target=alone, args=(small, out.name, "run.kernel=array", "run.displays=3"))
+        for out in outs
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for out in outs:
+        text = (out / "log.txt").read_text()
+        assert [text.count(word) for word in ("started in", "done: ", "display 3 of 3")] == [1, 1, 1]
+        assert f"started in {out}\n" in text
 
 
 def test_a_log_that_cannot_be_written_hides_no_error(caplog: pytest.LogCaptureFixture) -> None:

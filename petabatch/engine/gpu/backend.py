@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
@@ -20,6 +19,7 @@ from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.graph import Graph
 from petabatch.parallel.gpu_sums import SideStreamSum, between
+from petabatch.threads import ThreadPool
 from petabatch.variable import Array
 
 
@@ -41,9 +41,9 @@ class GpuBackend:
         """The GPU's name and identifier."""
         return f"gpu, {self.device.name}, {self.device.uuid}"
 
-    def pool(self) -> ThreadPoolExecutor:
+    def pool(self) -> ThreadPool:
         """Return the one thread."""
-        return ThreadPoolExecutor(1, "gpu", self.device.enter)
+        return ThreadPool(1, "gpu", self.device.enter)
 
     def kernels(self, compiled: bool) -> ArrayKernels:
         """Return the operators of plain array code, on the device's arrays."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 
 import numpy as np
 
 from petabatch.kernels.cuda.device import Device
+from petabatch.threads import ThreadPool
 from petabatch.variable import Array
 
 
@@ -27,7 +28,7 @@ class Prefetch:
         self, device: Device, readers: Mapping[str, Callable[[int, int], np.ndarray]], threads: int
     ) -> None:
         self._device, self._readers = device, readers
-        self._pool = ThreadPoolExecutor(threads, "feed")
+        self._pool = ThreadPool(threads, "feed")
         self._buffers: dict[tuple[str, int], list[_Buffer]] = {}
         self.waited = 0.0
         """Seconds spent waiting for images."""

@@ -1,0 +1,50 @@
+"""Several runs on threads of one process: contexts that they share, and pools that belong to one run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import copy_context
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class SharedContext:
+    """A context of the whole process: the first thread enters it and the last one leaves it, in any order."""
+
+    def __init__(self, make: Callable[..., AbstractContextManager[Any]]) -> None:
+        self._make, self._lock = make, threading.Lock()
+        self._entered: AbstractContextManager[Any] | None = None
+        self.inside = 0
+        """Number of threads in it."""
+
+    @contextmanager
+    def __call__(self, *arguments: object) -> Iterator[None]:
+        """Be in the context while the block runs; `arguments` count for the first thread."""
+        with self._lock:
+            if self._entered is None:
+                entered = self._make(*arguments)
+                entered.__enter__()
+                self._entered = entered
+            self.inside += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.inside -= 1
+                if not self.inside:
+                    entered, self._entered = self._entered, None
+                    entered.__exit__(None, None, None)
+
+
+class ThreadPool(ThreadPoolExecutor):
+    """Threads that work in the context (`contextvars`) of the thread that submits, and so write its log."""
+
+    def submit(self, work: Callable[P, T], /, *arguments: P.args, **keys: P.kwargs) -> Future[T]:
+        """Let a thread call a function; return its future result."""
+        return super().submit(partial(copy_context().run, work, *arguments, **keys))
