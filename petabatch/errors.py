@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f]|[\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]|[\ud800-\udfff]"
@@ -77,6 +78,11 @@ class InputError(PetabatchError):
 
     key: str = ""
     """Key of the source that is at fault, where it is not the one that names the files."""
+
+    def at(self, key: str) -> Self:
+        """Return the error with the key that is at fault, unless that is known."""
+        self.key = self.key or key
+        return self
 
 
 class ArgumentError(InputError, ValueError):

@@ -59,7 +59,7 @@ class ImageReader:
                 f"    found:    {shown:,} frames to show\n    expected: at most {displays:,}\n"
                 f'    hint:     with order.end = "hold" the last frames remain; with order.at_end = "next" '
                 'and order.end = "wrap" films begin again'
-            )
+            ).at("order")
 
     @property
     def stream(self) -> ImageStream:

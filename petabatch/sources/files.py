@@ -106,7 +106,7 @@ def dataset(file: Any, name: str) -> Any:
             f"    expected: {', '.join(names[:10]) or 'nothing, the file is empty'}{more}"
             + f"\n    hint:     {hint}"
             * bool(hint)
-        )
+        ).at("dataset")
     return found
 
 
@@ -140,7 +140,7 @@ def variable(path: str, name: str | None, names: Sequence[str]) -> str:
     raise InputError(
         f"{path}: there is no variable of this name\n    found:    {found}\n"
         f"    expected: `dataset`, one of {', '.join(names) or 'none: the file is empty'}"
-    )
+    ).at("dataset")
 
 
 def decompressed_too_large(path: str, nbytes: int, instead: str) -> InputError:

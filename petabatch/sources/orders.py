@@ -96,13 +96,13 @@ class Specified(Order):
                 raise InputError(
                     f"order.{key} does not have one number for each slice\n"
                     f"    found:    {len(given)} numbers\n    expected: {batch}, the batch size"
-                )
+                ).at(f"order.{key}")
         beyond = [first for first in self.start if first >= sum(frames)]
         if beyond:
             raise InputError(
                 f"order.start is beyond the end of the source\n"
                 f"    found:    {beyond[0]}\n    expected: less than {sum(frames)}, the number of frames"
-            )
+            ).at("order.start")
         return _Strided(sum(frames), self.start, skip)
 
 
@@ -193,7 +193,7 @@ class Movie(Order):
             raise InputError(
                 f"{problem}\n    expected: at least {batch} films\n"
                 f'    hint:     order = "by_movie" shows each slice another part of all frames'
-            )
+            ).at("order")
         return _Films(self, frames, batch)
 
 

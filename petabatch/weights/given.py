@@ -103,9 +103,13 @@ class WeightFile(Initial):
         path = os.path.join(self.path, "run.h5") if os.path.isdir(self.path) else self.path
         name = self.dataset or f"connections/{self.connection}/weights"
         with open_hdf5(path) as file:
-            found = dataset(file, name)
-            if self.connection is not None and len(found) == 0:
-                raise InputError(f"{path}:{name}: no weights have been recorded yet")
+            try:
+                found = dataset(file, name)
+                if self.connection is not None and len(found) == 0:
+                    raise InputError(f"{path}:{name}: no weights have been recorded yet")
+            except InputError as error:
+                error.key = "connection" if self.connection is not None else error.key
+                raise
             last = -1 if self.connection is not None else ()
             return values(found, f"{path}:{name}", last), f"{path}:{name}"
 

@@ -131,7 +131,7 @@ def test_a_run_longer_than_its_films_is_an_error() -> None:
     with pytest.raises(ParamsError) as raised:
         Engine(schedule(build(film_network(order, displays=6))), Serial(), 1)
     (problem,) = raised.value.problems
-    assert problem.key == "layers.image.source"
+    assert problem.key == "layers.image.source.order"
     assert problem.message.startswith(
         "the run is longer than its films\n    found:    6 frames to show\n    expected: at most 5\n"
     )

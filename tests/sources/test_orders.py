@@ -36,8 +36,9 @@ def test_specified_slices_start_and_advance_as_their_lists_say() -> None:
         (Specified(start=(0, 1), skip=(1, 1, 1)), "order.skip does not have one number for each slice"),
         (Specified(start=(0, 6)), "order.start is beyond the end"),
     ]:
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=message) as raised:
             order.open([6], 2, 1)
+        assert raised.value.key == message.split()[0]
 
 
 @settings(max_examples=40, deadline=None)
