@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from petabatch.errors import Problem, did_you_mean, shortened
+from petabatch.errors import Problem, did_you_mean, nearest, shortened
 from petabatch.spec.describe_type import child, describe_type, item, model_of
 from petabatch.spec.docstrings import docstrings
 from petabatch.spec.model import Part
@@ -25,13 +26,16 @@ _SLICED = ("layers", "connections", "probes")
 _Path = tuple[str | int, ...]
 
 
-def problems(error: ValidationError, model: type[BaseModel], data: Any) -> list[Problem]:
+def problems(
+    error: ValidationError, model: type[BaseModel], data: Any, ignored: Collection[str] = ()
+) -> list[Problem]:
     """Return the problems that `error` reports for `data`, validated by `model`.
 
-    `data` may be None if it is not known, as for a model built in Python.
+    `data` may be None if it is not known, as for a model built in Python. `ignored` are types of errors that
+    are left out.
     """
     groups: dict[_Path, list[ErrorDetails]] = {}
-    for detail in error.errors():
+    for detail in (detail for detail in error.errors() if detail["type"] not in ignored):
         # Missing elements of an array are one problem, of the array.
         short = detail["type"] == "missing" and isinstance(detail["loc"][-1], int)
         loc = detail["loc"][:-1] if short else detail["loc"]
@@ -39,7 +43,30 @@ def problems(error: ValidationError, model: type[BaseModel], data: Any) -> list[
     # A value that matches none of several types is reported once, at the deepest key that any of them
     # reached.
     deepest = [path for path in groups if not any(_within(other, path) for other in groups)]
-    return [_problem(path, groups[path], model, data) for path in deepest]
+    unknown = [path[:-1] for path in deepest if groups[path][0]["type"] == "type_unknown"]
+    found = [_problem(path, groups[path], model, data) for path in deepest]
+    return found + [problem for path in unknown for problem in _beside(path, model, data)]
+
+
+def _beside(path: _Path, model: type[BaseModel], data: Any) -> Iterator[Problem]:
+    """Yield the problems of the keys beside an unknown `type`, as those of the nearest type.
+
+    Keys that are missing are none: the type may be another one.
+    """
+    annotation: Any = model
+    for part in path:
+        annotation, data = child(annotation, data, part), item(data, part)
+    base = model_of(annotation, {})
+    choices = base.choices() if base is not None and issubclass(base, Part) else {}
+    near = nearest(str(data["type"]), choices) if isinstance(data, dict) else None
+    if near is None:
+        return
+    table = {**data, "type": near}
+    try:
+        choices[near].model_validate(table)
+    except ValidationError as error:
+        for problem in problems(error, choices[near], table, ignored=("missing",)):
+            yield replace(problem, key=".".join((*map(str, path), problem.key)))
 
 
 def _within(path: _Path, table: _Path) -> bool:

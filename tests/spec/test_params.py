@@ -37,6 +37,14 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     "unknown key in output": ([('flush = "2 displays"', 'flsh = "2 displays"')], [("flsh", "did you mean flush?")]),
     "unknown table": ([("[checkpoint]", "[checkpoints]")], [("[checkpoints]", "did you mean checkpoint?")]),
     "unknown type": ([('type = "lca"', 'type = "lsa"')], [('type = "lsa"', "did you mean lca?")]),
+    "a misspelt type, and the keys beside it": (
+        [('type = "lca"', 'type = "lac"'), ("tau = 10.0", "tua = 10.0"), ("threshold = 0.3", "threshold = 'x'")],
+        [('type = "lac"', "did you mean lca?"), ("tua", "did you mean tau?"), ("threshold = 'x'", "a number")],
+    ),
+    "a misspelt type in an inline table": (
+        [('normalize = { type = "l2" }', 'normalize = { type = "l22", strenght = 2.0 }')],
+        [('type = "l22"', "did you mean l2?"), ("strenght", "did you mean strength?")],
+    ),
     "type missing": ([('type = "lca"\n', "")], [("[layers.V1]", "the `type` of this layer is missing")]),
     "not a table": ([('normalize = { type = "l2" }', 'normalize = "l2"')], [('normalize = "l2"', "table")]),
     "a number in quotes": ([("batch = 3", 'batch = "3"')], [("batch", "expected: a whole number")]),
