@@ -54,11 +54,13 @@ class Progress:
         slices: int,
         quiet: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        kernels: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`clock` tells the seconds that count, such as those in which no kernels are compiled."""
+        """`kernels` returns the seconds of loading and compiling kernels so far, which rates leave out."""
         self.first, self.length, self.display, self.slices, self.quiet = first, length, display, slices, quiet
         self.last_display = first // display
-        self._clock, self._started, self._rate = clock, clock(), Rate(first, clock())
+        self._clock, self._kernels, self._before = clock, kernels, (clock(), kernels())
+        self._rate = Rate(first, clock() - kernels())
         self._bar: Bar | None = None
         self._began, self._logged = time.monotonic(), -math.inf
 
@@ -79,7 +81,7 @@ class Progress:
 
         The log has a line at the end of the run, and at ends of displays where the last line is not recent.
         """
-        rate = self._rate.note(step, self._clock())
+        rate = self._rate.note(step, self._clock() - self._kernels())
         parts = [f"{total[0]} {total[1]:.2f}"] if total is not None else []
         parts += [f"{fraction[0]} {fraction[1]:.2%}"] if fraction is not None else []
         if rate:
@@ -97,10 +99,11 @@ class Progress:
                 log.log(seen, "%s  %s", self._displays(self.last_display), text)
 
     def summary(self, step: int) -> str:
-        """Return how long the steps up to `step` took, and the mean rate."""
-        elapsed = self._clock() - self._started
-        rate = (step - self.first) * self.slices / elapsed if elapsed > 0 else 0.0
-        return f"{_minutes(elapsed)}, {rate:,.0f} slice·steps/s"
+        """Return how long the steps up to `step` took, with kernels, and the mean rate without them."""
+        whole, kernels = self._clock() - self._before[0], self._kernels() - self._before[1]
+        rate = (step - self.first) * self.slices / (whole - kernels) if whole > kernels else 0.0
+        compiling = f", {_minutes(kernels)} of it for kernels" if kernels >= 1 else ""
+        return f"{_minutes(whole)}{compiling}, {rate:,.0f} slice·steps/s"
 
     def _show(self, step: int, text: str) -> None:
         if self._bar is not None:

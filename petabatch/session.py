@@ -112,7 +112,7 @@ class RunSession:
                 network.run.display,
                 network.batch,
                 quiet or self.comm.rank > 0,
-                lambda: time.monotonic() - engine.warm_up.seconds,
+                kernels=lambda: engine.warm_up.seconds,
             ) as progress,
         ):
             log.debug(

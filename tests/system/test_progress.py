@@ -88,6 +88,18 @@ def test_time_that_does_not_count_is_not_in_the_rate(caplog: pytest.LogCaptureFi
     ]
 
 
+def test_kernels_are_in_the_time_of_a_run_and_not_in_its_rate(caplog: pytest.LogCaptureFixture) -> None:
+    now, kernels = 7.0, 2.0
+    shown = Progress(0, 100, 10, 2, True, clock=lambda: now, kernels=lambda: kernels)
+    with caplog.at_level(logging.DEBUG, "petabatch"):
+        now, kernels = 37.0, 32.0  # before the first step
+        now = 47.0
+        shown.update(20, None, None)
+        assert caplog.messages == ["display 2 of 10  4 slice·steps/s  0:40 left"]
+        now = 87.0
+        assert shown.summary(100) == "1:20, 0:30 of it for kernels, 4 slice·steps/s"
+
+
 @pytest.mark.parametrize("quiet", [False, True])
 def test_a_long_log_has_a_line_a_minute_and_a_short_one_a_line_a_second(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, quiet: bool
@@ -126,7 +138,9 @@ def test_the_log_calls_totals_by_their_probes(small: Path) -> None:
     log = (alone(file, "out") / "log.txt").read_text()
     assert re.search(r"display 6 of 6  sum \d+\.\d\d  [\d,]+ slice·steps/s  0:00 left", log)
     assert "energy" not in log
-    assert re.search(r"done: .*run\.h5 \(\d+:\d\d, [\d,]+ slice·steps/s\)", log)
+    assert re.search(
+        r"done: .*run\.h5 \(\d+:\d\d(, \d+:\d\d of it for kernels)?, [\d,]+ slice·steps/s\)", log
+    )
 
 
 def test_messages_appear_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
