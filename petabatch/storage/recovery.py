@@ -28,12 +28,13 @@ from petabatch.storage.lost import hint, lost_segments
 from petabatch.storage.manifest import Entry
 from petabatch.storage.rows import (
     all_segments,
+    check_segment,
     damaged_segments,
     expected_segments,
     missing_steps,
     refuse_unproven,
 )
-from petabatch.storage.segment import Segment, read_summary
+from petabatch.storage.segment import Segment
 
 
 def refuse_unnamed(directory: RunDirectory) -> None:
@@ -143,21 +144,19 @@ def name_files(directory: RunDirectory, accepting: bool = False) -> None:
     Files without one are left by a killed run, belong to a run of format 1, or had a damaged line.
     """
     root, known = directory.path, manifest.read(directory.path)
-    readers: dict[str, Callable[[], object]] = dict.fromkeys(directory.fixed_files(), lambda: None)
+    checks: dict[str, Callable[[], object]] = {
+        name: partial(known.check, root, name) for name in directory.fixed_files()
+    }
     for head in checkpoint_heads(directory):
-        readers[f"{CHECKPOINTS}/{head.name}"] = partial(verify_checkpoint, head)
+        checks[f"{CHECKPOINTS}/{head.name}"] = partial(verify_checkpoint, head)
     for segment in all_segments(directory):
-        unproven = (
-            partial(read_summary, root / segment.path)
-            if accepting
-            else partial(refuse_unproven, directory, segment)
+        checks[segment.path] = partial(
+            check_segment if accepting else refuse_unproven, directory, segment, known
         )
-        readers[segment.path] = unproven
     new = []
-    for name, read in readers.items():
+    for name, check in checks.items():
         if name not in known.entries:
             with suppress(StorageError):
-                if not known.check(root, name) or name.startswith(CHECKPOINTS):
-                    read()
+                check()
                 new.append(Entry.of(root / name, name))
     manifest.rewrite(root, [*(entry for entries in known.entries.values() for entry in entries), *new])

@@ -67,23 +67,36 @@ def expected_segments(directory: RunDirectory) -> list[Segment]:
 def damaged_segments(directory: RunDirectory, segments: Iterable[Segment]) -> Iterator[tuple[Segment, str]]:
     """Yield those of the segments that are damaged, missing or unproven, each with a message.
 
-    They are verified as a whole; those of format 1 that the manifest does not name, by opening them.
+    They are verified as a whole.
     """
     known = manifest.read(directory.path)
     for segment in segments:
         try:
-            if not known.check(directory.path, segment.path):
-                refuse_unproven(directory, segment)
+            refuse_unproven(directory, segment, known)
         except StorageError as error:
             yield segment, str(error)
 
 
-def refuse_unproven(directory: RunDirectory, segment: Segment) -> None:
-    """Raise DamagedError for a segment with neither a line in the manifest nor a seal, unless of format 1."""
-    path = directory.path / segment.path
-    if read_summary(path).format > 1:
+def check_segment(
+    directory: RunDirectory, segment: Segment, known: manifest.Manifest, contents: bool = True
+) -> bool:
+    """Verify a segment by its line in the manifest or its seal; return False if it has neither.
+
+    A seal does not cover the name of the file, which must be that of its steps. Segments of format 1 need
+    neither. Raises StorageError.
+    """
+    proven = known.check(directory.path, segment.path, contents)
+    if segment.path in known.entries:
+        return proven
+    return read_summary(directory.path / segment.path).format == 1 or proven
+
+
+def refuse_unproven(directory: RunDirectory, segment: Segment, known: manifest.Manifest) -> None:
+    """Raise StorageError for a segment that is damaged, or for which neither a line nor a seal speaks."""
+    if not check_segment(directory, segment, known):
         raise DamagedError(
-            f"{path}: {UNPROVEN}; `petabatch verify --repair {directory.path}` accepts it as it is"
+            f"{directory.path / segment.path}: {UNPROVEN}; "
+            f"`petabatch verify --repair {directory.path}` accepts it as it is"
         )
 
 

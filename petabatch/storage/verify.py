@@ -43,12 +43,13 @@ from petabatch.storage.recovery import is_former, name_files
 from petabatch.storage.rows import (
     UNPROVEN,
     all_segments,
+    check_segment,
     expected_segments,
     find_gaps,
     find_rows,
     missing_steps,
 )
-from petabatch.storage.segment import Segment, read_summary
+from petabatch.storage.segment import Segment
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
     needed = set() if former else {RESOLVED, INPUTS, *([DESCRIPTION] if directory.run_file.exists() else [])}
     for name in sorted(named.union(directory.fixed_files(), needed)):
         yield from state(name, partial(_check_fixed, root, name, known, former))
-    # an index that a whole manifest does not name was never written: the run was killed in its first flush
-    unknown = known.bad_lines or not (root / MANIFEST).exists()
-    if unknown and not directory.run_file.exists() and RUN_FILE not in named and all_segments(directory):
+    if RUN_FILE not in named and not directory.run_file.exists() and _had_index(directory, known):
         yield FileState(RUN_FILE, "damaged", f"{directory.run_file}: this file is missing")
     heads |= {f"{CHECKPOINTS}/{head.name}" for head in checkpoint_heads(directory)}
     for name in sorted(heads, reverse=True):
@@ -124,7 +123,7 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
                     f"{CHECKPOINTS}/{part.name}", partial(_check_part, head, part), step_of(head), named=True
                 )
     for segment in expected_segments(directory):
-        yield from state(segment.path, partial(_check_segment, directory, segment, known), segment=segment)
+        yield from state(segment.path, partial(check_segment, directory, segment, known), segment=segment)
     for segment in lost_segments(directory):
         yield FileState(f"{segment.path}{LOST}", "lost", segment=segment)
     if not claimed(directory.path):  # files come and go
@@ -142,6 +141,18 @@ def _missing(directory: RunDirectory) -> Iterator[FileState]:
     for gap in missing_steps(directory, batch, reached, expected):
         problem = f"{directory.parts}: no segment has {steps_text([gap])}"
         yield FileState(f"{PARTS}/", "damaged", problem, segment=Segment(*gap))
+
+
+def _had_index(directory: RunDirectory, known: manifest.Manifest) -> bool:
+    """Return whether `run.h5` has been written, though the manifest does not name it.
+
+    If not, the run was killed in its first flush, and rank 0 has written one segment.
+    """
+    segments = all_segments(directory)
+    unknown = bool(known.bad_lines) or not (directory.path / MANIFEST).exists()
+    of_rank_0 = [segment for segment in segments if segment.lo <= 0]
+    later = len(of_rank_0) > 1 or any(segment.merged for segment in of_rank_0)
+    return later or (unknown and bool(segments))
 
 
 def _size(path: Path) -> int:
@@ -175,13 +186,6 @@ def _check_head(head: Path, former: bool, contents: bool) -> bool:
 def _check_part(head: Path, part: Part, contents: bool) -> bool:
     verify_part(head, part, contents)
     return True
-
-
-def _check_segment(
-    directory: RunDirectory, segment: Segment, known: manifest.Manifest, contents: bool
-) -> bool:
-    proven = known.check(directory.path, segment.path, contents)
-    return proven or read_summary(directory.path / segment.path).format == 1
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:

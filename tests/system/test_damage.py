@@ -8,13 +8,16 @@ import resource
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import h5py
 import pytest
 
 import petabatch as pb
+from petabatch import simulation
 from petabatch.errors import DamagedError, RunDirectoryError
 from petabatch.report import information, integrity
+from petabatch.storage import index
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.merge import merge
 from petabatch.storage.prune import prune
@@ -73,18 +76,31 @@ def test_a_run_killed_before_its_first_checkpoint_starts_again(runs: Path, stopp
     assert_same_results(stopped, runs)
 
 
-def test_a_run_killed_before_its_first_index_is_not_damaged(runs: Path, stopped: Path) -> None:
+def test_a_run_killed_before_its_first_index_is_not_damaged(runs: Path, tmp_path: Path) -> None:
     """Segments are written, and named, before the index is."""
-    manifest, index = stopped / "manifest.txt", stopped / "run.h5"
-    index.unlink()
-    lines = manifest.read_text().splitlines(keepends=True)
-    manifest.write_text("".join(line for line in lines if not line.rstrip().endswith("run.h5")))
-    assert "damaged  " not in integrity.verify(stopped, repairing=False)[0]
-    so_far = contents(merge(stopped, stopped.with_suffix(".h5")))
+    loaded, killed = simulation.read(runs / "small.toml", ["output.flush=1 display"]), tmp_path / "killed"
+    with (
+        patch.object(index, "new_hdf5", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        simulation.run(loaded, killed, mpi=False, quiet=True, threads=1)
+    assert list((killed / "parts").iterdir())
+    assert not (killed / "run.h5").exists()
+    text, whole = integrity.verify(killed, repairing=False)
+    assert whole, text
+    so_far = contents(merge(killed, tmp_path / "so_far.h5"))
     assert so_far["layers/V1/A"]
     assert contents(runs / "whole.h5")["layers/V1/A"].startswith(so_far["layers/V1/A"])
-    resume(stopped)
-    assert_same_results(stopped, runs)
+    resume(killed)
+    assert_same_results(killed, runs)
+
+
+def test_an_index_that_is_gone_with_its_line_is_damaged(stopped: Path) -> None:
+    change_manifest(stopped, "run.h5", lost)
+    (stopped / "run.h5").unlink()
+    text, whole = integrity.verify(stopped, repairing=False)
+    assert not whole
+    assert "run.h5: this file is missing" in text
 
 
 @pytest.mark.parametrize("place", [954, 1200, -1], ids=["byte 954", "byte 1200", "the last byte"])
@@ -396,6 +412,18 @@ def test_a_segment_that_the_manifest_does_not_name_is_verified_by_its_seal(
     early.write_bytes(change_early)
     resume(stopped)  # computes steps 31 to 40 again
     assert_same_results(stopped, runs)
+
+
+def test_a_segment_with_a_name_that_is_not_of_its_steps_is_damaged(stopped: Path) -> None:
+    """A seal covers the bytes of a file and not its name."""
+    path = segment(stopped, 11)
+    change_manifest(stopped, path.name, lost)
+    renamed = path.rename(path.with_name(path.name.replace("0020", "0025")))
+    for repairing in (False, True):
+        text, whole = integrity.verify(stopped, repairing)
+        assert whole == repairing
+        assert ("its last_step is 20" in text) != repairing
+    assert str(renamed.relative_to(stopped)) not in (stopped / "manifest.txt").read_text()
 
 
 def test_a_chunk_that_became_zero_with_its_checksum_is_not_read(stopped: Path) -> None:
