@@ -102,7 +102,7 @@ class RunDirectoryError(PetabatchError):
 
 
 class AlreadyDone(RunDirectoryError):
-    """A run that is to be resumed has reached its end; nothing in its directory changes."""
+    """A run that is to be resumed has reached its end; of its directory only unfinished files are removed."""
 
     on_all_ranks = True
 

@@ -202,6 +202,8 @@ def _resume(
         arrays, meta = load_checkpoint(head, engine.state.lo, engine.state.hi)
         engine.resume(meta["step"], engine.features.part(arrays))
     if engine.step >= engine.plan.length:
+        if comm.rank == 0:
+            directory.clean()
         hint = f"to continue it, run its params with more `displays` and -s run.start_from={directory.path}"
         problem = Problem("", f"this run is already done: it has reached step {engine.step}", hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))

@@ -341,6 +341,18 @@ def test_a_done_run_is_not_resumed_and_its_files_are_all_named(runs: Path) -> No
     directory.verify()
 
 
+def test_unfinished_files_of_a_killed_run_that_is_done_are_removed_when_it_is_resumed(
+    runs: Path, tmp_path: Path
+) -> None:
+    done = shutil.copytree(runs / "whole", tmp_path / "done")
+    before = snapshot(done)
+    for name in (".manifest.txt.tmp", "parts/.steps_0-1.h5.tmp", "checkpoints/.step_000000060.h5.tmp"):
+        (done / name).touch()
+    with pytest.raises(RunDirectoryError, match="already done"):
+        resume(done)
+    assert snapshot(done) == before
+
+
 def test_readers_see_checksums_of_damaged_values_and_steps(stopped: Path) -> None:
     for name, place in (
         ("layers/V1/A", "values"),
