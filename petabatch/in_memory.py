@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from petabatch.arguments import whole_number
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
-from petabatch.engine.fitting import fitted_sources, with_sources
-from petabatch.engine.gpu.choose import choose
 from petabatch.errors import ArgumentError
 from petabatch.network.advice import log_advice
-from petabatch.network.build import build
-from petabatch.network.capacity import check_capacity
-from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
 
 
@@ -54,14 +49,8 @@ def run(network: Network, at: Sequence[int] = (), threads: int | None = None) ->
         hint = "pass its `network`" if hasattr(network, "network") else ""
         raise ArgumentError("network", "this is not a network", network, "a petabatch.Network", hint)
     wanted = tuple(whole_number("at", step) for step in at)
-    check_capacity(network)
-    graph, comm = build(network), Serial()
-    if sources := fitted_sources(graph):
-        graph = build(with_sources(network, sources))
-    device = choose(network.run, comm)
-    limits = device.limits if device is not None else None
-    plan = replace(schedule(graph, limits), stops=tuple(sorted(set(wanted))))
-    engine = Engine(plan, comm, threads, device)
+    engine = Assembly.of(network, threads=threads).planned(stops=tuple(sorted(set(wanted)))).engine()
+    plan = engine.plan
     engine.start()
     log_advice(plan, engine.state.arrays)
     found: dict[int, dict[str, np.ndarray]] = {}

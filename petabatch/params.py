@@ -46,27 +46,36 @@ def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_c
         raise
 
 
+def given(network: object) -> Loaded:
+    """Return what a run was given as a loaded network: one already, a network built in Python, or a path."""
+    if isinstance(network, Loaded):
+        return network
+    if isinstance(network, Network):
+        return Loaded.from_network(network)
+    if isinstance(network, str | os.PathLike):
+        return read(network)
+    hint = "petabatch.Network(**tables)" if isinstance(network, dict) else ""
+    expected = "a Network, a params file loaded by petabatch.load, or its path"
+    raise ArgumentError("network", "this is not a network", network, expected, hint)
+
+
 def plan(loaded: Loaded, limits: Limits | None = None, hosts: int = 1) -> Plan:
     """Check the network of a params file and derive its plan; errors name the file and line.
 
     `limits` are those of the GPU that runs it, None where it is not known; `hosts` have the memory for it.
     """
-    try:
+    with loaded.placing():
         check_capacity(loaded.network, hosts)
         return schedule(build(loaded.network), limits)
-    except ParamsError as error:
-        raise loaded.placed(error) from None
 
 
 def check_values(loaded: Loaded, plan: Plan) -> None:
     """Raise ParamsError, with file and line, if values per slice or over time need another kernel."""
-    try:
+    with loaded.placing():
         for number in range(loaded.network.batch):
             own = plan.of_slice(number)
             for step in knots(own.graph.network):
                 own.at_step(step)
-    except ParamsError as error:
-        raise loaded.placed(error) from None
 
 
 def first_state(loaded: Loaded, plan: Plan) -> State:
@@ -74,7 +83,7 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
 
     Transforms that are to be fitted to images, which may take long, are not: these images are not shown.
     """
-    try:
+    with loaded.placing():
         state = State(plan.graph, plan.graph.variables, 0, 1)
         readers = open_images(plan, BlockingIO())
         log_notes(readers)
@@ -86,6 +95,4 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
             from petabatch.start_from import checkpoint_of
 
             checkpoint_of(Path(loaded.network.run.start_from))
-    except ParamsError as error:
-        raise loaded.placed(error) from None
     return state

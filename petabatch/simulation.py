@@ -12,16 +12,23 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch.arguments import whole_number
-from petabatch.assembly import assert_same_software, fitted, initialise, open_engine, open_evaluation
+from petabatch.assembly import (
+    assembled,
+    assert_same_software,
+    initialise,
+    open_engine,
+    open_evaluation,
+)
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.images import log_notes
-from petabatch.errors import AlreadyDone, ArgumentError, InputFileError, Problem, StorageError
+from petabatch.errors import AlreadyDone, InputFileError, Problem, StorageError
 from petabatch.logs import log, shown, silence, to_file
 from petabatch.network.advice import log_advice
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import shared_errors
 from petabatch.parallel.launch import connect
+from petabatch.params import given
 from petabatch.params import plan as plan
 from petabatch.params import read as read
 from petabatch.results import Results
@@ -60,7 +67,7 @@ def run(
     with a checkpoint to resume from, on a signal or when `run.wall_limit` is reached.
     """
     with shown(quiet):
-        return _run(partial(_loaded, network), Path(out), force, threads, mpi, quiet)
+        return _run(partial(given, network), Path(out), force, threads, mpi, quiet)
 
 
 def run_file(
@@ -118,25 +125,13 @@ def resume(
                     loaded = _reload(directory, device, features, changed_input, objects)
                     assert_same_software(comm, loaded)
                     with _inputs_in_place():
-                        engine = open_engine(loaded, comm, threads)
+                        loaded, assembly = assembled(loaded, comm, threads)
+                        engine = open_engine(loaded, assembly)
                         evaluation = open_evaluation(engine, loaded)
                 files = of_hosts(comm, loaded.network)
                 if comm.rank == 0:
                     compare(directory, files, changed_input)
                 return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
-
-
-def _loaded(network: object) -> Loaded:
-    """Return what `run` was given as a loaded network."""
-    if isinstance(network, Loaded):
-        return network
-    if isinstance(network, Network):
-        return Loaded.from_network(network)
-    if isinstance(network, str | os.PathLike):
-        return read(network)
-    hint = "petabatch.Network(**tables)" if isinstance(network, dict) else ""
-    expected = "a Network, a params file loaded by petabatch.load, or its path"
-    raise ArgumentError("network", "this is not a network", network, expected, hint)
 
 
 def _run(
@@ -146,8 +141,8 @@ def _run(
     with shared_errors(comm):
         loaded = read()
         assert_same_software(comm, loaded)
-        loaded = fitted(loaded, comm)
-        engine = open_engine(loaded, comm, threads)
+        loaded, assembly = assembled(loaded, comm, threads)
+        engine = open_engine(loaded, assembly)
         evaluation = open_evaluation(engine, loaded)
         initialise(engine, loaded)
         assert_shared(comm, out.absolute().parent)
@@ -266,9 +261,4 @@ def _reload(
     if features is not None:
         parallel = loaded.network.parallel.model_copy(update={"batch": None, "features": features})
         loaded = replace(loaded, network=loaded.network.model_copy(update={"parallel": parallel}))
-    run = loaded.network.run
-    if device is None or device == run.device:
-        return loaded
-    kernel = run.kernel if run.kernel == "array" else "auto"  # the other kernels are specific to a device
-    changed = run.model_copy(update={"device": device, "kernel": kernel})
-    return replace(loaded, network=loaded.network.model_copy(update={"run": changed}))
+    return loaded.on(device)

@@ -146,11 +146,15 @@ def _kind(array: np.ndarray, batched: bool) -> str:
 
 
 def _show_current_items(engine: Engine, before: int) -> None:
-    """Show slices that the checkpoint does not have the input items due at the current step."""
+    """Show the input items due at the current step, which the checkpoint may not have.
+
+    It has none of slices that it lacks, and others where the network has another source.
+    """
     state, display = engine.state, engine.plan.graph.network.run.display
     for name, layer in engine.plan.inputs.items():
         history = state.arrays[f"layers/{name}/A"]
+        stays = layer.item(engine.step + 1, display) is None
         for step in range(max(0, engine.step - history.shape[1] + 1), engine.step + 1):
-            item = layer.shown(step, display)
-            for number in range(max(state.lo, before), state.hi):
+            item, now = layer.shown(step, display), stays and step == engine.step
+            for number in range(state.lo if now else max(state.lo, before), state.hi):
                 history[number - state.lo, step % history.shape[1]] = engine.readers[name](number, item)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu.choose import choose
 from petabatch.geometry import Patches
-from petabatch.kernels.cuda.device import Device
 from petabatch.network.build import build
 from petabatch.network.loop import Loop, find_loop
-from petabatch.network.plan import Plan, multiply_adds, schedule
-from petabatch.parallel.comm import Serial
+from petabatch.network.plan import Plan, multiply_adds
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import Network
 
@@ -29,9 +27,7 @@ _MOST = 2e11
 class Trial:
     """A network cut to a length suitable for measurement."""
 
-    plan: Plan
-    device: Device | None = None
-    """The GPU that is measured, None for the CPU."""
+    assembly: Assembly
 
     @classmethod
     def of(cls, network: Network, steps: int | None = None) -> Trial:
@@ -46,8 +42,12 @@ class Trial:
             display = min(run.length, max(run.display, 100))
             steps = min(display, max(10, int(_MOST / each)))
         cut = run.model_copy(update={"steps": steps, "displays": None})
-        graph, device = build(network.model_copy(update={"run": cut})), choose(run, Serial())
-        return cls(schedule(graph, device.limits if device is not None else None), device)
+        return cls(Assembly.of(network.model_copy(update={"run": cut})))
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of one measurement."""
+        return self.assembly.plan
 
     @property
     def steps(self) -> int:
@@ -85,7 +85,7 @@ class Trial:
 
     def engine(self, threads: int) -> Engine:
         """Return an engine at step 0."""
-        engine = Engine(self.plan, Serial(), threads, self.device)
+        engine = replace(self.assembly, threads=threads).engine()
         engine.start()
         return engine
 

@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExec
 from contextlib import closing, contextmanager
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from petabatch.arguments import whole_number
 from petabatch.engine.backend import Backend, Host
@@ -24,7 +24,7 @@ from petabatch.engine.clock import Clock
 from petabatch.engine.features import AllFeatures, Features
 from petabatch.engine.gpu.backend import GpuBackend
 from petabatch.engine.group import Group, groups
-from petabatch.engine.images import open_images
+from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.state import State
@@ -41,7 +41,7 @@ from petabatch.threads import SharedContext
 
 WAITING = "waiting for images"
 """Activity in which lanes wait for images that are being read ahead."""
-_ONE_BLAS_THREAD = SharedContext(lambda: threadpool_limits(1))
+_ONE_BLAS_THREAD = SharedContext(lambda libraries: libraries.limit(limits=1))
 """Of the whole process, so that it lasts as long as any of several runs on threads."""
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
@@ -88,6 +88,7 @@ class Engine:
         self.lanes = list(self._lanes())
         self.groups = list(groups(self.lanes, self.backend.workers))
         self.workers = min(self.backend.workers, len(self.groups))
+        self._threads: tuple[Executor, ThreadpoolController]
 
     def _lanes(self) -> Iterator[Lane]:
         """Yield the lanes, each with the plan of its slices; slices that are alike share one."""
@@ -116,13 +117,42 @@ class Engine:
             lane.stepper.state_changed()
 
     def resume(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of a checkpoint made at the end of `step`.
+        """Take over the state of a checkpoint made at the end of `step`; collective.
 
         Raises NonFiniteError when it holds numbers that are not finite, as of an earlier version.
         """
+        self.updates.reduction.settle()
         self.state.restore(arrays)
         self.state.assert_finite(step)
         self.step = step
+        for lane in self.lanes:
+            lane.resume(step)
+        self.backend.start()
+
+    def state_changed(self) -> None:
+        """Go on from `state` as it was changed from outside, after `collect`."""
+        self.state.refresh()
+        for lane in self.lanes:
+            lane.stepper.state_changed()
+        self.backend.start()
+
+    def show(self, layer: str, images: Instead | None) -> None:
+        """Show other images in an input layer than those of its source; None shows these again.
+
+        The image that is on display changes at once, where the next step does not begin another display.
+        """
+        reader, display = self.readers[layer], self.plan.graph.network.run.display
+        reader.instead = images
+        self.backend.close()  # what was read ahead
+        for lane in self.lanes:
+            lane.forget_images()
+        if reader.layer.item(self.step + 1, display) is not None:
+            return
+        self.collect()
+        history, item = self.state.arrays[f"layers/{layer}/A"], reader.layer.shown(self.step, display)
+        for index, number in enumerate(range(self.state.lo, self.state.hi)):
+            history[index, self.step % history.shape[1]] = reader(number, item)
+        self.state_changed()
 
     def collect(self) -> None:
         """Bring `state` up to date with lanes, devices and sums under way; collective."""
@@ -133,35 +163,46 @@ class Engine:
 
     def run(self) -> Generator[int, None, None]:
         """Run to the end, yielding the number of steps made at every sync event."""
+        with self.running():
+            while self.step < self.plan.length:
+                self.advance(self.plan.next_sync(self.step))
+                yield self.step
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Have threads that `advance` within the block, which begins with the records of step 0."""
         self.backend.start()
         self._open_recorder(initial=self.step == 0)
         if self.step == 0:
             self._record_initial()
-        # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
+        libraries = ThreadpoolController()
         with (
-            _ONE_BLAS_THREAD(),
-            self.warm_up.watched(),
             self.backend.pool() as pool,
             self._shared_slices(),
             closing(self.recorder),
             closing(self.backend),
         ):
-            with self.warm_up:
+            self._threads = pool, libraries
+            with self.warm_up.watched(), _ONE_BLAS_THREAD(libraries), self.warm_up:
                 for lane in {lane.plan.method.decision: lane for lane in self.lanes}.values():
                     pool.submit(lane.stepper.warm_up).result()
-            while self.step < self.plan.length:
-                stop = self.plan.next_sync(self.step)
-                self._advance(pool, stop)
-                self._record_shared(self.step + 1, stop - 1)
-                self.step = stop
-                if self.updates.due(stop):
-                    pool.submit(self._update, stop).result()
-                self._record_shared(stop, stop)
-                self.recorder.reached = stop
-                if self.warming_up:
-                    self.warming_up = False
-                    self.warm_up.report()
-                yield stop
+            yield
+
+    def advance(self, stop: int) -> None:
+        """Make the steps up to `stop`, which is at most the next sync event; within `running`."""
+        pool, libraries = self._threads
+        # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
+        with _ONE_BLAS_THREAD(libraries), self.warm_up.watched():
+            self._advance(pool, stop)
+            self._record_shared(self.step + 1, stop - 1)
+            self.step = stop
+            if self.updates.due(stop):
+                pool.submit(self._update, stop).result()
+            self._record_shared(stop, stop)
+            self.recorder.reached = stop
+            if self.warming_up:
+                self.warming_up = False
+                self.warm_up.report()
 
     @property
     def progress(self) -> int:
@@ -187,8 +228,11 @@ class Engine:
         waiting = deque((group, self.step) for group in self.groups)
         workers = [pool.submit(self._work, waiting, stop) for _ in range(self.workers)]
         poll = _POLL if self.updates.reduction.pending else None
-        while wait(workers, poll, FIRST_EXCEPTION).not_done and not _failed(workers):
-            self.updates.reduction.poll()
+        try:
+            while wait(workers, poll, FIRST_EXCEPTION).not_done and not _failed(workers):
+                self.updates.reduction.poll()
+        finally:
+            wait(workers)  # so that nothing changes after an error
         for worker in workers:
             worker.result()
 

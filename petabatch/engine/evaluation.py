@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.logs import log
 from petabatch.network.build import build
@@ -20,7 +19,8 @@ class Evaluation:
         network = engine.plan.graph.network
         with naming_evaluate(network):
             plan = schedule(build(held_out(network)))
-            self._coder = Engine(replace(plan, flush=plan.length), engine.comm, engine.threads)
+            assembly = Assembly(plan, engine.comm, engine.threads).planned(flush=plan.length)
+            self._coder = assembly.engine()
         self._note_repetitions()
         self._coded = 0
         self._rows = {path: f"probes/{NAME}/{leaf}" for leaf, path, _ in quantities(network)}

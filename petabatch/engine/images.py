@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,24 @@ from petabatch.variable import Array
 
 if TYPE_CHECKING:
     from petabatch.engine.backend import Backend
+
+
+@dataclass(frozen=True)
+class Instead:
+    """Images that an input layer shows instead of those of its source."""
+
+    images: np.ndarray
+    """`[slices of the rank, ny, nx, nf]`, with the margin of the layer."""
+    lo: int
+    """The first slice of the rank."""
+    first: int
+    last: int | None
+    """The first and the last item in whose place they are shown; without a last one they stay."""
+
+    def of(self, number: int, item: int) -> np.ndarray | None:
+        """Return the image of a global slice in place of an item, None if the item itself is shown."""
+        later = self.last is not None and item > self.last
+        return None if item < self.first or later else self.images[number - self.lo]
 
 
 class ImageReader:
@@ -49,6 +68,7 @@ class ImageReader:
             noted = InputError(f"{error}{self._note}")
             noted.key = error.key
             raise noted from None if self._note else error
+        self.instead: Instead | None = None
         self.read_ahead, self.forward = layer.source.read_ahead, self.stream.forward
         self.last_item = layer.shown(run.length, run.display)
         """The item that is shown at the end of the run."""
@@ -78,6 +98,8 @@ class ImageReader:
 
     def around(self, number: int, item: int) -> np.ndarray:
         """Return the image with its margin; raises InputError when the source does not provide one."""
+        if self.instead is not None and (other := self.instead.of(number, item)) is not None:
+            return other
         with self._blocking_io, calling(self.layer.source, f"layers.{self.name}.source"):
             stream, within = self._stream(number)
             image = stream(within, item)
@@ -90,6 +112,8 @@ class ImageReader:
 
     def shown(self, number: int, item: int) -> Shown:
         """Return what the layer shows; of the crop the part within the margin."""
+        if self.instead is not None and self.instead.of(number, item) is not None:
+            return Shown(-1, 0, (self.y, self.x))
         stream, within = self._stream(number)
         return stream.shown(within, item, (self.y, self.x))
 
@@ -200,6 +224,10 @@ class ImageMargin:
     def __init__(self, images: ImageReader, slices: range, ctx: StepContext, dtype: str) -> None:
         self._images, self._slices, self._ctx, self._dtype = images, slices, ctx, dtype
         self._seen: dict[int, Array] = {}
+
+    def forget(self) -> None:
+        """Read all again."""
+        self._seen.clear()
 
     def at(self, step: int) -> Array:
         """Return the images with their margins as shown at the end of `step`, `[lanes, ...]`."""

@@ -81,6 +81,18 @@ class Lane:
         """The last completed step, by which the watchdog tells a slow lane from one that hangs."""
         return self.stepper.reached
 
+    def resume(self, step: int) -> None:
+        """Go on from `step` and the arrays as they are; nothing else is kept of steps that were made."""
+        if self.reached:
+            self._rebind(step)
+        self.stepper.reached = step
+        self.forget_images()
+
+    def forget_images(self) -> None:
+        """Read images with their margins again."""
+        for margin in self._margins.values():
+            margin.forget()
+
     def start(self, step: int) -> None:
         """Be ready to go on from `step`, but for the weights."""
         if self._values != self._values_at(step):  # the run was resumed or restarted here

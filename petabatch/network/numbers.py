@@ -35,6 +35,17 @@ def with_value(network: Network, path: str, value: float) -> Network:
     return network.model_copy(update={kind: tables})
 
 
+def value_of(network: Network, path: str) -> float | None:
+    """Return the number of a key path, None if it leads to none."""
+    kind, *keys = path.split(".")
+    table: Any = network.run if kind == "run" else getattr(network, kind) if kind in KINDS else None
+    if table is None or not keys or not _is_number(table, keys):
+        return None
+    for key in keys:
+        table = _inner(table, key)
+    return None if table is None else float(table)
+
+
 def is_source(network: Network, path: str) -> bool:
     """Return whether a key path is that of the images of a layer, on which its steps do not depend."""
     kind, name, key, *_ = (*path.split("."), "")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -47,6 +47,23 @@ class Loaded:
     def placed(self, error: ParamsError) -> ParamsError:
         """Return an error found later with the lines of its problems in the file."""
         return self.location.placed(error)
+
+    def on(self, device: Literal["cpu", "gpu"] | None) -> Loaded:
+        """Return the network on another device; None leaves it where it is."""
+        run = self.network.run
+        if device is None or device == run.device:
+            return self
+        kernel = run.kernel if run.kernel == "array" else "auto"  # the other kernels are specific to a device
+        changed = run.model_copy(update={"device": device, "kernel": kernel})
+        return replace(self, network=self.network.model_copy(update={"run": changed}))
+
+    @contextmanager
+    def placing(self) -> Iterator[None]:
+        """Give errors that are found within the block the lines of their problems in the file."""
+        try:
+            yield
+        except ParamsError as error:
+            raise self.placed(error) from None
 
     @classmethod
     def from_json(

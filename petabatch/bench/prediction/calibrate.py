@@ -15,14 +15,15 @@ import numpy as np
 
 from petabatch.bench.machine import machine
 from petabatch.bench.prediction.calibration import Calibration, identify
-from petabatch.bench.prediction.part import first_part
+from petabatch.bench.prediction.part import FirstPart
 from petabatch.bench.prediction.traffic import counts, obstacle, with_features
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.weight_update import SUMMED
 from petabatch.logs import log
 from petabatch.network.build import build
 from petabatch.network.features import split_layers
-from petabatch.network.plan import Plan, multiply_adds, schedule
+from petabatch.network.plan import multiply_adds, schedule
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum
 from petabatch.spec.network import Network, Parallel
@@ -46,9 +47,9 @@ def calibrate(
 
     Raises ParamsError when the network is invalid.
     """
-    plan = _sample(network, steps, displays)
-    window = _measure(Engine(plan, Serial(), threads))
-    slices = plan.graph.network.batch
+    assembly = replace(_sample(network, steps, displays), threads=threads)
+    plan, slices = assembly.plan, assembly.network.batch
+    window = _measure(assembly.engine())
     learned, recorded = counts(plan, window.first, window.last)
     sums = _sums(window.engine, slices), _sums(window.engine, 1)
     each = max(0.0, (sums[0] - sums[1]) / max(1, slices - 1))
@@ -71,8 +72,8 @@ def calibrate(
     )
 
 
-def _sample(network: Network, steps: int | None, displays: int) -> Plan:
-    """Return a plan of the first slices for some displays, one more than are measured."""
+def _sample(network: Network, steps: int | None, displays: int) -> Assembly:
+    """Return the assembly of the first slices for some displays, one more than are measured."""
     whole = network.model_copy(update={"parallel": Parallel(), "evaluate": None})
     each, display = max(1, multiply_adds(build(whole))), network.run.display
     slices = _slices(network, max(1, int(_MOST / (each * display))))
@@ -86,8 +87,8 @@ def _sample(network: Network, steps: int | None, displays: int) -> Plan:
         "steps": (1 + displays) * cut,
     }
     run = network.run.model_copy(update=of_run)
-    plan = schedule(build(whole.model_copy(update={"run": run})))
-    return replace(plan, stops=tuple(range(cut, plan.length, cut)))
+    assembly = Assembly.of(whole.model_copy(update={"run": run}))
+    return assembly.planned(stops=tuple(range(cut, run.length, cut)))
 
 
 def _slices(network: Network, most: int = _SLICES) -> int:
@@ -263,8 +264,7 @@ def _split_step(network: Network, ways: int, threads: int) -> float:
     of_run = {"displays": None, "steps": 2 + _SPLIT_STEPS, "batch": batch // _points(network)}
     cut = network.run.model_copy(update=of_run)
     graph = build(with_features(network, ways).model_copy(update={"run": cut}))
-    whole = replace(schedule(graph), stops=(2,))
-    engine = Engine(whole, Serial(), threads, None, first_part(whole))
+    engine = FirstPart(schedule(graph), Serial(), threads).planned(stops=(2,)).engine()
     engine.start()
     times, begin = [0.0], time.monotonic()
     for step in engine.run():

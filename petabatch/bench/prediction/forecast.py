@@ -10,12 +10,13 @@ from petabatch.bench.prediction.collectives import ring, tree
 from petabatch.bench.prediction.fill import H100, slices_to_fill
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.model import Prediction, by_batch, by_features
-from petabatch.bench.prediction.part import first_part
+from petabatch.bench.prediction.part import FirstPart
 from petabatch.bench.prediction.traffic import Traffic, obstacle, traffic, with_features
 from petabatch.bench.prediction.units import size
 from petabatch.network.build import build
 from petabatch.network.method import choose
 from petabatch.network.plan import Plan, schedule
+from petabatch.parallel.comm import Serial
 from petabatch.report.memory import needed
 from petabatch.spec.network import Network, Parallel
 
@@ -75,7 +76,7 @@ def _row(plan: Plan, found: Traffic, calibration: Calibration, link: Link, ranks
     of_batch = Way(batch, batch.efficiency(alone), needed(plan, batch.slices, threads))
     reason = obstacle(network, ranks) if ranks > 1 else ""
     if ranks > 1 and not reason:
-        part = first_part(schedule(build(with_features(network, ranks)))).plan
+        part = FirstPart(schedule(build(with_features(network, ranks))), Serial()).features.plan
         by = by_features(found, calibration, link, ranks)
         features = Way(by, by.efficiency(alone), needed(part, found.batch, threads))
     integers, busy = sum(update.integers for update in found.updates), min(ranks, found.batch)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from petabatch.engine.split import Split
-from petabatch.network.plan import Plan
+from functools import cached_property
+
+from petabatch.engine.assembly import Assembly
 from petabatch.parallel.comm import Serial
+from petabatch.parallel.grid import Grid
 
 
 class _First(Serial):
@@ -15,6 +17,10 @@ class _First(Serial):
         self.size = size
 
 
-def first_part(whole: Plan) -> Split:
-    """Return the part of the features that the first rank has."""
-    return Split(whole, _First(whole.graph.network.parallel.features))
+class FirstPart(Assembly):
+    """The assembly of the first rank."""
+
+    @cached_property
+    def place(self) -> Grid:
+        """All slices, and the first part of the features."""
+        return Grid(self.comm, self.comm, _First(self.network.parallel.features))

@@ -55,20 +55,20 @@ def test_features_are_split_as_their_number_divides(
 
 def test_displays_are_cut_short_on_demand(network: Network) -> None:
     for steps, display in ((4, 4), (None, 10), (99, 10)):
-        plan = measuring._sample(network, steps, displays=2)
+        plan = measuring._sample(network, steps, displays=2).plan
         assert (plan.graph.network.run.display, plan.length) == (display, 3 * display)
 
 
 def test_of_many_slices_some_are_measured(network: Network) -> None:
     many = network.model_copy(update={"run": network.run.model_copy(update={"batch": 1000})})
-    assert measuring._sample(many, None, 10).graph.network.batch == 16
+    assert measuring._sample(many, None, 10).plan.graph.network.batch == 16
 
 
 def test_all_slices_with_values_of_their_own_are_measured(small: Path) -> None:
     swept = params.read(
         small, ["sweep.layers.V1.threshold=[0.3,0.4]", "connections.dictionary.mode=shared"]
     ).network
-    sample = measuring._sample(swept, None, 10).graph.network
+    sample = measuring._sample(swept, None, 10).plan.graph.network
     assert (swept.batch, sample.batch) == (6, 6)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from petabatch import assembly, session, simulation
+from petabatch import session, simulation
+from petabatch.engine import assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu import choose as assignment
 from petabatch.engine.gpu.choose import announce, choose

@@ -19,7 +19,8 @@ import gpu as benchmark
 import gpu_runs
 import gpu_speed
 
-from petabatch import assembly, simulation
+from petabatch import simulation
+from petabatch.engine import assembly
 
 emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
 

@@ -1,0 +1,90 @@
+"""The assembly of engines: a network with its plan, and the ranks, threads and device that run it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from petabatch.engine.engine import Engine
+from petabatch.engine.features import AllFeatures, Features
+from petabatch.engine.fitting import fitted_sources, to_be_fitted, with_sources
+from petabatch.engine.gpu.choose import choose
+from petabatch.engine.split import Split
+from petabatch.kernels.cuda.device import Device
+from petabatch.network.build import build
+from petabatch.network.capacity import check_capacity
+from petabatch.network.plan import Plan, schedule
+from petabatch.parallel.comm import Comm, Serial, share
+from petabatch.parallel.grid import Grid, grid
+from petabatch.spec.network import Network
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """All that an engine is made of."""
+
+    plan: Plan
+    """That of all features."""
+    comm: Comm
+    """All ranks."""
+    threads: int | None = None
+    """Threads of each rank; by default `run.threads`, or the cores that the process may use."""
+    device: Device | None = None
+    """The GPU of this rank, None for the CPU."""
+
+    @classmethod
+    def of(cls, network: Network, comm: Comm | None = None, threads: int | None = None) -> Assembly:
+        """Check a network, fit its transforms to its images, and derive its plan; collective.
+
+        Transforms are fitted on rank 0, so that all ranks have the same bits. Raises ParamsError with every
+        problem found, InputFileError if images cannot be used, ResourceError without the device or the
+        memory.
+        """
+        comm = comm or Serial()
+        check_capacity(network, len(set(comm.hosts)))
+        graph = build(network)
+        if to_be_fitted(network):
+            schedule(graph)  # its errors come before the images are read
+            sources = comm.broadcast(fitted_sources(graph) if comm.rank == 0 else None)
+            graph = build(with_sources(network, sources))
+        plan = schedule(graph)  # its errors come before those of the device
+        device = choose(network.run, comm)
+        return cls(plan if device is None else schedule(graph, device.limits), comm, threads, device)
+
+    @property
+    def network(self) -> Network:
+        """The network, with what was fitted to its images."""
+        return self.plan.graph.network
+
+    def with_numbers(self, network: Network) -> Assembly:
+        """Return the assembly of the network with other numbers; raises ParamsError when it is invalid."""
+        limits = None if self.device is None else self.device.limits
+        return replace(self, plan=schedule(build(network), limits))
+
+    @cached_property
+    def place(self) -> Grid:
+        """The place of this rank among those with other slices and other features; collective."""
+        return grid(self.comm, self.network.parallel.batch, self.network.parallel.features)
+
+    @cached_property
+    def features(self) -> Features:
+        """The features of this rank; collective."""
+        split = self.network.parallel.features > 1
+        return Split(self.plan, self.place.features) if split else AllFeatures(self.plan)
+
+    @property
+    def slices(self) -> range:
+        """The slices of this rank; collective."""
+        return range(*share(self.network.batch, self.place.batch.rank, self.place.batch.size))
+
+    def planned(self, **changes: Any) -> Assembly:
+        """Return the assembly with other fields of the plan, such as `stops`."""
+        return replace(self, plan=replace(self.plan, **changes))
+
+    def engine(self) -> Engine:
+        """Return the engine of this rank, with its slices and its share of the features; collective.
+
+        Its state is not set: see `Engine.start` and `Engine.resume`.
+        """
+        return Engine(self.plan, self.place.batch, self.threads, self.device, self.features)
