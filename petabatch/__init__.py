@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from petabatch.results import open as open
     from petabatch.simulation import resume as resume
     from petabatch.simulation import run as run
+    from petabatch.simulator import Simulator as Simulator
     from petabatch.spec.network import Checkpoint as Checkpoint
     from petabatch.spec.network import Network as Network
     from petabatch.spec.network import Output as Output
@@ -39,6 +40,7 @@ _PLACES = {
     "Network": ("petabatch.spec.network", "Network"),
     "Output": ("petabatch.spec.network", "Output"),
     "Run": ("petabatch.spec.network", "Run"),
+    "Simulator": ("petabatch.simulator", "Simulator"),
     "encode": ("petabatch.coding", "encode"),
     "load": ("petabatch.params", "read"),
     "open": ("petabatch.results", "open"),
@@ -52,6 +54,7 @@ __all__ = [
     "Network",
     "Output",
     "Run",
+    "Simulator",
     "__version__",
     "connections",
     "encode",

@@ -1,0 +1,60 @@
+"""Functions that are called at the end of some steps."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from petabatch.arguments import whole_number
+from petabatch.errors import ArgumentError
+from petabatch.spec.schedule import Every, Schedule, next_fire
+
+_EXPECTED = '"display", "10 displays", a number of steps, or a list of steps'
+
+
+@dataclass(frozen=True)
+class Callback:
+    """A function and the steps after which it is called."""
+
+    function: Callable[..., Any]
+    period: int
+    steps: tuple[int, ...] = ()
+
+    def next(self, step: int) -> int | None:
+        """Return the first step after `step` at whose end it is called, None if there is none."""
+        if self.period:
+            return next_fire(self.period, step)
+        place = bisect_right(self.steps, step)
+        return self.steps[place] if place < len(self.steps) else None
+
+
+def callback(function: Callable[..., Any], every: object, display: int) -> Callback:
+    """Return the callback of a schedule; raises ArgumentError if it is none."""
+    if not callable(function):
+        raise ArgumentError("function", "this cannot be called", function, "a function of the simulator")
+    if isinstance(every, Iterable) and not isinstance(every, str | bytes | dict):
+        return Callback(function, 0, tuple(sorted({whole_number("every", step, 1) for step in every})))
+    try:
+        schedule = TypeAdapter[Every](Schedule).validate_python(every)
+    except ValidationError:
+        raise ArgumentError("every", "this is not a schedule", every, _EXPECTED) from None
+    return Callback(function, schedule.steps(display))
+
+
+@dataclass
+class Callbacks:
+    """All functions of a simulator, in the order in which they were added."""
+
+    all: list[Callback] = field(default_factory=list)
+
+    def next(self, step: int) -> int | None:
+        """Return the first step after `step` at whose end one is called."""
+        return min((at for one in self.all if (at := one.next(step)) is not None), default=None)
+
+    def due(self, step: int) -> list[Callback]:
+        """Return those that are called at the end of `step`."""
+        return [one for one in self.all if one.next(step - 1) == step]

@@ -1,0 +1,185 @@
+"""Layers, connections and probes of a simulator: what can be read and assigned, by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from petabatch.errors import ArgumentError, UnknownName, did_you_mean
+from petabatch.simulator import numbers
+from petabatch.simulator.state_array import StateArray, assigned
+from petabatch.variable import host
+
+if TYPE_CHECKING:
+    from petabatch.simulator.simulator import Simulator
+
+HISTORY = "history"
+"""The activity of a layer in the last steps."""
+
+
+class Part(ABC, Mapping[str, Any]):
+    """A part of the network: its arrays `[batch, ...]` by name, and its numbers by key."""
+
+    kind: str
+    """The table of the network: `layers`, `connections` or `probes`."""
+
+    def __init__(self, simulator: Simulator, name: str) -> None:
+        self._simulator, self.name = simulator, name
+
+    @property
+    @abstractmethod
+    def arrays(self) -> tuple[str, ...]:
+        """The names of its arrays."""
+
+    @abstractmethod
+    def _read(self, name: str) -> np.ndarray:
+        """Return a copy of one of `arrays`."""
+
+    def _write(self, name: str, key: Any, value: Any) -> np.ndarray:
+        """Assign `[name][key] = value`; return the whole array."""
+        raise ArgumentError(
+            f"{self.kind}.{self.name}.{name}", "this is measured, and cannot be assigned", None
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        """Return an array as it is now, or a number; raises UnknownName, a KeyError."""
+        if name in self.arrays:
+            return StateArray.of(self._read(name), lambda key, value: self._write(name, key, value))
+        found = numbers.number(self._simulator.network, self._path(name)) if isinstance(name, str) else None
+        if found is None:
+            known = (*self.arrays, *self._table_keys())
+            hint = did_you_mean(str(name), known)
+            raise UnknownName(
+                f"{self.kind}.{self.name} has no {name}\n    expected: {', '.join(self.arrays)}, or a number"
+                + (f"\n    hint:     {hint}" if hint else "")
+            )
+        return found
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Assign an array as numpy does, or change a number, of all slices or `[batch]` of each."""
+        if name in self.arrays:
+            self._write(name, ..., value)
+        else:
+            self._simulator._change_number(self._path(name), value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __repr__(self) -> str:
+        return f"<{self.kind}.{self.name}: {', '.join(self.arrays)}>"
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return what a notebook completes `sim["V1"]["` with."""
+        return [*self.arrays, *self._table_keys()]
+
+    def gather(self, name: str) -> np.ndarray:
+        """Return an array with the slices of all ranks, on each rank; collective."""
+        mine = np.array(self[name])
+        whole = self._simulator._comm.gather(mine if self._batched(name) else None)
+        found: np.ndarray = self._simulator._comm.broadcast(
+            None if whole is None else np.concatenate(whole) if whole[0] is not None else mine
+        )
+        return found
+
+    def _batched(self, name: str) -> bool:
+        return True
+
+    def _path(self, name: str) -> str:
+        return f"{self.kind}.{self.name}.{name}"
+
+    def _table_keys(self) -> list[str]:
+        table = getattr(self._simulator.network, self.kind)[self.name]
+        paths = ((key, self._path(key)) for key in type(table).model_fields)
+        return [key for key, path in paths if numbers.number(self._simulator.network, path) is not None]
+
+
+class StatePart(Part):
+    """A layer or a connection, with arrays of the state."""
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Variables; of layers also the `history` of the activity."""
+        prefix = f"{self.kind}/{self.name}/"
+        saved = self._simulator._engine.state.saved()
+        found = [key.removeprefix(prefix) for key in saved if key.startswith(prefix)]
+        if self.kind == "layers" and HISTORY not in found:
+            found.append(HISTORY)
+        return tuple(found)
+
+    def _read(self, name: str) -> np.ndarray:
+        engine = self._simulator._engine
+        engine.collect()
+        array, place = self._array(name)
+        found: np.ndarray = array[place].copy()
+        return found
+
+    def _write(self, name: str, key: Any, value: Any) -> np.ndarray:
+        engine = self._simulator._engine
+        path = self._path(name)
+        engine.collect()
+        array, place = self._array(name)
+        variable = engine.state.variables[self._key(name)]
+        values = assigned(path, array[place], key, value, variable.infinite)
+        array[place] = values
+        engine.state_changed()
+        self._simulator._note(path)
+        return values
+
+    def _key(self, name: str) -> str:
+        prefix = f"{self.kind}/{self.name}"
+        declared = f"{prefix}/{name}" in self._simulator._engine.state.variables
+        return f"{prefix}/A" if name == HISTORY and not declared else f"{prefix}/{name}"
+
+    def _array(self, name: str) -> tuple[np.ndarray, Any]:
+        """Return an array of the state, and what of it `name` is."""
+        engine, key = self._simulator._engine, self._key(name)
+        array: np.ndarray = engine.state.arrays[key]
+        if self.kind != "layers" or not key.endswith("/A"):
+            return array, ...
+        depth = array.shape[1]
+        if name == "A":
+            return array, np.s_[:, engine.step % depth]
+        return array, (slice(None), (engine.step - np.arange(depth)) % depth)
+
+    def _batched(self, name: str) -> bool:
+        return self._simulator._engine.state.variables[self._key(name)].per == "slice"
+
+
+class ProbePart(Part):
+    """A probe, measured when it is read."""
+
+    kind = "probes"
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """Its quantities."""
+        return tuple(self._simulator.network.probes[self.name].quantities())
+
+    def _read(self, name: str) -> np.ndarray:
+        engine = self._simulator._engine
+        found = []
+        for lane in engine.lanes:
+            with engine.backend.holding(lane.lanes):
+                found.append(host(lane.observer.measure(self.name, engine.step)[name]))
+        return np.concatenate(found)
+
+
+class LayerPart(StatePart):
+    """A layer."""
+
+    kind = "layers"
+
+
+class ConnectionPart(StatePart):
+    """A connection."""
+
+    kind = "connections"
+
+
+KINDS: tuple[type[Part], ...] = (LayerPart, ConnectionPart, ProbePart)

@@ -1,0 +1,107 @@
+"""An engine in memory with its threads, evaluation and records; an error undoes the steps that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+
+import numpy as np
+
+from petabatch.assembly import open_engine, open_evaluation
+from petabatch.engine.assembly import Assembly
+from petabatch.engine.images import Instead
+from petabatch.simulator.records import Records
+from petabatch.simulator.saved import Saved
+from petabatch.spec.load import Loaded
+from petabatch.variable import Array
+
+_ENDLESS = 2**62
+"""The length of a plan that ends when no more steps are asked for."""
+
+
+class Running:
+    """An engine that goes from step to step."""
+
+    def __init__(self, loaded: Loaded, assembly: Assembly, records: Records) -> None:
+        """Open the network; the state is not set yet. `records` are those of the steps before."""
+        self._records, self._stack, self._started = records, ExitStack(), False
+        with ExitStack() as stack:
+            self.engine = open_engine(loaded, assembly.planned(length=_ENDLESS))
+            stack.callback(self.engine.close)
+            self._evaluation = open_evaluation(self.engine, loaded)
+            if self._evaluation is not None:
+                stack.callback(self._evaluation.close)
+            self._stack = stack.pop_all()
+        plastic = self.engine.plan.graph.plastic
+        self._changing = [
+            key
+            for key in self.engine.state.saved()
+            if not key.startswith("connections/") or key.split("/")[1] in plastic
+        ]
+        """The arrays that steps change."""
+
+    @property
+    def step(self) -> int:
+        """The last step that was made."""
+        return self.engine.step
+
+    def next_stop(self) -> int:
+        """Return the next step at whose end slices meet in any case."""
+        return self.engine.plan.next_sync(self.step)
+
+    def advance(self, stop: int) -> None:
+        """Make the steps up to `stop`, at most `next_stop`; collective. After an error none is made."""
+        engine = self.engine
+        if not self._started:
+            self._stack.enter_context(engine.running())
+            self._started = True
+        engine.backend.collect()
+        engine.updates.reduction.settle()
+        arrays, first = engine.state.arrays, self.step
+        before = {key: arrays[key].copy() for key in self._changing}
+        try:
+            engine.advance(stop)
+            if self._evaluation is not None:
+                self._evaluation.record(stop)
+        except BaseException:
+            engine.resume(first, {**engine.state.saved(), **before})
+            raise
+        if stop % engine.plan.flush == 0:
+            self.keep()
+
+    def keep(self) -> None:
+        """Put aside what was recorded."""
+        if self._started:
+            self._records.add(self.engine.recorder.take(self.step))
+            self.engine.flushed()
+
+    def recorded(self) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+        """Yield path, steps and values of what was recorded so far."""
+        self.keep()
+        return self._records.joined()
+
+    def arrays(self) -> dict[str, Array]:
+        """Return copies of all arrays of the state; collective."""
+        self.engine.collect()
+        return {key: array.copy() for key, array in self.engine.state.saved().items()}
+
+    def resume(self, step: int, arrays: Mapping[str, Array], shown: Mapping[str, Instead]) -> None:
+        """Go on from the state after `step`, with images shown by hand; collective."""
+        self.keep()
+        self._records.forget_after(step)
+        self.engine.resume(step, arrays)
+        for layer, reader in self.engine.readers.items():
+            reader.instead = shown.get(layer)
+        self.engine.backend.close()  # what was read ahead
+        if self._started:
+            self.engine.flushed()
+
+    def fits(self, saved: Saved) -> bool:
+        """Return whether a state has the arrays of this network."""
+        here = {key: (array.shape, array.dtype) for key, array in self.engine.state.saved().items()}
+        there = {key: (array.shape, array.dtype) for key, array in saved.arrays.items()}
+        return all(there.get(key) == kind for key, kind in here.items() if not key.startswith("lazy/"))
+
+    def close(self) -> None:
+        """End the threads and close the input files."""
+        self._stack.close()

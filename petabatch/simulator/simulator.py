@@ -1,0 +1,322 @@
+"""A network in memory that is run step by step, looked into and changed between steps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from petabatch.arguments import whole_number
+from petabatch.assembly import assembled, assert_same_software, initialise
+from petabatch.engine.engine import Engine
+from petabatch.engine.images import Instead
+from petabatch.errors import ArgumentError, PetabatchError, UnknownName, did_you_mean
+from petabatch.logs import shown
+from petabatch.network.advice import log_advice
+from petabatch.parallel.launch import connect
+from petabatch.params import given
+from petabatch.progress import Progress
+from petabatch.simulator import numbers
+from petabatch.simulator.callbacks import Callbacks, callback
+from petabatch.simulator.interrupts import interrupts_after
+from petabatch.simulator.parts import KINDS, Part
+from petabatch.simulator.records import Records
+from petabatch.simulator.running import Running
+from petabatch.simulator.saved import Saved
+from petabatch.simulator.state_array import assigned
+from petabatch.spec.load import Loaded
+from petabatch.spec.network import Network
+
+
+class Simulator:
+    """A network in memory: stepped, read, changed; a context manager that frees its memory.
+
+    Parameters
+    ----------
+    network : Network, Loaded or path
+        A network built in Python, a params file loaded by `petabatch.load`, or its path.
+    threads : int, optional
+        Number of threads; by default `run.threads`, or the cores that the process may use.
+    device : {"cpu", "gpu"}, optional
+        Device in place of `run.device`.
+    mpi : bool, optional
+        Whether ranks share the slices; by default if the program was started by an MPI launcher. Each rank
+        sees its own slices.
+
+    Raises
+    ------
+    ParamsError
+        If the network is invalid.
+    ArgumentError
+        If `network` is none.
+
+    Examples
+    --------
+    >>> with petabatch.Simulator("params/natural_images.toml") as sim:
+    ...     sim.step(100)
+    ...     code = sim["V1"]["A"]           # [batch, y, x, feature]
+    ...     sim["V1"]["threshold"] = 0.2
+    ...     sim.run()
+    """
+
+    def __init__(
+        self,
+        network: Loaded | Network | str | os.PathLike[str],
+        *,
+        threads: int | None = None,
+        device: Literal["cpu", "gpu"] | None = None,
+        mpi: bool | None = None,
+    ) -> None:
+        loaded = (Loaded(network) if isinstance(network, Network) else given(network)).on(device)
+        if loaded.network.parallel.features > 1:
+            raise ArgumentError(
+                "network",
+                "a Simulator has all features of its slices",
+                f"parallel.features = {loaded.network.parallel.features}",
+                "parallel.features = 1",
+            )
+        self._threads, self._comm = threads, connect(mpi)
+        assert_same_software(self._comm, loaded)
+        self._loaded, self._assembly = assembled(loaded, self._comm, threads)
+        self._busy, self._callbacks = False, Callbacks()
+        self._changes: dict[str, int] = {}
+        self._records = Records()
+        self._running: Running | None = Running(self._loaded, self._assembly, self._records)
+        initialise(self._engine, self._loaded)
+        log_advice(self._engine.plan, self._engine.state.arrays)
+
+    @property
+    def network(self) -> Network:
+        """The network, with its numbers as they are now."""
+        return self._loaded.network
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps made."""
+        return self._engine.step
+
+    @property
+    def time(self) -> float:
+        """Simulated time: `n_steps * run.dt`."""
+        return self.n_steps * self.network.run.dt
+
+    @property
+    def display(self) -> int:
+        """The display that the last step belongs to, from 1; 0 before the first step."""
+        return -(-self.n_steps // self.network.run.display)
+
+    @property
+    def slices(self) -> range:
+        """The slices of this rank: all, unless MPI ranks share them."""
+        return range(self._engine.state.lo, self._engine.state.hi)
+
+    @property
+    def method(self) -> str:
+        """How the network is computed, and why, as `petabatch check` prints it."""
+        return str(self._engine.plan.method)
+
+    @property
+    def changes(self) -> Mapping[str, int]:
+        """What was changed by hand, and after which step for the first time."""
+        return dict(self._changes)
+
+    def step(self, n: int = 1) -> None:
+        """Make `n` steps, also beyond the length of the run.
+
+        Raises NonFiniteError, InputError or what a callback raises; all slices have then made the same steps.
+        """
+        self._advance(self.n_steps + whole_number("n", n, 0))
+
+    def run(self, until: int | None = None, *, quiet: bool = False) -> None:
+        """Run to step `until`, by default to the end of the network's run, with a progress report.
+
+        Raises as `step` does.
+        """
+        last = self.network.run.length if until is None else whole_number("until", until, 0)
+        if last < self.n_steps:
+            expected = f"at least {self.n_steps}, the number of steps made"
+            raise ArgumentError("until", "this step has been made already", last, expected)
+        run = self.network.run
+        with shown(quiet), Progress(self.n_steps, last, run.display, self.network.batch, quiet) as progress:
+            self._advance(last, progress)
+
+    def show(self, layer: str, images: Any, *, always: bool = False) -> None:
+        """Show images in an input layer until the next display begins, or for good with `always`.
+
+        In the middle of a display they replace what is shown at once; between two displays they are shown in
+        the next one. `images` are `[batch, ny, nx, nf]`, of this rank's slices, or broadcast to that; None
+        shows the images of the source again. Raises UnknownName if there is no such input layer,
+        ArgumentError if the images do not fit.
+        """
+        if layer not in self._engine.readers:
+            raise _unknown("input layer", layer, self._engine.readers)
+        if images is None:
+            self._show(layer, None)
+            return
+        reader, display = self._engine.readers[layer], self.network.run.display
+        room = np.zeros((len(self.slices), *reader.shape), np.float32)
+        whole = assigned("images", room, ..., images)
+        item = reader.layer.shown(self.n_steps + 1, display)
+        self._show(layer, Instead(whole, self._engine.state.lo, item, None if always else item))
+
+    def callback(self, function: Callable[[Simulator], Any], every: Any = "display") -> None:
+        """Call `function(sim)` at the end of steps: `every="display"`, `every=10` or a list of steps.
+
+        It may read and change the simulator, but not step it. `remove_callback` ends this.
+        """
+        self._callbacks.all.append(callback(function, every, self.network.run.display))
+
+    def remove_callback(self, function: Callable[[Simulator], Any]) -> None:
+        """Call a function no more; raises ArgumentError if it is not called."""
+        kept = [one for one in self._callbacks.all if one.function != function]
+        if len(kept) == len(self._callbacks.all):
+            raise ArgumentError("function", "this is no callback", function)
+        self._callbacks.all = kept
+
+    def save(self) -> Saved:
+        """Return the whole state, with the numbers of the network and what was changed by hand."""
+        arrays = self._live.arrays()
+        return Saved(self.n_steps, self.network, arrays, self._shown(), dict(self._changes))
+
+    def load(self, saved: Saved) -> None:
+        """Go back to a saved state of this network; what was recorded later is forgotten.
+
+        Raises ArgumentError when the state is that of another network.
+        """
+        if not isinstance(saved, Saved):
+            raise ArgumentError("saved", "this is not a saved state", saved, "what Simulator.save() returns")
+        if not self._live.fits(saved):
+            raise ArgumentError("saved", "this is the state of another network", saved, repr(self))
+        if saved.network is not self.network:
+            self._reopen(saved.network)
+        self._live.resume(saved.step, saved.arrays, saved.shown)
+        self._changes = dict(saved.changes)
+
+    def copy(self) -> Simulator:
+        """Return another simulator in the same state, without callbacks and records."""
+        other = Simulator(self._loaded, threads=self._threads, mpi=self._comm.size > 1)
+        other.load(self.save())
+        return other
+
+    @property
+    def recorded(self) -> dict[str, np.ndarray]:
+        """Recorded values by path, such as `layers/V1/A` or `probes/energy/total`, `[times, ...]`."""
+        return {path: values for path, _, values in self._live.recorded()}
+
+    @property
+    def recorded_steps(self) -> dict[str, np.ndarray]:
+        """The steps of these values, int64 `[times]`."""
+        return {path: steps for path, steps, _ in self._live.recorded()}
+
+    def close(self) -> None:
+        """Free the memory and close the input files; a closed simulator cannot be used."""
+        if self._busy:
+            raise PetabatchError("Simulator.close: a step is being made")
+        if self._running is not None:
+            self._running.close()
+        self._running, self._records, self._callbacks = None, Records(), Callbacks()
+
+    def __getitem__(self, name: str) -> Part:
+        """Return a layer, connection or probe; `layers.V1` where several parts have one name."""
+        network = self._engine.plan.graph.network
+        found = {f"{kind.kind}.{one}": kind for kind in KINDS for one in getattr(network, kind.kind)}
+        named = [path for path in found if name in (path, path.partition(".")[2])]
+        if len(named) == 1:
+            return found[named[0]](self, named[0].partition(".")[2])
+        if named:
+            raise ArgumentError("name", "several parts have this name", name, " or ".join(named))
+        raise _unknown("layer, connection or probe", name, [path.partition(".")[2] for path in found])
+
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return what a notebook completes `sim["` with."""
+        return [name for kind in KINDS for name in getattr(self.network, kind.kind)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._running is None:
+            return "<petabatch simulator: closed>"
+        return f"<petabatch simulator: {self.n_steps} steps made, batch {self.network.batch}>"
+
+    @property
+    def _live(self) -> Running:
+        """The engine; raises PetabatchError after `close`."""
+        if self._running is None:
+            raise PetabatchError("Simulator: this simulator is closed\n    hint:     make another one")
+        return self._running
+
+    @property
+    def _engine(self) -> Engine:
+        return self._live.engine
+
+    def _shown(self) -> dict[str, Instead]:
+        readers = self._engine.readers.items()
+        return {layer: reader.instead for layer, reader in readers if reader.instead is not None}
+
+    def _show(self, layer: str, images: Instead | None) -> None:
+        self._engine.show(layer, images)
+        self._note(f"layers.{layer}")
+
+    def _note(self, path: str) -> None:
+        """Take down what was changed by hand."""
+        self._changes.setdefault(path, self.n_steps)
+
+    def _change_number(self, path: str, value: Any) -> None:
+        self._reopen(numbers.changed(self.network, path, value))
+        self._note(path)
+
+    def _reopen(self, network: Network) -> None:
+        """Go on with other numbers, as a run does that is resumed with them; collective."""
+        before, loaded = self._live, replace(self._loaded, network=network)
+        with loaded.placing():
+            assembly = self._assembly.with_numbers(network)
+        after = Running(loaded, assembly, self._records)
+        before.keep()
+        after.resume(before.step, before.arrays(), self._shown())
+        after.engine.state_changed()  # lazily evaluated codes start from V: what is kept is of other numbers
+        before.close()
+        self._running, self._loaded, self._assembly = after, loaded, assembly
+
+    def _advance(self, until: int, progress: Progress | None = None) -> None:
+        with self._using():
+            while self.n_steps < until:
+                stops = [until, self._live.next_stop(), self._callbacks.next(self.n_steps)]
+                with interrupts_after():
+                    self._live.advance(min(stop for stop in stops if stop is not None))
+                if progress is not None:
+                    latest = self._engine.recorder.latest
+                    progress.update(self.n_steps, latest("total"), latest("fraction"))
+                for one in self._callbacks.due(self.n_steps):
+                    one.function(self)
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """Refuse that steps are made within a callback, or by two threads at a time."""
+        if self._busy:
+            raise PetabatchError(
+                "Simulator.step: a step is being made\n"
+                "    hint:     callbacks cannot make steps, and threads need simulators of their own"
+            )
+        self._busy = True
+        try:
+            yield
+        finally:
+            self._busy = False
+
+
+def _unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    names = list(known)
+    hint = did_you_mean(str(name), names)
+    text = f"there is no {kind} {name}\n    found:    {', '.join(names)}"
+    return UnknownName(text + (f"\n    hint:     {hint}" if hint else ""))

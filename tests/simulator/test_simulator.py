@@ -1,0 +1,352 @@
+"""The simulator as users have it: reading and assigning, images, callbacks, errors, closing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import petabatch
+from petabatch import Simulator
+from petabatch.connections import Identity
+from petabatch.errors import ArgumentError, PartError, PetabatchError, UnknownName
+from petabatch.spec.network import Network, Run
+from petabatch.spec.parts import Layer, StepContext
+from petabatch.variable import Array
+from support.networks import images, lca_network
+
+DATA = images(3)
+
+
+@pytest.fixture
+def sim() -> Iterator[Simulator]:
+    with Simulator(lca_network(DATA), threads=2) as simulator:
+        yield simulator
+
+
+class Trouble(Layer):
+    """A = input; `event` is called in each step."""
+
+    type: Literal["trouble"] = "trouble"
+    event: Any
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        self.event(ctx.step, ctx.slices)
+        activity[...] = drive[0]
+
+
+def troubled(event: Any) -> Network:
+    """Return the network of `lca_network` with a layer that calls `event`."""
+    net = lca_network(DATA)
+    layers = {**net.layers, "trouble": Trouble(shape=net.layers["image"].shape, event=event)}
+    wires = {**net.connections, "heard": Identity(pre="error", post="trouble")}
+    return net.model_copy(update={"layers": layers, "connections": wires})
+
+
+def test_arrays_are_read_and_assigned_as_those_of_numpy(sim: Simulator) -> None:
+    sim.step(5)
+    v = sim["V1"]["V"]
+    assert v.shape == (3, 6, 8, 12)
+    assert isinstance(v, np.ndarray)
+    assert type(v * 2) is type(np.exp(v)) is type(v[0]) is np.ndarray
+    expected = np.array(v)
+    v[1, :2] = 3
+    expected[1, :2] = 3
+    sim["V1"]["V"][expected < 0] = 0
+    expected[expected < 0] = 0
+    sim["V1"]["V"] += [[[[1]]], [[[2]]], [[[3]]]]
+    expected += np.array([1, 2, 3], np.float32)[:, None, None, None]
+    np.testing.assert_array_equal(sim["V1"]["V"], expected)
+    np.testing.assert_array_equal(v[1, :2], 3)
+    with pytest.raises(ValueError, match="read-only"):
+        sim["V1"]["V"].fill(0)
+    sim["dictionary"]["weights"] = np.zeros((1, 1, 12, 6, 6, 3)).reshape(sim["dictionary"]["weights"].shape)
+    sim.step(1)
+    assert not sim["recon"]["A"].any()
+    assert list(sim.changes.items()) == [("layers.V1.V", 5), ("connections.dictionary.weights", 5)]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (np.nan, "some values are not finite"),
+        (np.float64(1e300), "some values are not finite"),
+        ("x", "the values have the wrong type"),
+        (None, "the values have the wrong type"),
+        (1j, "the values have the wrong type"),
+        ([[1], [2, 3]], "this is not an array"),
+        ({"a": 1}, "the values have the wrong type"),
+        (np.zeros((2, 2)), "could not broadcast"),
+    ],
+)
+def test_a_value_that_cannot_be_assigned_changes_nothing(sim: Simulator, value: Any, said: str) -> None:
+    sim.step(3)
+    before = sim.save()
+    with pytest.raises(ArgumentError, match=said) as caught:
+        sim["V1"]["V"] = value
+    assert str(caught.value).startswith("layers.V1.V: ")
+    assert sim.changes == {}
+    for key, array in sim.save().arrays.items():
+        np.testing.assert_array_equal(array, before.arrays[key])
+
+
+@pytest.mark.parametrize("value", [-1, "x", None, np.nan, [0.1, 0.2], {"a": 1}, np.zeros((3, 1))])
+def test_a_number_that_cannot_be_had_changes_nothing(sim: Simulator, value: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"layers\.V1\.threshold"):
+        sim["V1"]["threshold"] = value
+    assert sim["V1"]["threshold"] == 0.4
+    sim.step(1)
+
+
+def test_unknown_names_are_told_with_what_there_is(sim: Simulator) -> None:
+    with pytest.raises(UnknownName, match="did you mean V1"):
+        sim["V2"]
+    with pytest.raises(UnknownName, match="did you mean threshold"):
+        sim["V1"]["treshold"]
+    with pytest.raises(ArgumentError, match="did you mean threshold"):
+        sim["V1"]["treshold"] = 1
+    with pytest.raises(UnknownName, match="input layer"):
+        sim.show("V1", 0)
+    with pytest.raises(ArgumentError, match="measured"):
+        sim["energy"]["total"] = 0
+    assert set(sim["V1"]) == {"A", "V", "history"}
+
+
+def test_probes_are_measured_when_they_are_read(sim: Simulator) -> None:
+    sim.step(20)
+    np.testing.assert_allclose(sim["energy"]["total"], sim.recorded["probes/energy/total"][-1], rtol=1e-12)
+    sim["V1"]["A"] = 0
+    assert (sim["active"]["fraction"] == 0).all()
+
+
+def test_images_are_shown_until_the_next_display_or_for_good(sim: Simulator) -> None:
+    ours = np.random.default_rng(0).normal(size=(3, 12, 16, 3)).astype(np.float32)
+
+    def seen() -> np.ndarray:
+        return np.array(sim["image"]["A"])
+
+    sim.step(7)
+    sim.show("image", ours)
+    np.testing.assert_array_equal(seen(), ours)
+    sim.step(13)
+    np.testing.assert_array_equal(seen(), ours)
+    sim.step(1)
+    np.testing.assert_array_equal(seen(), DATA[:, 1])
+    sim.step(19)
+    sim.show("image", ours[0])  # between two displays: in the next
+    np.testing.assert_array_equal(seen(), DATA[:, 1])
+    sim.step(20)
+    np.testing.assert_array_equal(seen(), [ours[0]] * 3)
+    sim.step(1)
+    np.testing.assert_array_equal(seen(), DATA[:, 1])
+    sim.show("image", 0.5, always=True)
+    with sim.copy() as other:
+        for one in (sim, other):
+            one.step(45)
+            assert (one["image"]["A"] == 0.5).all()
+    sim.show("image", None)
+    np.testing.assert_array_equal(seen(), DATA[:, 1])
+    for wrong in (np.zeros(7), np.nan, "x", np.zeros((2, 12, 16, 3))):
+        with pytest.raises(ArgumentError, match="images"):
+            sim.show("image", wrong)
+
+
+@pytest.mark.parametrize("kernel", ["dense", "lazy", "array"])
+def test_shown_images_give_the_bits_of_a_source_with_them(kernel: str) -> None:
+    with (
+        Simulator(lca_network(DATA, kernel=kernel)) as plain,
+        Simulator(lca_network(np.zeros_like(DATA), kernel=kernel)) as shown,
+    ):
+        shown.show("image", DATA[:, 0])
+        for display in range(4):
+            for one in (plain, shown):
+                one.step(20)
+            shown.show("image", DATA[:, (display + 1) % 2])
+        for key, array in plain.save().arrays.items():
+            np.testing.assert_array_equal(shown.save().arrays[key], array, err_msg=key)
+
+
+def test_callbacks_are_called_on_their_schedules(sim: Simulator) -> None:
+    called: list[tuple[str, int]] = []
+
+    def at_display(one: Simulator) -> None:
+        called.append(("display", one.n_steps))
+        one["V1"]["threshold"] = 0.5
+        with pytest.raises(PetabatchError, match="a step is being made"):
+            one.step()
+
+    def at_seven(one: Simulator) -> None:
+        called.append(("seven", one.n_steps))
+
+    sim.callback(at_display)
+    sim.callback(at_seven, every=7)
+    sim.callback(lambda one: called.append(("list", one.n_steps)), every=[40, 3, np.int64(20)])
+    sim.run(30, quiet=True)
+    assert called == [
+        ("list", 3),
+        ("seven", 7),
+        ("seven", 14),
+        ("display", 20),
+        ("list", 20),
+        ("seven", 21),
+        ("seven", 28),
+    ]
+    sim.remove_callback(at_seven)
+    called.clear()
+    sim.step(10)
+    assert called == [("display", 40), ("list", 40)]
+    with pytest.raises(ArgumentError, match="no callback"):
+        sim.remove_callback(at_seven)
+    for wrong in ("x", 0, -1, 1.5, None, [0], {"a": 1}):
+        with pytest.raises(ArgumentError, match="every"):
+            sim.callback(at_seven, every=wrong)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_after_an_error_the_state_is_that_of_a_whole_step(threads: int) -> None:
+    fails = True
+
+    def event(step: int, slices: Sequence[int]) -> None:
+        if fails and step == 13 and 1 in slices:
+            raise RuntimeError("no")
+
+    net = troubled(event)
+    with Simulator(net, threads=threads) as sim, Simulator(net, threads=threads) as other:
+        with pytest.raises(PartError, match="no"):
+            sim.run(quiet=True)
+        assert sim.n_steps == 0
+        sim.step(10)
+        with pytest.raises(PartError, match="no"):
+            sim.step(10)
+        assert sim.n_steps == 10
+        fails = False
+        for one in (sim, other):
+            one.run(quiet=True)
+        for key, array in other.save().arrays.items():
+            np.testing.assert_array_equal(sim.save().arrays[key], array, err_msg=key)
+        for path, values in other.recorded.items():
+            np.testing.assert_array_equal(sim.recorded[path], values, err_msg=path)
+
+
+def test_a_step_that_is_made_again_is_recorded_once() -> None:
+    fails = True
+
+    def event(step: int, slices: Sequence[int]) -> None:
+        if fails:
+            raise RuntimeError("no")
+
+    with Simulator(troubled(event)) as sim:
+        with pytest.raises(PartError, match="no"):
+            sim.step()
+        fails = False
+        sim["V1"]["threshold"] = 0.3
+        sim.step(20)
+        assert sim.recorded_steps["connections/dictionary/weights"].tolist() == [0, 20]
+
+
+def test_an_interrupt_waits_for_whole_steps() -> None:
+    def event(step: int, slices: Sequence[int]) -> None:
+        if step == 5 and 1 in slices:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with Simulator(troubled(event)) as sim, Simulator(lca_network(DATA)) as other:
+        before = signal.getsignal(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                sim.step(20)
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        finally:
+            signal.signal(signal.SIGINT, before)
+        other.step(sim.n_steps)
+        assert 5 <= sim.n_steps <= 20
+        np.testing.assert_array_equal(sim["V1"]["V"], other["V1"]["V"])
+
+
+def test_simulators_side_by_side_and_on_threads_do_not_disturb_each_other() -> None:
+    net = lca_network(DATA)
+    with Simulator(net) as one:
+        one.step(60)
+        expected = np.array(one["V1"]["V"])
+
+    def alone(number: int) -> np.ndarray:
+        with Simulator(net, threads=1 + number) as sim:
+            for _ in range(20):
+                sim.step(3)
+            return np.array(sim["V1"]["V"])
+
+    with ThreadPoolExecutor(2) as pool:
+        for found in pool.map(alone, range(2)):
+            np.testing.assert_array_equal(found, expected)
+    with Simulator(net) as one, Simulator(net) as two:
+        for _ in range(20):
+            one.step(3)
+            two.step(3)
+        np.testing.assert_array_equal(one["V1"]["V"], expected)
+        np.testing.assert_array_equal(two["V1"]["V"], expected)
+
+
+def test_a_simulator_is_used_by_one_thread_at_a_time() -> None:
+    began, go_on = threading.Event(), threading.Event()
+
+    def event(step: int, slices: Sequence[int]) -> None:
+        began.set()
+        go_on.wait(60)
+
+    with Simulator(troubled(event)) as sim, ThreadPoolExecutor(1) as pool:
+        stepping = pool.submit(sim.step)
+        assert began.wait(60)
+        with pytest.raises(PetabatchError, match="a step is being made"):
+            sim.step()
+        go_on.set()
+        stepping.result()
+
+
+def test_closing_frees_what_it_had() -> None:
+    threads = threading.active_count()
+    sim = Simulator(lca_network(DATA), threads=2)
+    sim.step(3)
+    engine = weakref.ref(sim._engine)
+    sim.close()
+    sim.close()
+    gc.collect()
+    assert engine() is None
+    assert threading.active_count() == threads
+    assert repr(sim) == "<petabatch simulator: closed>"
+    for use in (sim.step, sim.save, lambda: sim["V1"], lambda: sim.n_steps, lambda: sim.recorded):
+        with pytest.raises(PetabatchError, match="closed"):
+            use()
+
+
+def test_networks_are_taken_as_run_takes_them(small: Path) -> None:
+    for given in (small, str(small), petabatch.load(small)):
+        with Simulator(given) as sim:
+            sim.run(quiet=True)
+            assert sim.n_steps == sim.network.run.length
+            sim.step(5)  # beyond the end
+            assert sim.time == sim.n_steps * sim.network.run.dt
+    with pytest.raises(ArgumentError, match="not a network"):
+        Simulator({"run": {}})  # type: ignore[arg-type]
+    with Simulator(small) as sim:
+        sim.step(2)
+        with pytest.raises(ArgumentError, match="made already"):
+            sim.run(1)
+        with Simulator(lca_network(DATA)) as other, pytest.raises(ArgumentError, match="another network"):
+            other.load(sim.save())
+    assert Run(steps=1).batch == 1
