@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.plotting.activity import Units, most_active, of_layers, over_time, read_units, shares
-from petabatch.plotting.figures import colours, grid, panels, styled, width_of
+from petabatch.plotting.figures import colours, grid, panels, solid, styled, width_of
 from petabatch.plotting.options import Option, Slice, Title
 from petabatch.plotting.select import check_slice
 from petabatch.plotting.texts import axes_title, heading
@@ -85,7 +85,7 @@ def correlation(
         left.set(xlabel="Unit, in the order of the layer", ylabel="Unit")
     pairs = matrix[np.triu_indices(len(matrix), 1)]
     pairs = pairs[np.isfinite(pairs)]
-    right.hist(pairs, np.linspace(-1, 1, 41), color=colours(1)[0])
+    right.hist(pairs, np.linspace(-1, 1, 41), **solid(colours(1)[0]))
     right.set(
         xlabel="Correlation of two units",
         ylabel="Number of pairs",

@@ -119,7 +119,7 @@ def meaning(batches: Collection[int], at_ends: bool) -> list[str]:
     if max(batches) == 1:
         return when
     slices = f"of {max(batches)} slices" if len(set(batches)) == 1 else "over slices"
-    return [" ".join([f"lines: mean {slices}", *when]), "bands: 10–90 % of the slices"]
+    return [" ".join([f"lines: mean {slices}", *when]), "bands: 10–90 % of them"]
 
 
 def lost_steps(run: Results) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import MARK, colours, grid, height_of, panels, styled, width_of
+from petabatch.plotting.figures import MARK, colours, grid, height_of, panels, solid, styled, width_of
 from petabatch.plotting.options import (
     Code,
     Connection,
@@ -98,7 +98,7 @@ def dictionary(
 
 def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     count = len(use)
-    axes.bar(np.arange(count), 100 * use[numbers], width=1.0, color=colours(1)[0], linewidth=0)
+    axes.bar(np.arange(count), 100 * use[numbers], width=1.0, **solid(colours(1)[0]))
     dead = np.flatnonzero(use[numbers] == 0)
     if len(dead):  # an empty line would count as one at the corner of the figure when it is laid out
         axes.plot(dead, np.zeros(len(dead)), "|", color=MARK, ms=6, mew=1, clip_on=False)

@@ -146,6 +146,11 @@ def colours(count: int) -> list[str]:
     return [str(_hex(each)) for each in plt.get_cmap("viridis")(np.linspace(0, 0.9, count))]
 
 
+def solid(colour: str) -> dict[str, Any]:
+    """Return the keys of bars without gaps: their edges hide the seams that vector formats show."""
+    return {"color": colour, "edgecolor": colour, "linewidth": 0.6}
+
+
 def _hex(colour: Any) -> str:
     from matplotlib.colors import to_hex
 

@@ -136,11 +136,18 @@ def _reconstruction(run: Results, slice_: int, grey: bool, frames: int, wide: fl
         return [(_plain(pictures(values, grey)), (0.0, 1.0)) for values in both]
 
     tall = wide / 3 * aspect[0] / aspect[1]
-    return shown, steps, ["Input", "Reconstruction", "Error"], tall, of_slice(run, slice_)
+    return (
+        shown,
+        steps,
+        ["Input", "Reconstruction", "Error"],
+        tall,
+        f"Reconstruction, {of_slice(run, slice_)}",
+    )
 
 
 def _activity(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:
     code = code_layer(run)
+    layer = code.name.split("/")[1]
     chosen = _even(np.arange(len(code)), frames)
     use = use_of(code)
     numbers = np.argsort(-use, kind="stable")[:64]
@@ -154,7 +161,7 @@ def _activity(run: Results, slice_: int, grey: bool, frames: int, wide: float) -
 
     tiles = np.zeros((len(numbers), *code.shape[2:4], 1))
     tall = mosaic(tiles, columns, wide).tall
-    return shown, code.steps[chosen], ["Activity"], tall, of_slice(run, slice_)
+    return shown, code.steps[chosen], ["Activity"], tall, f"Code of {layer}, {of_slice(run, slice_)}"
 
 
 def _dictionary(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:

@@ -159,6 +159,6 @@ def _shape(axes: Any, fits: Gabors, like: np.ndarray) -> None:
     axes.axvspan(0.1, 0.8, color="#ececec", zorder=0, lw=0, label="about the range of macaque V1 cells")
     axes.plot(across, along, "o", ms=2.5, color=colours(1)[0], alpha=0.7, mew=0, label="Gabor-like features")
     axes.set(xlabel="Sigma × f, across the bars", ylabel="Sigma × f,\nalong the bars")
-    largest = max(0.9, 1.05 * float(np.max([across, along], initial=0)))
-    axes.set(xlim=(0, largest), ylim=(0, largest))
+    right, top = (max(0.9, 1.05 * float(np.max(each, initial=0))) for each in (across, along))
+    axes.set(xlim=(0, right), ylim=(0, top))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=6, borderaxespad=0)

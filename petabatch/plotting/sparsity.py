@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from petabatch.plotting.curves import Curve, curve, draw_curves, ends, interrupted, over_the_run, spread_curve
-from petabatch.plotting.figures import colours, grid, grid_of_panels, styled
+from petabatch.plotting.figures import colours, grid, grid_of_panels, solid, styled
 from petabatch.plotting.options import Code, Steps, Title, Unit
 from petabatch.plotting.select import code_layer, percent, recorded, with_records
 from petabatch.plotting.texts import axes_title, heading
@@ -61,7 +61,7 @@ def sparsity(
     over_the_run(run, left, time, probe is not None and ends(probe, run.display), steps)
     use = use_of(found.code, None)
     heights = 100 * np.sort(use)[::-1]
-    right.bar(np.arange(len(use)), heights, width=1.0, color=colours(1)[0], linewidth=0)
+    right.bar(np.arange(len(use)), heights, width=1.0, **solid(colours(1)[0]))
     even = float(use.mean())
     right.axhline(100 * even, color="#404040", lw=0.8, ls="--")
     text = f"mean {percent(even)}"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import colours, logarithmic, panels, styled, width_of
+from petabatch.plotting.figures import colours, logarithmic, panels, solid, styled, width_of
 from petabatch.plotting.options import Option, Slice, Time, Title
 from petabatch.plotting.select import check_slice, recorded, when, with_records
 from petabatch.plotting.texts import axes_title, capital, heading
@@ -67,7 +67,7 @@ def weights(
         table = run.params.get("connections", {}).get(name, {})
         _draw(figure, left, matrix, table)
         flat = matrix[np.isfinite(matrix)]
-        right.hist(flat, 50, color=colours(1)[0])
+        right.hist(flat, 50, **solid(colours(1)[0]))
         logarithmic(right)
         right.set(xlabel="Weight", ylabel="Number of weights")
         rows, columns = matrix.shape

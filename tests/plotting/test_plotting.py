@@ -213,7 +213,7 @@ def test_energy_of_many_displays_is_that_at_their_ends_with_the_spread_of_slices
     with petabatch.open(longer) as run:
         (axes,) = plotting.energy(run).axes
         assert_ends_with_the_spread_of_slices(axes.lines[0], axes.collections[0], totals(run))
-    said = "Lines: mean of 3 slices at the end of each display; bands: 10–90 % of the slices"
+    said = "Lines: mean of 3 slices at the end of each display; bands: 10–90 % of them"
     assert texts(axes)[0].replace("\n", " ") == said
 
 
@@ -234,7 +234,7 @@ def test_runs_of_many_displays_are_compared_at_their_ends(longer: Path, folder: 
         axes = plotting.compare(run, short).axes[0]
         assert_ends_with_the_spread_of_slices(axes.lines[0], axes.collections[0], totals(run))
         assert np.array_equal(axes.lines[1].get_xdata(), np.arange(1, 9) / 4)  # all records of two displays
-        said = "Lines: mean of 3 slices at the end of each display; bands: 10–90 % of the slices"
+        said = "Lines: mean of 3 slices at the end of each display; bands: 10–90 % of them"
         assert texts(axes)[0].replace("\n", " ") == said
         (text,) = texts(plotting.compare(short, short).axes[0])
         assert "at the end" not in text
@@ -379,7 +379,7 @@ def test_a_film_has_a_frame_for_each_recorded_time(run: Results, tmp_path: Path,
 
 
 def test_a_film_is_titled_by_its_slice_or_by_weights_that_all_slices_share(run: Results) -> None:
-    for what, subject in (("activity", run.label(1).capitalize()), ("dictionary", "Dictionary")):
+    for what, subject in (("activity", f"Code of V1, {run.label(1)}"), ("dictionary", "Dictionary")):
         film = plotting.movie(run, what=what, slice=1)
         film.update(0)
         assert film.figure.get_suptitle().startswith(f"{subject}, ")

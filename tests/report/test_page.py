@@ -191,7 +191,7 @@ def test_curves_of_many_displays_are_those_of_their_ends(tmp_path: Path, small: 
     assert line["steps"] == list(range(2, 21, 2))
     np.testing.assert_allclose(line["mean"], values[:, -1].mean(axis=1), rtol=1e-4)
     np.testing.assert_allclose(line["high"], np.percentile(values[:, -1], 90, axis=1), rtol=1e-4)
-    assert chart["note"].endswith("at the end of each display; bands: 10–90 % of the slices")
+    assert chart["note"].endswith("at the end of each display; bands: 10–90 % of them")
     report(tmp_path / "out", tmp_path / "x.html")
     assert data((tmp_path / "x.html").read_text("utf-8"))["curves"][0]["note"] == chart["note"]
 
@@ -366,6 +366,8 @@ def test_a_browser_saves_every_figure_with_its_numbers_and_is_dark_where_that_is
     assert float(curve[1].split(",")[3]) == pytest.approx(first, rel=1e-4)
     assert sum(head.startswith("panel,series,x,y,value") for head in heads) == 1
     assert sum("<svg" in head for head in heads) == 3
+    (saved,) = (head for head in heads if ">Energy</text>" in head)  # its title, beside it on the page
+    assert all(f">{name}</text>" in saved for name in ("total", "residual", "sparsity", "Display"))
     assert light == "rgb(255, 255, 255)"
     *_, dark = in_browser(page, SAVES, tmp_path, "--blink-settings=preferredColorScheme=0")
     assert dark == "rgb(23, 25, 28)"

@@ -144,8 +144,22 @@ function chart(parent, { title, note, lines, gaps, per, label: time }) {
   draw();
   const rows = () => lines.flatMap((line) =>
     line.steps.map((step, i) => [line.name, step, step / per, line.mean[i], line.low[i], line.high[i]]));
+  const titled = () => {  // with what is beside it on the page
+    const copy = svg.cloneNode(true), above = 46, below = note ? 16 : 0;
+    copy.setAttribute("height", H + above + below);
+    copy.setAttribute("viewBox", `0 ${-above} ${W} ${H + above + below}`);
+    add(copy, "text", { x: 6, y: 14 - above, style: "font: bold 12px sans-serif" }, title);
+    let place = left;
+    lines.forEach((line, i) => {
+      add(copy, "line", { x1: place, x2: place + 18, y1: -11, y2: -11, stroke: COLOURS[i % 6], "stroke-width": 1.8 });
+      add(copy, "text", { x: place + 23, y: -7 }, line.name);
+      place += 38 + 6.5 * line.name.length;
+    });
+    if (note) add(copy, "text", { x: 6, y: H + 11, style: "font: 9px sans-serif" }, note);
+    return drawn(copy)();
+  };
   saves(box, title, {
-    svg: drawn(svg), csv: () => table(["line", "step", time, "mean", "percentile 10", "percentile 90"], rows()),
+    svg: titled, csv: () => table(["line", "step", time, "mean", "percentile 10", "percentile 90"], rows()),
   });
 }
 
