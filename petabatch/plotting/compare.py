@@ -12,7 +12,7 @@ from petabatch.plotting.figures import colours, grid, grid_of_panels, styled
 from petabatch.plotting.options import Steps, Title, Unit
 from petabatch.plotting.patches import read_dictionary
 from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
-from petabatch.plotting.words import Clock, clock, of_slice, quantity
+from petabatch.plotting.words import Clock, clocks, of_slice, quantity
 from petabatch.results import Results
 
 _MOST = 4
@@ -55,20 +55,21 @@ def compare(
     names = find(run, *others)
     runs = [run, *others]
     alike = _similarities(runs) if others else []
-    time = clock(run, unit)
+    times = clocks(runs, unit)
     figure, places = grid_of_panels(figure, len(names) + bool(alike), 2.0)
     chosen = {} if others else _chosen(run, names[0])
     scale = colours(len(runs) if others else len(chosen))
     at_ends = any(ends(one[name], one.display) for one in runs for name in names)
     for axis, name in zip(places, names, strict=False):
         if others:
-            _runs(axis, runs, name, time, scale)
+            _runs(axis, runs, name, times, scale)
         else:
-            _slices(axis, run, name, time, chosen, scale)
-        for one in runs:
+            _slices(axis, run, name, times[0], chosen, scale)
+        for one, time in zip(runs, times, strict=True):
             mark_gaps(axis, one.gaps, time.per)
-        time.label_axis(axis, steps)
-        at_record(axis, run[name].steps, time)
+        times[0].label_axis(axis, steps and len({time.per for time in times}) == 1)
+        if all(len(one[name]) == 1 for one in runs):
+            at_record(axis, run[name].steps, times[0])
         axis.set_ylabel(wrapped(quantity(run, name, names), 1.6, points("axes.labelsize")))
         grid(axis)
     if others:
@@ -89,8 +90,8 @@ def compare(
     return figure
 
 
-def _runs(axis: Any, runs: list[Results], name: str, time: Clock, scale: list[str]) -> None:
-    for run, colour, label in zip(runs, scale, _labels(runs), strict=True):
+def _runs(axis: Any, runs: list[Results], name: str, times: list[Clock], scale: list[str]) -> None:
+    for run, time, colour, label in zip(runs, times, scale, _labels(runs), strict=True):
         steps, mean, band = curve(run[name], run.display)
         axis.plot(steps / time.per, mean, color=colour, label=label, marker="o" if len(steps) == 1 else None)
         axis.fill_between(steps / time.per, *band.T, color=colour, alpha=0.15, linewidth=0)

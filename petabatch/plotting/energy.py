@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 from petabatch.plotting.curves import curve, draw_curves, ends, over_the_run
-from petabatch.plotting.figures import panels, styled
+from petabatch.plotting.figures import grid_of_panels, styled
 from petabatch.plotting.options import Option, Steps, Title, Unit
 from petabatch.plotting.select import choose, with_records
-from petabatch.plotting.texts import capital, heading, legend_below
-from petabatch.plotting.words import clock, quantity
+from petabatch.plotting.texts import capital, heading, legend_below, points, wrapped
+from petabatch.plotting.words import clock, quantity, spaced
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -42,20 +42,23 @@ def energy(
 ) -> Any:
     """Return the energy over the run, or the quantities of another probe: mean and spread of the slices.
 
+    The terms of an energy are in one panel, other quantities, of other units, each in its own.
     Of many displays with several records each, those at their ends are drawn.
     """
     found = find(run, probe, quantities)
-    names = {name: series.name for name, series in found.items()}
-    first = names.get("total", next(iter(names.values())))
-    whole = "total" in found or len(found) == 1
-    label = quantity(run, first) if whole else capital(first.split("/")[1].replace("_", " "))
-    time = clock(run, unit)
-    figure, ((axes,),) = panels(figure, 2.9)
-    curves = {name.replace("_", " "): curve(series, run.display) for name, series in found.items()}
-    draw_curves(axes, curves, time, label, log=log)
-    if steps and time.per != 1 and (legend := axes.get_legend()):
-        legend.remove()  # the axis of steps is there
-        legend_below(figure, *axes.get_legend_handles_labels())
-    over_the_run(run, axes, time, any(ends(s, run.display) for s in found.values()), steps)
-    heading(figure, title or f"{label.split(' (')[0]} over the run")
+    measured, time = next(iter(found.values())).name.split("/")[1], clock(run, unit)
+    terms = run.params.get("probes", {}).get(measured, {}).get("type") == "energy"
+    each = [found] if terms else [{name: series} for name, series in found.items()]
+    names = ["total" if len(one) > 1 else next(iter(one)) for one in each]
+    labels = [quantity(run, f"probes/{measured}/{name}") for name in names]
+    figure, places = grid_of_panels(figure, len(each), 2.55)
+    for axes, one, label in zip(places, each, labels, strict=True):
+        curves = {spaced(name): curve(series, run.display) for name, series in one.items()}
+        draw_curves(axes, curves, time, wrapped(label, 1.9, points("axes.labelsize")), log=log)
+        if steps and time.per != 1 and (legend := axes.get_legend()):
+            legend.remove()  # the axis of steps is there
+            legend_below(figure, *axes.get_legend_handles_labels())
+        over_the_run(run, axes, time, any(ends(s, run.display) for s in one.values()), steps)
+    subject = labels[0].split(" (")[0] if len(labels) == 1 else capital(spaced(measured))
+    heading(figure, title or f"{subject} over the run")
     return figure

@@ -71,6 +71,14 @@ def clock(run: Results, unit: str = "", every: float = np.inf) -> Clock:
     return Clock(1 / dt, "Time (unit of dt)", "per unit of dt", 1 / dt)
 
 
+def clocks(runs: Sequence[Results], unit: str = "") -> list[Clock]:
+    """Return how the time of each run is drawn on one axis; where their units differ, all are in steps."""
+    found = [clock(run, unit) for run in runs]
+    if len({each.label for each in found}) > 1:
+        return [Clock(1.0, "Step", "per step", 1.0)] * len(found)
+    return found
+
+
 def quantity(run: Results, name: str, among: Sequence[str] = ()) -> str:
     """Return a label for what a probe measured, as `probes/energy/total`.
 

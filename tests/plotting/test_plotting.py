@@ -240,6 +240,33 @@ def test_runs_of_many_displays_are_compared_at_their_ends(longer: Path, folder: 
         assert "at the end" not in text
 
 
+def test_runs_whose_displays_have_other_lengths_are_compared_by_displays(
+    folder: Path, tmp_path: Path
+) -> None:
+    from petabatch import simulation
+
+    params = simulation.read(folder.parent / "net.toml", ["run.display=2", "run.displays=3"])
+    simulation.run(params, tmp_path / "out", threads=1, mpi=False, quiet=True)
+    with petabatch.open(folder) as run, petabatch.open(tmp_path / "out") as other:
+        axes = plotting.compare(run, other, steps=True).axes[0]
+        assert axes.get_xlabel() == "Display"
+        assert not axes.child_axes  # an axis of steps would be that of one of them
+        assert [line.get_xdata()[-1] for line in axes.lines] == [2, 3]
+
+
+def test_quantities_of_other_units_have_panels_of_their_own(run: Results) -> None:
+    axes = plotting.energy(run, probe="quality").axes
+    measured = run.probe("quality")
+    assert [each.get_ylabel().split("\n")[0] for each in axes] == [
+        "PSNR (dB)",
+        "Sum of squares of the residual",
+    ]
+    for each, series in zip(axes, measured.values(), strict=True):
+        np.testing.assert_allclose(each.lines[0].get_ydata(), series[...].mean(axis=1))
+    (together,) = plotting.energy(run, quantities=["residual", "sparsity"]).axes
+    assert together.get_ylabel() == "Energy"
+
+
 def test_slices_of_a_run_of_many_displays_are_compared_at_their_ends(longer: Path, tmp_path: Path) -> None:
     with petabatch.open(longer) as run:
         total = totals(run)[:, -1]
