@@ -37,8 +37,8 @@ KINDS = {
 """Patterns of the files of a run, by kind."""
 PAIR = "index and segment"
 """Kinds of files that are damaged together."""
-TIMEOUT = 60
-"""Seconds after which a use counts as hanging."""
+TIMEOUT = 300
+"""Seconds after which a use counts as hanging, also where the machine is busy."""
 
 
 def make_runs(folder: Path) -> None:
