@@ -24,6 +24,9 @@ settings.register_profile("repeatable", derandomize=True, **slow)
 settings.register_profile("random", **slow)
 settings.load_profile("repeatable")
 
+# Without cached bytecode, each process that a test starts compiles hundreds of modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 @pytest.fixture(autouse=True)
 def process_as_before() -> Iterator[None]:
