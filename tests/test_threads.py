@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import numpy as np  # noqa: F401  (whose BLAS is limited)
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from petabatch.engine import engine
 from petabatch.threads import SharedContext
@@ -43,7 +43,7 @@ def test_blas_has_one_thread_as_long_as_any_run_goes_on() -> None:
 
     with threadpool_limits(2):
         before = blas()
-        one, other = engine._ONE_BLAS_THREAD(), engine._ONE_BLAS_THREAD()
+        one, other = (engine._ONE_BLAS_THREAD(ThreadpoolController()) for _ in range(2))
         one.__enter__()
         other.__enter__()
         one.__exit__(None, None, None)
