@@ -13,7 +13,6 @@ params=$1
 run=$2
 
 source .venv/bin/activate          # where petabatch and mpi4py are installed
-export NUMBA_CACHE_DIR=${TMPDIR:-/tmp}/$(id -un)-numba    # local: nodes may have different CPUs
 
 if [ -d "$run" ]; then
     command=(petabatch resume "$run")

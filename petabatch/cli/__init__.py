@@ -10,7 +10,7 @@ from petabatch.parallel.failure import reporting
 
 # Help lists verbs in the order in which they are imported.
 # isort: off
-from petabatch.cli import runs, networks, results, exchange  # noqa: F401
+from petabatch.cli import runs, networks, results, exchange, kernels  # noqa: F401
 # isort: on
 
 __all__ = ["app", "main"]

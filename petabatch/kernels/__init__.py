@@ -5,14 +5,8 @@
     timescale.py  fista.py    step control of a slice in plain Python, used by layers and compiled by `cpu`
     cpu/          numba: the steps of any network (`program/`), gradient, operators, exact sum
     cuda/         CUDA: steps of all slices of a lane, on the GPU that `cuda/device.py` describes
-    cache.py      where numba keeps compiled kernels, and when they are stale
+    cache.py      where compiled kernels are kept, and under which names
 
 To add a rule: see `docs/architecture.md`; a twin in `cuda/` is optional. To follow a step:
 `cpu/program/__init__.py`, then `cpu/program/loop.py`.
 """
-
-from pathlib import Path
-
-from petabatch.kernels.cache import invalidate_stale
-
-invalidate_stale(Path(__file__).parent)

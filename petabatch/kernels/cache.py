@@ -1,83 +1,126 @@
-"""The cache of compiled kernels on disk: its place, and the invalidation of stale entries."""
+"""The cache of compiled kernels on disk: its folders, and the name of a file in them.
+
+A kernel is compiled for a *target*, not for one processor: x86-64-v3 (AVX2 and FMA) or x86-64-v4 (AVX-512).
+So its file serves all machines of a cluster. Its folder is named after what it was made of, not after times:
+
+    FOLDER / identity / target / module.function-signature.kernel
+
+The *identity* is a hash of the sources of all kernels and of the versions of Python, numba and llvmlite.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-import re
+import shutil
 import stat
 import sys
 import tempfile
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
-from zlib import crc32
 
-from petabatch.errors import ResourceError
+from petabatch.logs import log
 
-_PLACE = "NUMBA_CACHE_DIR"
-_OURS = re.compile(r"kernels-[0-9a-f]{8}")
+GIVEN = "NUMBA_CACHE_DIR"
+"""The environment variable that names a folder for the cache."""
+_HERE = Path(__file__).parent
+SHIPPED = _HERE / "compiled"
+"""Kernels that were installed with the package."""
+OWN = _HERE / "__pycache__" / "kernels"
+"""Kernels beside their sources."""
 
 
-def invalidate_stale(folder: Path) -> None:
-    """Choose where numba caches the kernels in `folder` and below; invalidate what is stale there.
+@cache
+def identity() -> str:
+    """Return the hash of all that kernels are made of."""
+    found = hashlib.sha256()
+    for one in (sys.implementation.cache_tag, version("numba"), version("llvmlite")):
+        found.update(f"{one}\n".encode())
+    for file in sorted(_HERE.rglob("*.py")):
+        found.update(f"{file.relative_to(_HERE)}\n".encode() + file.read_bytes())
+    return found.hexdigest()[:16]
 
-    Numba keeps a compiled function while its own file is unchanged, even if a function that it calls has
-    changed in another file. So every `__pycache__` is emptied of kernels when any source has changed; a
-    cache elsewhere stands in a folder named after the sources. That is in `NUMBA_CACHE_DIR`, if it is set, or
-    (where `__pycache__` cannot be written) in the user's cache, or below the directory for temporary files.
-    Numba alone refuses to define a kernel where it finds no place, and fails where a disk is full.
-    Raises ResourceError when there is no place at all.
+
+def find(name: str, target: str) -> Path | None:
+    """Return the file of a kernel compiled for a target; None if there is none."""
+    for folder in (*_folders(), SHIPPED):
+        file = folder / identity() / target / name
+        if file.exists():
+            return file
+    return None
+
+
+def contents(folder: Path) -> dict[str, int]:
+    """Return how many kernels of the present sources a folder has, by target."""
+    found = sorted(path for path in (folder / identity()).glob("*") if path.is_dir())
+    return {path.name: len(list(path.glob("*.kernel"))) for path in found}
+
+
+def new_file(name: str, target: str) -> Path | None:
+    """Return the file that a kernel compiled for a target is written to; None if no folder is writable.
+
+    Tells once, in a warning, that kernels are not kept.
     """
-    files = sorted(folder.rglob("*.py"))
-    state = f"{crc32(b''.join(file.read_bytes() for file in files)):08x}"
-    caches = sorted({file.parent / "__pycache__" for file in files})
-    given = os.environ.get(_PLACE, "")
-    if not given and all(map(_writable, caches)):
-        for cache in caches:
-            drop_stale(cache, state)
-        return
-    user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    temporary = Path(tempfile.gettempdir(), f"petabatch-{os.getuid()}")
-    places = (Path(given),) if given else (Path(user, "petabatch"), temporary)
-    if _OURS.fullmatch(places[0].name):  # inherited from a process that has been here
-        places = (places[0].parent,)
-    possible = [place / f"kernels-{state}" for place in places]
-    chosen = next((path for path in possible if _writable(path, _among_others(path.parent))), None)
-    if chosen is None:
-        tried = ", ".join(map(str, places if given else (caches[0], *places)))
-        raise ResourceError(
-            f"there is no place to keep compiled kernels\n"
-            f"    found:    no permission to write, no room, or files of other users, in {tried}\n"
-            f"    hint:     export {_PLACE}=/a/directory/of/yours"
-        )
-    os.environ[_PLACE] = str(chosen)  # numba reads it when it is imported
-    if "numba" in sys.modules:
-        sys.modules["numba"].config.CACHE_DIR = str(chosen)
-
-
-def drop_stale(cache: Path, state: str) -> None:
-    """Delete the compiled functions in `cache` unless they are of sources in this state."""
-    mark = cache / "kernels.crc32"
+    folder = writable_folder()
+    if folder is None:
+        return None
     try:
-        if mark.exists() and mark.read_text() == state:
-            return
-        for compiled in (*cache.glob("*.nbi"), *cache.glob("*.nbc")):
-            compiled.unlink(missing_ok=True)
-        mark.write_text(state)
+        (folder / identity() / target).mkdir(parents=True, exist_ok=True)
     except OSError:
-        return
+        return None
+    return folder / identity() / target / name
 
 
-def _writable(folder: Path, private: bool = False) -> bool:
-    """Return whether files can be written in a folder, which is created if it is missing.
+def _folders() -> list[Path]:
+    """Return the folders that are read: the given one, or that beside the sources and that of the user."""
+    if given := os.environ.get(GIVEN):
+        return [Path(given).absolute()]
+    return [OWN, _user()]
 
-    With `private`, the folder that holds it must be one in which only this user can write.
-    """
+
+def _user() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "petabatch").absolute()
+
+
+def writable_folder() -> Path | None:
+    """Return the folder that kernels are written to; None if there is none."""
+    return _writable_folder(os.environ.get(GIVEN, ""), os.environ.get("XDG_CACHE_HOME", ""))
+
+
+@cache
+def _writable_folder(given: str, user: str) -> Path | None:
+    folders = _folders()
+    found = next((folder for folder in folders if _writable(folder) and _private(folder)), None)
+    if found is None:
+        tried = ", ".join(map(str, folders))
+        log.warning(
+            "compiled kernels are not kept: no permission to write, no room, or files of other users, in %s\n"
+            "    hint:     export %s=/a/directory/of/yours",
+            tried,
+            GIVEN,
+        )
+    elif found == OWN:  # former sources are never read again
+        for former in found.iterdir():
+            if former.name != identity():
+                shutil.rmtree(former, ignore_errors=True)
+    return found
+
+
+def _private(folder: Path) -> bool:
+    """Return whether nobody else can write where every user can make folders, as below /tmp."""
+    folder = folder.resolve()
+    if not any(path.stat().st_mode & stat.S_IWOTH for path in (folder, *folder.parents)):
+        return True
+    about = folder.stat()
+    return about.st_uid == os.getuid() and not about.st_mode & 0o022
+
+
+def _writable(folder: Path) -> bool:
+    """Return whether files can be written in a folder, which is created if it is missing."""
     try:
-        if private:
-            folder.parent.mkdir(0o700, parents=True, exist_ok=True)
-            about = folder.parent.stat()
-            if about.st_uid != os.getuid() or about.st_mode & 0o022:
-                return False  # other users could put code there
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(4096))
     except OSError:
@@ -85,7 +128,13 @@ def _writable(folder: Path, private: bool = False) -> bool:
     return True
 
 
-def _among_others(place: Path) -> bool:
-    """Return whether every user can make this folder, as below the directory for temporary files."""
-    place = place.resolve()
-    return any(path.exists() and path.stat().st_mode & stat.S_IWOTH for path in (place, *place.parents))
+def write(file: Path, content: bytes) -> None:
+    """Write a file of the cache, whole or not at all; a full disk costs the next start, not this run."""
+    part = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        part.write_bytes(content)
+        part.replace(file)
+    except OSError as error:
+        log.warning("%s: this compiled kernel is not kept: %s", file, error)
+        with suppress(OSError):
+            part.unlink()

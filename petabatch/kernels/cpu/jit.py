@@ -1,24 +1,35 @@
-"""`njit` of kernels: numba's, with a cache whose files are looked for and loaded when a kernel is called."""
+"""`njit` of kernels: numba's, with a cache of our own and kernels that are compiled into their callers."""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache, _Cache
+from numba.core.caching import _Cache
 
-from petabatch.kernels.cpu.loading import can_load, load
+import petabatch.kernels
+from petabatch.kernels import cache
+from petabatch.kernels.cpu.inner import Kernel
+from petabatch.kernels.cpu.loading import can_load, load, saved
+from petabatch.kernels.cpu.target import target
 from petabatch.logs import log
+
+_OURS = Path(petabatch.kernels.__file__).parent
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Return the decorator that compiles a kernel on its first call, and keeps what it compiled."""
 
     def compiled(function: Callable[..., Any]) -> Any:
-        dispatcher = numba.njit(**options)(function)
+        if not can_load():
+            return numba.njit(**options)(function)
+        target()
+        dispatcher = Kernel(function, options)
         dispatcher._cache = KernelCache(function)
         return dispatcher
 
@@ -26,54 +37,60 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 class KernelCache(_Cache):  # type: ignore[misc]  # numba has no types
-    """The files of a compiled function."""
+    """The files of a compiled function, one for each signature."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], version: str = "") -> None:
+        """`version` tells functions of the same name and file apart."""
+        self._function, self._version = function, version
 
     @cached_property
-    def _files(self) -> Any:
-        return FunctionCache(self._function)
+    def _made_of(self) -> str:
+        """What a function is made of apart from the kernels: the file that it is in."""
+        file = Path(self._function.__code__.co_filename)
+        known = file.is_relative_to(_OURS) or not file.is_file()
+        return self._version if known else f"{self._version} {hashlib.sha256(file.read_bytes()).hexdigest()}"
+
+    def name(self, sig: Any) -> str:
+        """Return the name of the file for a signature."""
+        kind = hashlib.sha256(f"{sig} {self._made_of}".encode()).hexdigest()[:12]
+        name = f"{self._function.__module__}.{self._function.__qualname__}".removeprefix("petabatch.kernels.")
+        return f"{re.sub(r'[^A-Za-z0-9_.]+', '_', name)[-100:]}-{kind}.kernel"
 
     @property
     def cache_path(self) -> str:
         """The folder of the files."""
-        path: str = self._files.cache_path
-        return path
+        return str(cache.writable_folder())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the function compiled for a signature, None if there is none.
 
-        Damaged files, as a full disk leaves them, are removed with a warning: the kernel is compiled again.
+        Damaged files are removed with a warning: the kernel is compiled again.
         """
-        index = self._files._cache_file
+        file = cache.find(self.name(sig), target())
+        if file is None:
+            return None
         try:
-            if not can_load():
-                return self._files.load_overload(sig, target_context)
-            name = index._load_index().get(self._files._index_key(sig, target_context.codegen()))
-            return None if name is None else load(Path(index._data_path(name)), target_context)
+            return load(file, target_context)
         except FileNotFoundError:  # removed meanwhile
             return None
         except MemoryError:
             raise
         except Exception as error:
-            file = Path(index._index_path)
-            file.unlink(missing_ok=True)
             log.warning("%s: this compiled kernel is damaged and is compiled again: %s", file, error)
+            file.unlink(missing_ok=True)
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store the function compiled for a signature."""
-        self._files.save_overload(sig, data)
+        file = cache.new_file(self.name(sig), target())
+        if file is not None:
+            cache.write(file, saved(data))
 
     def enable(self) -> None:
         """Use the files."""
-        self._files.enable()
 
     def disable(self) -> None:
-        """Leave the files alone."""
-        self._files.disable()
+        """Leave the files alone; not supported."""
 
     def flush(self) -> None:
-        """Forget the files."""
-        self._files.flush()
+        """Forget the files; not supported."""

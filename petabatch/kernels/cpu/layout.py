@@ -1,6 +1,6 @@
 """The memory layout of the compiled kernels: sizes, weights in reading order, scratch, tiles, chunks.
 
-Sizes follow from the geometry and the processor's register length alone, never from batch or threads.
+Sizes follow from the geometry and the target's register length alone, never from batch or threads.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import numpy as np
 
 from petabatch.geometry import Patches
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.simd import register_lanes
 from petabatch.kernels.cpu.sizes import GROUP, LANES, tiling
+from petabatch.kernels.cpu.target import lanes
 from petabatch.variable import Array
 
-PANEL = 2 * register_lanes()
+PANEL = 2 * lanes()
 """Features whose drive is computed together, in two registers for each position."""
 _FEATURES = 32
 """Features that are packed at a time, so that their buffer stays in the cache."""
-DRIVE_BLOCK = 8 if register_lanes() == 16 else 6
+DRIVE_BLOCK = 8 if lanes() == 16 else 6
 """Positions whose drive is computed together: 6 times 2 registers of sums leave 4 of the usual 16; AVX-512
 has 32, and 8 suit the usual numbers of positions and slices better."""
 CACHE_LINE = 16

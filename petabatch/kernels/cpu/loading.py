@@ -1,9 +1,9 @@
-"""Loading of compiled kernels from numba's files, without what only the compiler needs.
+"""Files of compiled kernels: machine code, and what calls of it need.
 
-Before numba loads a compiled function, it prepares to compile another: it imports 200 modules, scipy.linalg
-among them, compiles its runtime, and parses the bitcode of the function. This takes longer, and more memory,
-than all else that a run does before its first step. Machine code needs the addresses of the functions that it
-calls, and its environments; the bitcode is for inlining into other functions, when they are compiled.
+Before numba loads a function from a file of its own, it prepares to compile another: it imports 200 modules,
+scipy.linalg among them, compiles its runtime, and parses the bitcode of the function. This takes longer, and
+more memory, than all else that a run does before its first step. Machine code needs the addresses of the
+functions that it calls, and its environments.
 """
 
 from __future__ import annotations
@@ -15,48 +15,66 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numba
 from llvmlite import binding
+from numba.core import serialize
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CR_FIELDS, CompileResult
 from numba.core.environment import Environment, lookup_environment
 from numba.core.runtime import _nrt_python
 
 _KNOWN = ((0, 61), (0, 68))
-"""The first and the last version of numba whose files and runtime are known here to be as below."""
+"""The first and the last version of numba whose parts are known here to be as below and in `inner.py`."""
 
 
 def can_load() -> bool:
-    """Return whether this version of numba is a known one; another one has to load its files itself."""
+    """Return whether this version of numba is a known one; kernels of another one are not kept."""
     return _KNOWN[0] <= tuple(map(int, numba.__version__.split(".")[:2])) <= _KNOWN[1]
 
 
+def saved(compiled: Any) -> bytes:
+    """Return the content of the file of a compiled function, a checksum first."""
+    library = compiled.library
+    compiled.fndesc.typemap = compiled.fndesc.calltypes = None  # as numba does: they are of no use any more
+    content: bytes = serialize.dumps(
+        (
+            library.name,
+            library._get_compiled_object(),
+            compiled.fndesc,
+            compiled.environment,
+            compiled.signature,
+            tuple(compiled.reload_init),
+            tuple(compiled._find_referenced_environments()),
+        )
+    )
+    return crc32(content).to_bytes(4, "little") + content
+
+
 def load(file: Path, context: Any) -> Any:
-    """Return the compiled function in a `.nbc` file; numba's compiler lock is held."""
+    """Return the compiled function in a file; numba's compiler lock is held."""
+    content = file.read_bytes()
+    if crc32(content[4:]).to_bytes(4, "little") != content[:4]:
+        raise ValueError("its checksum differs")
     _register_runtime()
-    saved = _Unpickler(io.BytesIO(file.read_bytes())).load()
-    (name, kind, code), about, environment, signature, objectmode, lifted, annotation, init, used = saved
-    if kind != "object":
-        raise ValueError(f"{kind}, expected machine code")
-    machine, bitcode = code
+    name, code, about, environment, signature, init, used = _Unpickler(io.BytesIO(content[4:])).load()
     for function in init:
         function()
     codegen = context.codegen()
     library = _Library(codegen, name)
-    library.take(machine, bitcode, (about.llvm_cpython_wrapper_name, about.env_name))
+    library.take(code, (about.llvm_cpython_wrapper_name, about.env_name))
     values = {
         "entry_point": context.get_executable(library, about, environment),
         "environment": environment,
         "fndesc": about,
         "library": library,
-        "lifted": lifted,
-        "objectmode": objectmode,
+        "lifted": (),
+        "objectmode": False,
         "referenced_envs": used,
         "reload_init": init,
         "signature": signature,
         "target_context": context,
-        "type_annotation": annotation,
         "typing_context": context.typing_context,
     }
     for one in used:
@@ -72,29 +90,14 @@ def _register_runtime() -> None:
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]  # numba has no types
-    """Machine code, with bitcode that is parsed when another function is compiled that calls this one."""
+    """Machine code without the code that it was made of."""
 
-    _bitcode: bytes | None = None
-    _module: Any = None
-
-    def take(self, machine: bytes, bitcode: bytes, symbols: Sequence[str]) -> None:
+    def take(self, machine: bytes, symbols: Sequence[str]) -> None:
         """Link the machine code, which defines `symbols`."""
-        self._bitcode = bitcode
         self.enable_object_caching()
         self._set_compiled_object(machine)
         self._finalize_final_module()
         self._codegen._engine._defined_symbols.update(symbols)
-
-    @property
-    def _shared_module(self) -> Any:
-        if self._module is None and self._bitcode is not None:
-            self._module, self._bitcode = binding.parse_bitcode(self._bitcode), None
-            self._codegen._engine._load_defined_symbols(self._module)
-        return self._module
-
-    @_shared_module.setter
-    def _shared_module(self, module: Any) -> None:
-        self._module = module
 
 
 class _Unpickler(pickle.Unpickler):

@@ -22,11 +22,10 @@ from zlib import crc32
 
 import numba
 import numpy as np
-from numba import carray, types
-from numba.core import cgutils
+from numba import carray
 from numba.core.errors import NumbaError
-from numba.extending import intrinsic
 
+from petabatch.kernels.cpu.addresses import SIGNATURE, address_of
 from petabatch.kernels.cpu.jit import KernelCache, njit
 from petabatch.kernels.cpu.program.views import pointer
 from petabatch.kernels.rows import Form
@@ -40,12 +39,7 @@ def row_address(function: Callable[..., None], form: Form) -> int:
 
     Raises TypeError, with the line, if numba cannot compile it.
     """
-    compiled = _compiled(function, form, "float32", False)
-    found = next(iter(compiled.overloads.values()))._asdict()
-    library, name = found["library"], found["fndesc"].llvm_func_name
-    library.codegen._engine._defined_symbols.add(name)
-    address: int = library.get_pointer_to_function(name)
-    return address
+    return address_of(_compiled(function, form, "float32", False))
 
 
 def call_row(
@@ -60,22 +54,6 @@ def call_row(
     for array, copy in zip(arrays, given, strict=True):
         if copy is not array and not np.shares_memory(copy, array):
             array[...] = copy
-
-
-@intrinsic
-def call_at(typing: Any, address: Any, table: Any) -> Any:
-    """Call the row function at an address; what it raises is raised."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        convention = context.call_conv
-        kind = convention.get_function_type(types.none, (types.int64,))
-        function = builder.inttoptr(args[0], kind.as_pointer())
-        status, _ = convention.call_function(builder, function, types.none, (types.int64,), [args[1]])
-        with cgutils.if_unlikely(builder, status.is_error):
-            convention.return_status_propagate(builder, status)
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64), generate
 
 
 @njit(nogil=True, error_model="numpy", inline="always")
@@ -116,12 +94,12 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
     call: Any = names["call"]
     values = _constants(function)
     version = crc32(f"{text} {precision} {checked} {values} {_sources(Path(file))}".encode())
-    call.__qualname__ = f"{function.__qualname__}.{version:08x}"
+    call.__qualname__ = function.__qualname__
     dispatcher = numba.njit(**options)(call)
     if Path(file).is_file() and values is not None:
-        dispatcher._cache = KernelCache(call)
+        dispatcher._cache = KernelCache(call, f"{version:08x}")
     try:
-        dispatcher.compile((types.int64,))
+        dispatcher.compile(SIGNATURE)
     except NumbaError as error:
         raise TypeError(_message(function, error)) from error
     return dispatcher

@@ -9,18 +9,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 _INT32 = ir.IntType(32)
-
-
-def register_lanes() -> int:
-    """Return how many float32 one vector register of this processor holds."""
-    features = binding.get_host_cpu_features()
-    return 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
 
 
 class Vector(types.Type):  # type: ignore[misc]

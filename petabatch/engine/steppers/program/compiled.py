@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +14,10 @@ from petabatch.engine.steppers.base import Rows
 from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.workspace import Workspace
+from petabatch.kernels.cpu.ahead import compile_missing, name_of
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.loop import advance
+from petabatch.kernels.cpu.program.operations import address_of_operation
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
 from petabatch.kernels.cpu.rows import raised_in
 from petabatch.spec.part_errors import calling
@@ -40,12 +43,24 @@ class CompiledProgram:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.rows = np.array(tables.rows, np.int64).reshape(-1, t.COLUMNS)
         self.drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
         self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
         self.team: Rows | None = None
         """Threads that work on a slice together, when there are more threads than slices."""
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """The rows of the program; operations that are not compiled yet are compiled."""
+        rows = np.array(self.tables.rows, np.int64).reshape(-1, t.COLUMNS)
+        several = rows[:, t.D] > 0 if self.tables.slices > 1 else np.zeros(len(rows), bool)
+        alone = [(t.Op(code), False) for code in rows[:, t.CODE]]
+        together = [(t.Op(code), True) for code in rows[several, t.CODE]]
+        others = {"advance", "same", *(["materialise"] if self.tables.lazy_rows else [])}
+        compile_missing({name_of(*one) for one in (*alone, *together)} | others)
+        rows[:, t.KERNEL] = [address_of_operation(*one) for one in alone]
+        rows[several, t.TOGETHER] = [address_of_operation(*one) for one in together]
+        return rows
 
     def sections(
         self, space: Workspace, slices: Sequence[ProgramSlice], *spans: tuple[int, int]

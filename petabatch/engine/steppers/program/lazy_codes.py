@@ -17,7 +17,7 @@ class LazyCodes:
 
     def __init__(self, program: CompiledProgram, of: ProgramSlice) -> None:
         self.tables, self.arrays, self.own = program.tables, of.arrays, of.own
-        self._addresses, self._rows, self._drives = of.addresses, program.rows, program.drives
+        self._program, self._addresses = program, of.addresses
         self.behind = False
         """The potentials are those of a step before."""
         self._normed = False
@@ -28,7 +28,7 @@ class LazyCodes:
         if self.tables.lazy_rows:
             nothing = np.zeros(t.COLUMNS, np.int64)
             nothing[t.FEATURES] = 1
-            materialise(nothing, self._drives, space.arrays[0], space.shapes)
+            materialise(nothing, self._program.drives, space.arrays[0], space.shapes)
 
     def start(self) -> None:
         """Prepare a call of the compiled loop."""
@@ -52,7 +52,7 @@ class LazyCodes:
         """Write V, with the weights in the workspace of this thread."""
         arrays = np.where(self._addresses != 0, self._addresses, space.arrays[0])
         for row in self.tables.lazy_rows:
-            materialise(self._rows[row], self._drives, arrays, space.shapes)
+            materialise(self._program.rows[row], self._program.drives, arrays, space.shapes)
         self.behind = False
 
     def computed(self, steps: int) -> dict[str, float]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from petabatch.kernels.cpu.addresses import call_at
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.table import IN, OUT, A, B, C, D, E, F
 from petabatch.kernels.cpu.program.units import CHUNK, gather
 from petabatch.kernels.cpu.program.views import DEPTH, address, floats, longs
-from petabatch.kernels.cpu.rows import ARRAYS, PARAMETERS, UNITS, call_at
+from petabatch.kernels.cpu.rows import ARRAYS, PARAMETERS, UNITS
 
 
 @njit(nogil=True, error_model="numpy")

@@ -25,11 +25,13 @@ from petabatch.kernels.rows import NUMBERS as NUMBERS
 (
     CODE, PERIOD, OFFSET, STANDS, WINDOW, OUT, IN, LOOKBACK, A, B, C, D, E, F, G, H, HISTORY, POTENTIAL,
     PRODUCTS, KEPT, FLOATS, LISTS, SPARE, FEATURES, DISPLAY, AWAKE, MOST, DECAY, BITS, TALLIES, HEIGHT, PARTS,
-) = range(32)  # fmt: skip
+    KERNEL, TOGETHER,
+) = range(34)  # fmt: skip
 """Columns of a row: an `Op`; due at steps t with (t - OFFSET) % PERIOD == 0, or, if it STANDS, at all others;
 only in the last WINDOW steps of a run, if that is not 0; the array that is written; the array that is read,
-and of how many steps ago; what else an operation needs, see `Op`."""
-COLUMNS = 32
+and of how many steps ago; what else an operation needs, see `Op`; the addresses of the compiled operation and
+of that for several slices at once, if there is one, see `calls.py`."""
+COLUMNS = 34
 _OWN = len(Shape._fields)
 TILES, STRIP, LEFT, STRIDE, STRIPS, WINDOW_OF, DRIVE, ACTIVE, VALUES, ENDS, PLACES, VECTORS = range(
     _OWN, _OWN + 12

@@ -9,7 +9,8 @@ import numpy as np
 
 from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.views import floats
+from petabatch.kernels.cpu.program.table import OUT, A, B, D, E, F, G
+from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
 from petabatch.kernels.cpu.rules import FAST, transfer, update
 from petabatch.kernels.rules import GRADIENT, LEAKY, Cell
 
@@ -259,3 +260,27 @@ def apply(
         _product(drive, drive, activity)
     else:  # a rule without a branch ends the run: its layer is no longer finite
         activity[:] = np.nan
+
+
+@njit(nogil=True, error_model="numpy")
+def update_chunks(
+    row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: int, first: int, last: int
+) -> None:  # fmt: skip
+    """Make chunks first .. last of an UPDATE; see `table.py`."""
+    activity, previous = floats(arrays, row[OUT], step), floats(arrays, row[OUT], step - 1)
+    V, before = floats(arrays, row[D], 0), floats(arrays, row[E], 0)
+    buffers = floats(arrays, row[F], 0)
+    factor, gain = np.float32(own[FACTOR]), np.float32(own[GAIN])
+    if row[G] > 0:
+        factor, gain = rates(own, doubles(arrays, row[G])[0])
+    carried = own[RULE] < LINEAR and arrays[row[OUT], DEPTH] > 1
+    for chunk in range(first, min(last, -(-activity.size // CHUNK))):
+        begin = chunk * CHUNK
+        end = min(begin + CHUNK, activity.size)
+        spare, other = buffers[: end - begin], buffers[CHUNK : CHUNK + end - begin]
+        drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, begin, end, spare, other)
+        if carried:
+            copy(previous[begin:end], activity[begin:end])
+        apply(
+            own, factor, gain, drive, spare, other, activity[begin:end], V[begin:end], before[begin:end],
+        )  # fmt: skip

@@ -60,7 +60,7 @@ class Work(NamedTuple):
 
 def rooms(nf: int) -> tuple[int, int]:
     """Return the lengths of the float32 and of the uint64 scratch for a code of `nf` features."""
-    wide, room = words(nf) * WORD, BLOCK * nf + LANES
+    wide, room = -(-nf // WORD) * WORD, BLOCK * nf + LANES
     return 2 * (wide + room + max(CHUNK, nf)), wide + BLOCK // WORD * nf + nf + 3 * room + BLOCK + 1
 
 
@@ -102,7 +102,7 @@ def words(nf: int) -> int:
 def work_of(row: Any, arrays: Any) -> Work:
     """Return the thread's scratch for a block of positions."""
     nf, numbers, lists = row[FEATURES], floats(arrays, row[FLOATS], 0), unsigned(arrays, row[LISTS])
-    wide, room, block = words(nf) * WORD, BLOCK * nf + LANES, BLOCK // WORD * nf
+    wide, room, block = -(-nf // WORD) * WORD, BLOCK * nf + LANES, BLOCK // WORD * nf
     buffers, at, listed = 2 * max(CHUNK, nf), 2 * wide + 2 * room, wide + block + nf
     return Work(
         numbers[:wide], numbers[wide : 2 * wide], numbers[2 * wide : 2 * wide + room],

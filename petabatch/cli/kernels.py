@@ -1,0 +1,54 @@
+"""The verb about compiled kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from petabatch.cli.app import app, echo
+from petabatch.errors import ArgumentError, did_you_mean
+
+
+@app.command()
+def kernels(
+    compile_all: Annotated[
+        bool, typer.Option("--compile", help="Compile all kernels now, so that no run waits for them.")
+    ] = False,
+    levels: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="LEVEL,...",
+            help="Processors to compile for, x86-64-v3 or x86-64-v4 (default: this one).",
+        ),
+    ] = None,
+    into: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the cache (default: NUMBA_CACHE_DIR, else as runs choose it)."),
+    ] = None,
+) -> None:
+    """Show which kernels are compiled, or compile them all, as for the image of a cluster."""
+    from petabatch.kernels import cache
+    from petabatch.kernels.cpu.ahead import compile_for, kernels
+    from petabatch.kernels.cpu.target import LEVELS, target
+
+    chosen = [target()] if levels is None else levels.split(",")
+    for level in chosen:
+        if level not in (target(), *LEVELS):
+            raise ArgumentError(
+                "--for", "there is no such level", level, ", ".join(LEVELS), did_you_mean(level, LEVELS)
+            )
+    folder = into.absolute() if into is not None else cache.writable_folder()
+    if compile_all:
+        if folder is None:
+            raise ArgumentError("--into", "no folder can be written", None, "a folder")
+        for level in chosen:
+            echo(f"{level}: {compile_for(level, folder)} kernels in {folder}")
+        return
+    echo(f"this processor  {target()}")
+    for name, place in (("cache", folder), ("installed", cache.SHIPPED)):
+        found = {} if place is None else cache.contents(place)
+        text = ", ".join(f"{count} of {len(kernels())} for {level}" for level, count in found.items())
+        echo(f"{name:15} {text or 'none'} in {place}")

@@ -1,0 +1,44 @@
+"""The processor that kernels are compiled for: a level of x86-64, not the model of the host.
+
+Of two levels of AVX there is one set of kernels each, so that machines of a cluster share them, and an
+installation can bring them along. `NUMBA_CPU_NAME` asks for another processor, as LLVM names it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from llvmlite import binding
+from numba.core import config
+
+LEVELS = {
+    "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+    "x86-64-v3": "avx2 bmi bmi2 f16c fma lzcnt movbe",
+}
+"""Levels from the highest on, and the features of a processor that has one."""
+
+
+@cache
+def target() -> str:
+    """Return the name of the target, and let numba compile for it."""
+    if config.CPU_NAME is None:
+        features = binding.get_host_cpu_features()
+        has = (name for name, needed in LEVELS.items() if all(map(features.get, needed.split())))
+        config.CPU_NAME = next(has, None)
+    if config.CPU_NAME is None:
+        return str(binding.get_host_cpu_name())
+    if config.CPU_FEATURES is None:
+        config.CPU_FEATURES = ""  # those of the processor named, not of the host
+    return str(config.CPU_NAME)
+
+
+@cache
+def lanes() -> int:
+    """Return how many float32 one vector register of the target holds."""
+    name, triple = target(), binding.get_default_triple()
+    features = "" if config.CPU_NAME else binding.get_host_cpu_features().flatten()
+    machine = binding.Target.from_triple(triple).create_target_machine(cpu=name, features=features)
+    code = "define <16 x float> @f(<16 x float> %a) { %b = fadd <16 x float> %a, %a\n ret <16 x float> %b }"
+    used = machine.emit_assembly(binding.parse_assembly(code))
+    return 16 if re.search(r"\bzmm", used) else 8 if re.search(r"\bymm", used) else 4
