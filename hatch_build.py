@@ -1,7 +1,8 @@
 """Build hook: installed copies of petabatch know the commit that they were built from.
 
 The commit is written to `petabatch/COMMIT` in the wheel and in the source distribution. A wheel that is built
-from a source distribution takes over its file.
+from a source distribution takes over its file. A wheel with compiled kernels is one for a version of Python and
+a platform.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ class CommitHook(BuildHookInterface):  # type: ignore[misc]
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write the file to a temporary folder, and have it included."""
         found = commit(Path(self.root))
-        if version == "editable" or found is None:
+        if version == "editable":
+            return
+        if self.target_name == "wheel" and (Path(self.root) / "petabatch" / "kernels" / "compiled").exists():
+            build_data["pure_python"], build_data["infer_tag"] = False, True
+        if found is None:
             return
         folder = tempfile.mkdtemp(prefix="petabatch-build-")
         self._file = Path(folder, "COMMIT")

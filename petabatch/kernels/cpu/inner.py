@@ -17,7 +17,7 @@ from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
-from petabatch.kernels.cache import new_file
+from petabatch.kernels.cache import find, new_file
 from petabatch.kernels.cpu.claim import turn
 from petabatch.kernels.cpu.target import target
 
@@ -38,7 +38,8 @@ class Kernel(CPUDispatcher):  # type: ignore[misc]  # numba has no types
         args = tuple(normalize_signature(sig)[0])
         if args in self.overloads:
             return self.overloads[args].entry_point
-        file = new_file(self._cache.name(sig), target())
+        name = self._cache.name(sig)
+        file = None if find(name, target()) is not None else new_file(name, target())
         with turn(file) if file is not None else nullcontext():
             return super().compile(sig)
 
