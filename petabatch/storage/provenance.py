@@ -100,16 +100,15 @@ def blas_libraries() -> list[str]:
 
 
 def compiler() -> dict[str, str]:
-    """Return the version of LLVM, and the processor and its features for which numba compiles kernels.
+    """Return the version of LLVM, and the processor with its features: BLAS and numpy follow it too.
 
-    `NUMBA_CPU_NAME` and `NUMBA_CPU_FEATURES` override what it finds.
+    `NUMBA_CPU_NAME` names another processor, for which kernels are compiled.
     """
-    from llvmlite.binding import llvm_version_info
-    from numba.core.registry import cpu_target
+    from llvmlite import binding
 
-    _, name, features = cpu_target.target_context.codegen().magic_tuple()
-    enabled = " ".join(sorted(one[1:] for one in features.split(",") if one.startswith("+")))
-    return {"LLVM": ".".join(map(str, llvm_version_info)), "CPU": name, "CPU features": enabled}
+    name = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
+    enabled = " ".join(sorted(name for name, has in binding.get_host_cpu_features().items() if has))
+    return {"LLVM": ".".join(map(str, binding.llvm_version_info)), "CPU": name, "CPU features": enabled}
 
 
 def other_software(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 
@@ -306,7 +305,7 @@ def test_another_processor_than_before_is_named_on_resume(
     with petabatch.open(stopped) as run:
         assert run.attributes["compiler"] == provenance.compiler()
     before = provenance.compiler()["CPU"]
-    monkeypatch.setattr(numba.core.config, "CPU_NAME", "x86-64-v2")  # as NUMBA_CPU_NAME sets it
+    monkeypatch.setenv("NUMBA_CPU_NAME", "x86-64-v2")
     monkeypatch.setattr(logging.getLogger("petabatch"), "propagate", True)
     with pytest.raises(StoppedEarly):
         simulation.resume(stopped, quiet=True)
