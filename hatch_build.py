@@ -24,8 +24,8 @@ class CommitHook(BuildHookInterface):  # type: ignore[misc]
         found = commit(Path(self.root))
         if version == "editable":
             return
-        if self.target_name == "wheel" and (Path(self.root) / "petabatch" / "kernels" / "compiled").exists():
-            build_data["pure_python"], build_data["infer_tag"] = False, True
+        if Path(self.root, "petabatch", "kernels", "compiled").exists():
+            build_data["pure_python"], build_data["infer_tag"] = False, True  # of wheels
         if found is None:
             return
         folder = tempfile.mkdtemp(prefix="petabatch-build-")

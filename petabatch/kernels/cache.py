@@ -5,7 +5,8 @@ So its file serves all machines of a cluster. Its folder is named after what it 
 
     FOLDER / identity / target / module.function-signature.kernel
 
-The *identity* is a hash of the sources of all kernels and of the versions of Python, numba and llvmlite.
+The *identity* is a hash of the sources of all kernels and of the versions of Python, numba and llvmlite, and
+of what the environment asks of numba.
 """
 
 from __future__ import annotations
@@ -30,13 +31,22 @@ SHIPPED = _HERE / "compiled"
 """Kernels that were installed with the package."""
 OWN = _HERE / "__pycache__" / "kernels"
 """Kernels beside their sources."""
+_SETTINGS = (
+    "NUMBA_BOUNDSCHECK",
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_OPT",
+    "NUMBA_LOOP_VECTORIZE",
+    "NUMBA_SLP_VECTORIZE",
+)
+"""Environment variables of which compiled code depends."""
 
 
 @cache
 def identity() -> str:
     """Return the hash of all that kernels are made of."""
     found = hashlib.sha256()
-    for one in (sys.implementation.cache_tag, version("numba"), version("llvmlite")):
+    settings = [f"{name}={value}" for name in _SETTINGS if (value := os.environ.get(name))]
+    for one in (sys.implementation.cache_tag, version("numba"), version("llvmlite"), *settings):
         found.update(f"{one}\n".encode())
     for file in sorted(_HERE.rglob("*.py")):
         found.update(f"{file.relative_to(_HERE)}\n".encode() + file.read_bytes())

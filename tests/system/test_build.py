@@ -80,6 +80,14 @@ def test_a_build_from_a_source_distribution_keeps_its_commit(hook: Any, tmp_path
     assert build["force_include"] == {}
 
 
+def test_a_wheel_with_compiled_kernels_is_one_for_a_version_of_python(hook: Any, tmp_path: Path) -> None:
+    built: list[dict[str, Any]] = [{"force_include": {}}, {"force_include": {}}]
+    hook(tmp_path).initialize("standard", built[0])
+    (tmp_path / "petabatch" / "kernels" / "compiled").mkdir(parents=True)
+    hook(tmp_path).initialize("standard", built[1])
+    assert [build.get("infer_tag", False) for build in built] == [False, True]
+
+
 def test_an_installed_copy_knows_the_commit_it_was_built_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
