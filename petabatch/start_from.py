@@ -148,13 +148,15 @@ def _kind(array: np.ndarray, batched: bool) -> str:
 def _show_current_items(engine: Engine, before: int) -> None:
     """Show the input items due at the current step, which the checkpoint may not have.
 
-    It has none of slices that it lacks, and others where the network has another source.
+    It has none of slices that it lacks, and others where the network has another source. Where the batch has
+    another size, items are dealt in another way: slices that it has keep what they show to the display's end.
     """
     state, display = engine.state, engine.plan.graph.network.run.display
+    same_batch = engine.plan.graph.network.batch == before
     for name, layer in engine.plan.inputs.items():
         history = state.arrays[f"layers/{name}/A"]
         stays = layer.item(engine.step + 1, display) is None
         for step in range(max(0, engine.step - history.shape[1] + 1), engine.step + 1):
-            item, now = layer.shown(step, display), stays and step == engine.step
+            item, now = layer.shown(step, display), same_batch and stays and step == engine.step
             for number in range(state.lo if now else max(state.lo, before), state.hi):
                 history[number - state.lo, step % history.shape[1]] = engine.readers[name](number, item)
