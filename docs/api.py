@@ -19,6 +19,8 @@ from petabatch.plotting.options import described
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.results.traced import ShownImage
+from petabatch.simulator import Saved
+from petabatch.simulator.parts import Part
 
 PREAMBLE = """\
 # Python API
@@ -37,6 +39,8 @@ def page() -> str:
     for name in ("load", "sparse_coding", "run", "resume"):
         lines += function(f"petabatch.{name}", getattr(petabatch, name))
     lines += [*function("petabatch.in_memory.run", in_memory.run), *kind("Result", in_memory.Result)]
+    lines += ["## Simulator", "", *kind("Simulator", petabatch.Simulator)]
+    lines += [*kind("Part", Part), *kind("Saved", Saved)]
     lines += ["## Results", "", *function("petabatch.open", petabatch.open)]
     lines += [*kind("Results", Results), *kind("Series", Series), *kind("ShownImage", ShownImage)]
     lines += [

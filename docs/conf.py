@@ -42,6 +42,7 @@ CONTENTS = {
             "plots",
             "gallery",
             "python",
+            "simulator",
             "experiments",
             "encoding",
             "until",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from petabatch import in_memory as in_memory
     from petabatch import layers as layers
     from petabatch import learning as learning
+    from petabatch import plotting as plotting
     from petabatch import probes as probes
     from petabatch import sources as sources
     from petabatch import weights as weights
@@ -48,7 +49,17 @@ _PLACES = {
     "run": ("petabatch.simulation", "run"),
     "sparse_coding": ("petabatch.network.sparse_coding", "sparse_coding"),
 }
-_MODULES = ("connections", "errors", "in_memory", "layers", "learning", "probes", "sources", "weights")
+_MODULES = (
+    "connections",
+    "errors",
+    "in_memory",
+    "layers",
+    "learning",
+    "plotting",
+    "probes",
+    "sources",
+    "weights",
+)
 __all__ = [
     "Checkpoint",
     "Network",
@@ -64,6 +75,7 @@ __all__ = [
     "learning",
     "load",
     "open",
+    "plotting",
     "probes",
     "resume",
     "run",

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
+from petabatch.errors import StorageError
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import refuse_shortage
 from petabatch.spec.load import Loaded, resolved
 from petabatch.start_from import initialise_from
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.inputs import compare_plugins
 from petabatch.storage.provenance import blas_libraries, compiler, library_versions
 from petabatch.version import __version__
 
@@ -25,6 +29,20 @@ def assert_same_software(comm: Comm, loaded: Loaded) -> None:
         params = json.dumps(resolved(loaded.network), sort_keys=True)
         own = {"petabatch": __version__, "BLAS": ", ".join(blas_libraries()), "params": fingerprint(params)}
         assert_same_environment(comm, {**library_versions(), **compiler(), **own})
+
+
+def reloaded(directory: RunDirectory, changed_input: bool, objects: Sequence[object]) -> Loaded:
+    """Return the network of an existing run from `params.json`, which was resolved when the run started.
+
+    Plug-ins are compared with those it started with before any is executed.
+    """
+    try:
+        text = directory.resolved.read_text(encoding="utf-8")
+        plugins = json.loads(text)["plugins"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
+    compare_plugins(directory, plugins, changed_input)
+    return Loaded.from_json(text, str(directory.resolved), directory.data, objects)
 
 
 def assembled(loaded: Loaded, comm: Comm, threads: int | None) -> tuple[Loaded, Assembly]:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
 from petabatch.arguments import whole_number
-from petabatch.engine.assembly import Assembly
-from petabatch.engine.engine import Engine
 from petabatch.errors import ArgumentError
-from petabatch.network.advice import log_advice
+from petabatch.results.in_memory import Recorded, ResultsInMemory
+from petabatch.simulator import Saved, Simulator
+from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
+from petabatch.storage.description import Description
 
 
-@dataclass(frozen=True)
-class Result:
-    """The result of a run in memory."""
+class Result(ResultsInMemory):
+    """The result of a run in memory: all that `petabatch.open` gives of a run on disk, and its states.
+
+    It draws with `petabatch.plotting`, and is a dictionary for `petabatch.encode`.
+    """
 
     steps: Mapping[str, np.ndarray]
     """Recorded steps by path, as in the run file (`layers/V1/A`, `probes/energy/total`): int64 `[times]`."""
@@ -28,6 +32,23 @@ class Result:
     states: Mapping[str, np.ndarray]
     """Every checkpointed array at those steps, by key such as `layers/V1/V` or
     `connections/dictionary/weights`: `[len(at), batch or 1, ...]`; `A` without its history."""
+    end: Saved
+    """The whole state at the end, from which `in_memory.run(..., start=result.end)` goes on."""
+
+    def __init__(
+        self,
+        describe: Callable[[], Description],
+        recorded: Recorded,
+        states: Mapping[int, Mapping[str, np.ndarray]],
+        at: tuple[int, ...],
+        end: Saved,
+    ) -> None:
+        super().__init__(describe, recorded, end.step)
+        self.steps = {path: steps for path, (steps, _) in recorded.items()}
+        self.recorded = {path: values for path, (_, values) in recorded.items()}
+        self.at, self.end = at, end
+        keys = states[at[0]] if at else ()
+        self.states = {key: np.stack([states[step][key] for step in at]) for key in keys}
 
     def __repr__(self) -> str:
         at = f"; states after steps {', '.join(map(str, self.at))}" if self.at else ""
@@ -39,50 +60,46 @@ class Result:
         return "\n".join(lines)
 
 
-def run(network: Network, at: Sequence[int] = (), threads: int | None = None) -> Result:
+def run(
+    network: Loaded | Network | str | os.PathLike[str],
+    at: Sequence[int] = (),
+    threads: int | None = None,
+    *,
+    device: Literal["cpu", "gpu"] | None = None,
+    start: Saved | None = None,
+    quiet: bool = True,
+) -> Result:
     """Run a network from start to end; return what it recorded, and its state after the steps `at`.
 
-    Step 0 is the initial state. Raises ParamsError when the network is invalid, ArgumentError when it is none
-    or when a step of `at` is outside the run.
+    Step 0 is the initial state. `start` is a state of the network to go on from, such as the `end` of an
+    earlier result: its steps are counted. Unless `quiet`, progress is reported as by `petabatch.run`. Raises
+    ParamsError when the network is invalid, ArgumentError when it is none or when a step of `at` is outside
+    the run.
     """
-    if not isinstance(network, Network):
-        hint = "pass its `network`" if hasattr(network, "network") else ""
-        raise ArgumentError("network", "this is not a network", network, "a petabatch.Network", hint)
     wanted = tuple(whole_number("at", step) for step in at)
-    engine = Assembly.of(network, threads=threads).planned(stops=tuple(sorted(set(wanted)))).engine()
-    plan = engine.plan
-    engine.start()
-    log_advice(plan, engine.state.arrays)
-    found: dict[int, dict[str, np.ndarray]] = {}
-    steps: dict[str, list[np.ndarray]] = {}
-    values: dict[str, list[np.ndarray]] = {}
-    if 0 in wanted:
-        found[0] = _snapshot(engine, 0)
-    for step in engine.run():
-        if step in wanted:
-            found[step] = _snapshot(engine, step)
-        if step % plan.flush == 0 or step == plan.length:
-            for record in engine.recorder.take(step):
-                steps.setdefault(record.stream.path, []).append(record.steps)
-                values.setdefault(record.stream.path, []).append(record.values)
-            engine.flushed()
-    engine.close()
-    missing = sorted(set(wanted) - set(found))
-    if missing:
-        raise ArgumentError("at", "steps outside of the run", missing, f"0 to {plan.length}")
-    keys = found[wanted[0]] if wanted else ()
-    return Result(
-        {path: np.concatenate(parts) for path, parts in steps.items()},
-        {path: np.concatenate(parts) for path, parts in values.items()},
-        wanted,
-        {key: np.stack([found[step][key] for step in wanted]) for key in keys},
-    )
+    states: dict[int, dict[str, np.ndarray]] = {}
+    with Simulator(network, threads=threads, device=device, mpi=False) as sim:
+        if start is not None:
+            sim.load(start)
+        first, last = sim.n_steps, sim.network.run.length
+        if missing := sorted(step for step in set(wanted) if not first <= step <= last):
+            raise ArgumentError("at", "steps outside of the run", missing, f"{first} to {last}")
+        if first >= last:
+            raise ArgumentError(
+                "start", "this state is that of the end of the run", start, f"a step before {last}"
+            )
+        sim._live.undoes = False  # after an error there is no result
+        for step in sorted({*wanted, last}):
+            sim.run(step, quiet=quiet)
+            if step in wanted:
+                states[step] = _snapshot(sim.save())
+        end = sim.save()
+        return Result(sim._live.describe("done"), sim._live.recorded(), states, wanted, end)
 
 
-def _snapshot(engine: Engine, step: int) -> dict[str, np.ndarray]:
-    """Copy the state; of the history of activities only that of `step`."""
-    engine.collect()
+def _snapshot(saved: Saved) -> dict[str, np.ndarray]:
+    """Return the arrays of a state; of the history of activities only that of its step."""
     return {
-        key: (array[:, step % array.shape[1]] if key.endswith("/A") else array).copy()
-        for key, array in engine.state.saved().items()
+        key: array[:, saved.step % array.shape[1]] if key.endswith("/A") else array
+        for key, array in saved.arrays.items()
     }

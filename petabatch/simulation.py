@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,11 +17,12 @@ from petabatch.assembly import (
     initialise,
     open_engine,
     open_evaluation,
+    reloaded,
 )
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.images import log_notes
-from petabatch.errors import AlreadyDone, InputFileError, Problem, StorageError
+from petabatch.errors import AlreadyDone, InputFileError, Problem
 from petabatch.logs import log, shown, silence, to_file
 from petabatch.network.advice import log_advice
 from petabatch.parallel.comm import Comm
@@ -43,7 +43,7 @@ from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
-from petabatch.storage.inputs import Fingerprint, compare, compare_plugins, of_hosts, serialise
+from petabatch.storage.inputs import Fingerprint, compare, of_hosts, serialise
 from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
 from petabatch.storage.seal import new_run_id, sealed_by
@@ -247,17 +247,8 @@ def _reload(
     changed_input: bool,
     objects: Sequence[object],
 ) -> Loaded:
-    """Return the network of an existing run from `params.json`, which was resolved when the run started.
-
-    Plug-ins are compared with those it started with before any is executed.
-    """
-    try:
-        text = directory.resolved.read_text(encoding="utf-8")
-        plugins = json.loads(text)["plugins"]
-    except (ValueError, TypeError, KeyError) as error:
-        raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
-    compare_plugins(directory, plugins, changed_input)
-    loaded = Loaded.from_json(text, str(directory.resolved), directory.data, objects)
+    """Return the network of an existing run, with another device or other features where they are given."""
+    loaded = reloaded(directory, changed_input, objects)
     if features is not None:
         parallel = loaded.network.parallel.model_copy(update={"batch": None, "features": features})
         loaded = replace(loaded, network=loaded.network.model_copy(update={"parallel": parallel}))

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from petabatch import in_memory
 from petabatch.arguments import positive, whole_number
 from petabatch.coding import file
 from petabatch.coding.dictionary import Dictionary
@@ -23,6 +22,7 @@ from petabatch.logs import log
 from petabatch.network.sparse_coding import sparse_coding
 from petabatch.probes import Optimality
 from petabatch.progress import with_progress
+from petabatch.simulator import Simulator
 from petabatch.sources import ImageArray
 from petabatch.sources.transforms import Transform
 from petabatch.spec.network import LayerOutput, Network, Output, Run, Until
@@ -52,6 +52,16 @@ class Codes:
     """int64 `[n]`: number of steps for each image."""
     active: np.ndarray
     """int64 `[n]`: number of active units for each image."""
+    names: tuple[str, ...] = ()
+    """Name of each image, such as that of its file."""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.gap)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return all activities as one array."""
+        return np.array(self.activity, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
         shape = ", ".join(map(str, self.activity.shape[1:]))
@@ -127,8 +137,9 @@ class _Problem:
             until=Until(gap=self.gap),
             threads=self.threads,
         )
-        done = in_memory.run(_network(self, run, images * np.float32(self.dictionary.factor)))
-        activity, gap, steps = (done.recorded[path][0] for path in _RECORDED)
+        with Simulator(_network(self, run, images * np.float32(self.dictionary.factor)), mpi=False) as sim:
+            sim.run(quiet=True)
+            activity, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
         active = np.count_nonzero(activity, axis=(1, 2, 3))
         return Codes(activity, gap, steps.astype(np.int64), active.astype(np.int64))
 
@@ -193,7 +204,8 @@ def encode(
     parts = with_progress(problem.solved(), problem.parts, f"coding {_images(len(shown))}")
     if path is None:
         columns = zip(*((part.activity, part.gap, part.steps, part.active) for part in parts), strict=True)
-        return Codes(*map(np.concatenate, columns))
+        activity, gaps, taken, active = map(np.concatenate, columns)
+        return Codes(activity, gaps, taken, active, tuple(shown.names()))
     shape = (len(shown), *problem.units)
     file.write(path, parts, shown.names(), shape, weights.weights, problem.attributes)
     return Codes(*file.read(path))

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from petabatch.coding import Codes
 
 
-def read(path: Path) -> tuple[h5py.Dataset, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the codes of a file, read when they are indexed, and their gaps, steps and active units."""
+def read(path: Path) -> tuple[h5py.Dataset, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Return the codes of a file, read when they are indexed, their gaps, steps, active units and names."""
     file = h5py.File(path, "r")
-    return file["activity"], file["gap"][()], file["steps"][()], file["active"][()]
+    names = tuple(file["name"].asstr(errors="surrogateescape")[()])
+    return file["activity"], file["gap"][()], file["steps"][()], file["active"][()], names
 
 
 def write(

@@ -40,10 +40,14 @@ class Instead:
     last: int | None
     """The first and the last item in whose place they are shown; without a last one they stay."""
 
-    def of(self, number: int, item: int) -> np.ndarray | None:
-        """Return the image of a global slice in place of an item, None if the item itself is shown."""
-        later = self.last is not None and item > self.last
-        return None if item < self.first or later else self.images[number - self.lo]
+    def holds(self, item: int) -> bool:
+        """Return whether they are shown in place of an item."""
+        return self.first <= item and (self.last is None or item <= self.last)
+
+    def of(self, number: int) -> np.ndarray:
+        """Return the image of a global slice."""
+        image: np.ndarray = self.images[number - self.lo]
+        return image
 
 
 class ImageReader:
@@ -98,8 +102,8 @@ class ImageReader:
 
     def around(self, number: int, item: int) -> np.ndarray:
         """Return the image with its margin; raises InputError when the source does not provide one."""
-        if self.instead is not None and (other := self.instead.of(number, item)) is not None:
-            return other
+        if self.instead is not None and self.instead.holds(item):
+            return self.instead.of(number)
         with self._blocking_io, calling(self.layer.source, f"layers.{self.name}.source"):
             stream, within = self._stream(number)
             image = stream(within, item)
@@ -112,7 +116,7 @@ class ImageReader:
 
     def shown(self, number: int, item: int) -> Shown:
         """Return what the layer shows; of the crop the part within the margin."""
-        if self.instead is not None and self.instead.of(number, item) is not None:
+        if self.instead is not None and self.instead.holds(item):
             return Shown(-1, 0, (self.y, self.x))
         stream, within = self._stream(number)
         return stream.shown(within, item, (self.y, self.x))

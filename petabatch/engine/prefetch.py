@@ -72,7 +72,7 @@ class Prefetch:
     def read(self, name: str, slice_: int, item: int) -> np.ndarray:
         """Return an image, and start reading those that follow; one thread at a time for each slice."""
         reader = self._readers[name]
-        if name not in self._depth:
+        if name not in self._depth or not reader.read_ahead:
             return reader(slice_, item)
         key = name, slice_
         if key not in self._ahead:

@@ -176,7 +176,7 @@ class Results(RunFile):
         try:
             import xarray
 
-            tree = xarray.open_datatree(self.path, engine="h5netcdf")
+            tree = xarray.open_datatree(self._datatree_source(), engine="h5netcdf")
         except (
             ImportError,
             ValueError,
@@ -191,6 +191,10 @@ class Results(RunFile):
                 if "description" in variable.attrs:
                     variable.attrs.setdefault("long_name", variable.attrs["description"])
         return tree
+
+    def _datatree_source(self) -> Any:
+        """Return what xarray opens."""
+        return self.path
 
     def _progress(self) -> str:
         run = self.params.get("run", {})

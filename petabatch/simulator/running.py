@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 
 from petabatch.assembly import open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.images import Instead
+from petabatch.network.slices import coordinates
 from petabatch.simulator.records import Records
 from petabatch.simulator.saved import Saved
-from petabatch.spec.load import Loaded
+from petabatch.spec.load import Loaded, resolved
+from petabatch.storage.description import Description, Status
+from petabatch.storage.provenance import collect
 from petabatch.variable import Array
 
 _ENDLESS = 2**62
@@ -24,7 +28,7 @@ class Running:
 
     def __init__(self, loaded: Loaded, assembly: Assembly, records: Records) -> None:
         """Open the network; the state is not set yet. `records` are those of the steps before."""
-        self._records, self._stack, self._started = records, ExitStack(), False
+        self._loaded, self._records, self._stack, self._started = loaded, records, ExitStack(), False
         with ExitStack() as stack:
             self.engine = open_engine(loaded, assembly.planned(length=_ENDLESS))
             stack.callback(self.engine.close)
@@ -32,6 +36,10 @@ class Running:
             if self._evaluation is not None:
                 stack.callback(self._evaluation.close)
             self._stack = stack.pop_all()
+        readers = self.engine.readers.values()
+        self._live = [reader for reader in readers if reader.layer.source.live]
+        for reader in self._live:
+            reader.read_ahead = False
         plastic = self.engine.plan.graph.plastic
         self._changing = [
             key
@@ -40,6 +48,9 @@ class Running:
         ]
         """The arrays that steps change."""
 
+    undoes = True
+    """Steps that fail are undone, for which what steps change is copied before them."""
+
     @property
     def step(self) -> int:
         """The last step that was made."""
@@ -47,7 +58,10 @@ class Running:
 
     def next_stop(self) -> int:
         """Return the next step at whose end slices meet in any case."""
-        return self.engine.plan.next_sync(self.step)
+        display = self.engine.plan.graph.network.run.display
+        changes = (reader.layer.next_change(self.step + 1, display) for reader in self._live)
+        shown = (change - 1 for change in changes if change is not None)
+        return min(self.engine.plan.next_sync(self.step), *shown, _ENDLESS)
 
     def advance(self, stop: int) -> None:
         """Make the steps up to `stop`, at most `next_stop`; collective. After an error none is made."""
@@ -55,19 +69,31 @@ class Running:
         if not self._started:
             self._stack.enter_context(engine.running())
             self._started = True
+        self._ask_sources()
         engine.backend.collect()
         engine.updates.reduction.settle()
         arrays, first = engine.state.arrays, self.step
-        before = {key: arrays[key].copy() for key in self._changing}
+        before = {key: arrays[key].copy() for key in self._changing} if self.undoes else {}
         try:
             engine.advance(stop)
             if self._evaluation is not None:
                 self._evaluation.record(stop)
         except BaseException:
-            engine.resume(first, {**engine.state.saved(), **before})
+            if self.undoes:
+                engine.resume(first, {**engine.state.saved(), **before})
             raise
         if stop % engine.plan.flush == 0:
             self.keep()
+
+    def _ask_sources(self) -> None:
+        """Take the images that live sources show in the next step."""
+        state, display = self.engine.state, self.engine.plan.graph.network.run.display
+        for reader in self._live:
+            item, slices = reader.layer.item(self.step + 1, display), range(state.lo, state.hi)
+            if item is None or (reader.instead is not None and reader.instead.holds(item)):
+                continue
+            images = np.stack([reader.around(number, item) for number in slices])
+            reader.instead = Instead(images, state.lo, item, item)
 
     def keep(self) -> None:
         """Put aside what was recorded."""
@@ -75,10 +101,35 @@ class Running:
             self._records.add(self.engine.recorder.take(self.step))
             self.engine.flushed()
 
-    def recorded(self) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-        """Yield path, steps and values of what was recorded so far."""
+    def recorded(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return steps and values of what was recorded so far, by path."""
         self.keep()
-        return self._records.joined()
+        return {path: (steps, values) for path, steps, values in self._records.joined()}
+
+    def describe(self, status: Status = "running") -> Callable[[], Description]:
+        """Return what describes the slices of this rank to their results; it does not need the engine."""
+        state, loaded, device = self.engine.state, self._loaded, self.engine.backend.name
+        mine, batch = slice(state.lo, state.hi), state.hi - state.lo
+        recorded = [recording.stream for recording in self.engine.plan.recordings]
+        streams = tuple(
+            replace(one, shape=(batch, *one.shape[1:])) if one.batched else one for one in recorded
+        )
+        readers = self.engine.readers.items()
+        files = {name: one.stream.files for name, one in readers if one.layer.source.traced}
+
+        def description() -> Description:
+            network = loaded.network
+            about = collect(
+                params_text=loaded.text,
+                params=resolved(network),
+                seed=network.run.seed,
+                devices=[device],
+                overrides=list(loaded.location.overrides.values()),
+            )
+            differing = tuple(replace(one, values=one.values[mine]) for one in coordinates(network, recorded))
+            return Description(streams, about, batch, status, files, differing)
+
+        return description
 
     def arrays(self) -> dict[str, Array]:
         """Return copies of all arrays of the state; collective."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from petabatch.engine.images import Instead
-from petabatch.spec.network import Network
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,10 +16,10 @@ class Saved:
     """The state of the slices of a rank after a step, from which a simulator goes on."""
 
     step: int
-    network: Network
-    """The network with the numbers that it had."""
     arrays: Mapping[str, np.ndarray]
     """Every array of the state by its key."""
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """Numbers of the network that were changed, or lists of one for each slice, by key path."""
     shown: Mapping[str, Instead] = field(default_factory=dict)
     """Images that were shown instead of those of a source, by layer."""
     changes: Mapping[str, int] = field(default_factory=dict)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from petabatch.arguments import whole_number
-from petabatch.assembly import assembled, assert_same_software, initialise
+from petabatch.assembly import assembled, assert_same_software, initialise, reloaded
 from petabatch.engine.engine import Engine
 from petabatch.engine.images import Instead
 from petabatch.errors import ArgumentError, PetabatchError, UnknownName, did_you_mean
@@ -21,7 +22,8 @@ from petabatch.network.advice import log_advice
 from petabatch.parallel.launch import connect
 from petabatch.params import given
 from petabatch.progress import Progress
-from petabatch.simulator import numbers
+from petabatch.results.in_memory import ResultsInMemory
+from petabatch.simulator import file, numbers
 from petabatch.simulator.callbacks import Callbacks, callback
 from petabatch.simulator.interrupts import interrupts_after
 from petabatch.simulator.parts import KINDS, Part
@@ -31,37 +33,25 @@ from petabatch.simulator.saved import Saved
 from petabatch.simulator.state_array import assigned
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
+from petabatch.storage.atomic import available
+from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
+from petabatch.storage.directory import RunDirectory
 
 
 class Simulator:
     """A network in memory: stepped, read, changed; a context manager that frees its memory.
 
-    Parameters
-    ----------
-    network : Network, Loaded or path
-        A network built in Python, a params file loaded by `petabatch.load`, or its path.
-    threads : int, optional
-        Number of threads; by default `run.threads`, or the cores that the process may use.
-    device : {"cpu", "gpu"}, optional
-        Device in place of `run.device`.
-    mpi : bool, optional
-        Whether ranks share the slices; by default if the program was started by an MPI launcher. Each rank
-        sees its own slices.
+    `network` is a network built in Python, a params file loaded by `petabatch.load`, or its path. `threads`
+    are by default `run.threads`, or the cores that the process may use; `device` takes the place of
+    `run.device`. With `mpi`, by default if the program was started by an MPI launcher, ranks share the
+    slices, and each sees its own. Raises ParamsError when the network is invalid, ArgumentError when it is
+    none.
 
-    Raises
-    ------
-    ParamsError
-        If the network is invalid.
-    ArgumentError
-        If `network` is none.
-
-    Examples
-    --------
-    >>> with petabatch.Simulator("params/natural_images.toml") as sim:
-    ...     sim.step(100)
-    ...     code = sim["V1"]["A"]           # [batch, y, x, feature]
-    ...     sim["V1"]["threshold"] = 0.2
-    ...     sim.run()
+    with petabatch.Simulator("params/natural_images.toml") as sim:
+        sim.step(100)
+        code = sim["V1"]["A"]  # [batch, y, x, feature]
+        sim["V1"]["threshold"] = 0.2
+        sim.run()
     """
 
     def __init__(
@@ -84,11 +74,43 @@ class Simulator:
         assert_same_software(self._comm, loaded)
         self._loaded, self._assembly = assembled(loaded, self._comm, threads)
         self._busy, self._callbacks = False, Callbacks()
+        self._given, self._numbers = self._loaded, dict[str, Any]()
         self._changes: dict[str, int] = {}
         self._records = Records()
         self._running: Running | None = Running(self._loaded, self._assembly, self._records)
         initialise(self._engine, self._loaded)
         log_advice(self._engine.plan, self._engine.state.arrays)
+
+    @classmethod
+    def from_run(
+        cls,
+        path: str | os.PathLike[str],
+        step: int | None = None,
+        *,
+        threads: int | None = None,
+        device: Literal["cpu", "gpu"] | None = None,
+        objects: Sequence[object] = (),
+    ) -> Self:
+        """Return a simulator in the state of a run after `step`, by default that of its newest checkpoint.
+
+        The steps from the checkpoint before `step`, or from the start where there is none, are made again.
+        `objects` are the objects of Python that the run shows, such as a `Dataset`. The run directory is only
+        read. Raises RunDirectoryError if there is no run, StorageError if it is damaged.
+        """
+        directory = RunDirectory.open(Path(path))
+        before = None if step is None else whole_number("step", step, 0) + 1
+        loaded, head = reloaded(directory, False, objects), latest_checkpoint(directory, before)
+        if head is None:
+            sim = cls(loaded, threads=threads, device=device)
+        else:
+            run = loaded.network.run.model_copy(update={"start_from": None})
+            network = loaded.network.model_copy(update={"run": run})
+            sim = cls(replace(loaded, network=network), threads=threads, device=device)
+            arrays, meta = load_checkpoint(head, sim.slices.start, sim.slices.stop)
+            sim._live.resume(int(meta["step"]), arrays, {})
+        if step is not None:
+            sim.step(step - sim.n_steps)
+        return sim
 
     @property
     def network(self) -> Network:
@@ -178,40 +200,70 @@ class Simulator:
             raise ArgumentError("function", "this is no callback", function)
         self._callbacks.all = kept
 
-    def save(self) -> Saved:
-        """Return the whole state, with the numbers of the network and what was changed by hand."""
-        arrays = self._live.arrays()
-        return Saved(self.n_steps, self.network, arrays, self._shown(), dict(self._changes))
+    def save(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Saved:
+        """Return the whole state, with the numbers of the network and what was changed by hand.
 
-    def load(self, saved: Saved) -> None:
-        """Go back to a saved state of this network; what was recorded later is forgotten.
-
-        Raises ArgumentError when the state is that of another network.
+        With `path`, it is also written to this HDF5 file, of all ranks; with `force` it may replace such a
+        file. Raises StorageError when the file exists or cannot be written.
         """
+        saved = Saved(
+            self.n_steps, self._live.arrays(), dict(self._numbers), self._shown(), dict(self._changes)
+        )
+        if path is not None:
+            target = available(path, "state.h5", file.KIND, force)
+            variables = self._engine.state.variables
+            batched = {key for key in saved.arrays if variables[key].per == "slice"}
+            file.write(target, saved, batched, self._comm)
+        return saved
+
+    def load(self, saved: Saved | str | os.PathLike[str]) -> None:
+        """Go back to a saved state of this network, or to that of a file; later records are forgotten.
+
+        Raises ArgumentError when the state is that of another network, StorageError when the file cannot be
+        read or is damaged.
+        """
+        if isinstance(saved, str | os.PathLike):
+            saved = file.read(Path(saved), self.slices)
         if not isinstance(saved, Saved):
-            raise ArgumentError("saved", "this is not a saved state", saved, "what Simulator.save() returns")
+            expected = "what Simulator.save() returns, or the path of its file"
+            raise ArgumentError("saved", "this is not a saved state", saved, expected)
         if not self._live.fits(saved):
             raise ArgumentError("saved", "this is the state of another network", saved, repr(self))
-        if saved.network is not self.network:
-            self._reopen(saved.network)
+        if saved.numbers != self._numbers:
+            network = self._given.network
+            for key, value in saved.numbers.items():
+                network = numbers.changed(network, key, value)
+            self._reopen(network)
         self._live.resume(saved.step, saved.arrays, saved.shown)
-        self._changes = dict(saved.changes)
+        self._changes, self._numbers = dict(saved.changes), dict(saved.numbers)
 
     def copy(self) -> Simulator:
         """Return another simulator in the same state, without callbacks and records."""
-        other = Simulator(self._loaded, threads=self._threads, mpi=self._comm.size > 1)
+        other = Simulator(self._given, threads=self._threads, mpi=self._comm.size > 1)
         other.load(self.save())
         return other
 
     @property
+    def results(self) -> ResultsInMemory:
+        """What was recorded so far, as `petabatch.open` gives it of a run on disk.
+
+        `sim.results["layers/V1/A"]` is a recorded array; it draws with `petabatch.plotting`.
+        """
+        return ResultsInMemory(self._live.describe(), self._live.recorded(), self.n_steps)
+
+    def to_xarray(self) -> Any:
+        """Return what was recorded so far as an `xarray.DataTree`; needs the `analysis` extra."""
+        return self.results.to_xarray()
+
+    @property
     def recorded(self) -> dict[str, np.ndarray]:
         """Recorded values by path, such as `layers/V1/A` or `probes/energy/total`, `[times, ...]`."""
-        return {path: values for path, _, values in self._live.recorded()}
+        return {path: values for path, (_, values) in self._live.recorded().items()}
 
     @property
     def recorded_steps(self) -> dict[str, np.ndarray]:
         """The steps of these values, int64 `[times]`."""
-        return {path: steps for path, steps, _ in self._live.recorded()}
+        return {path: steps for path, (steps, _) in self._live.recorded().items()}
 
     def close(self) -> None:
         """Free the memory and close the input files; a closed simulator cannot be used."""
@@ -274,6 +326,7 @@ class Simulator:
 
     def _change_number(self, path: str, value: Any) -> None:
         self._reopen(numbers.changed(self.network, path, value))
+        self._numbers[path] = np.asarray(value, float).tolist()
         self._note(path)
 
     def _reopen(self, network: Network) -> None:

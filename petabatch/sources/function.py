@@ -35,8 +35,9 @@ class Function(TransformedSource):
     """Images that a function of Python returns, `function(slice, display) -> [ny, nx, nf]`.
 
     `slice` is the global slice number, `display` counts from 0. The same arguments must always give the same
-    image. It is called ahead on another thread, one call at a time. Without transforms, an image has the
-    shape of the layer. For stacks of frames, what a slice is shown is one film.
+    image. In a run it is called ahead on another thread, one call at a time. A `Simulator` calls it when the
+    image is shown, on its own thread, after all slices have made the steps before. Without transforms, an
+    image has the shape of the layer. For stacks of frames, what a slice is shown is one film.
     """
 
     type: Literal["function"] = "function"
@@ -46,6 +47,11 @@ class Function(TransformedSource):
     @property
     def read_ahead(self) -> bool:
         """Calls may take time."""
+        return True
+
+    @property
+    def live(self) -> bool:
+        """A function may look at what a simulator does."""
         return True
 
     def open(self, shape: Shape, batch: int, seed: int) -> Callable[[int, int], np.ndarray]:

@@ -38,6 +38,9 @@ CONSENT = "the file is not below the current directory; --allow-code executes it
 """Hint where code was not executed."""
 
 
+_PYDANTIC = frozenset(dir(BaseModel))
+
+
 class Model(BaseModel):
     """An immutable table of parameters; unknown keys, wrong types and values out of range are errors."""
 
@@ -68,6 +71,10 @@ class Model(BaseModel):
             super().__init__(**keys)
         except ValidationError as error:
             raise TableError(_problems(error, type(self), keys), name) from None
+
+    def __dir__(self) -> list[str]:
+        """Return what users need: the keys, and what the table says of itself, without pydantic's names."""
+        return [name for name in super().__dir__() if not name.startswith("_") and name not in _PYDANTIC]
 
     # pydantic would otherwise validate nested tables by this method, too, and lose their context.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]

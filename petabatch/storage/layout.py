@@ -7,15 +7,26 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import h5py
 import numpy as np
 
 from petabatch.storage.description import Description
 from petabatch.storage.gaps import Gap
-from petabatch.storage.rows import Row
 from petabatch.variable import Coordinate, Stream
+
+
+class Row(Protocol):
+    """Some steps, one after the other, and what was recorded in them."""
+
+    @property
+    def last(self) -> int:
+        """The last of them."""
+
+    def times(self, stream: Stream) -> tuple[int, int]:
+        """Return the number of times at which a stream was recorded, and a checksum of their steps."""
+
 
 Place = Callable[[Any, str, Stream, int], Any]
 """`place(group, name, stream, times)` creates the dataset of a stream's values or steps."""

@@ -28,7 +28,7 @@ class Prefetch:
         self, device: Device, readers: Mapping[str, Callable[[int, int], np.ndarray]], threads: int
     ) -> None:
         self._device, self._readers = device, readers
-        self._pool = ThreadPool(threads, "feed")
+        self._pool, self._threads = ThreadPool(threads, "feed"), threads
         self._buffers: dict[tuple[str, int], list[_Buffer]] = {}
         self.waited = 0.0
         """Seconds spent waiting for images."""
@@ -52,8 +52,10 @@ class Prefetch:
         self._ahead[key] = (item + 1, spare, self._read(name, slices, item + 1, spare))
 
     def close(self) -> None:
-        """Stop reading."""
+        """Stop reading; it begins again with the next image."""
         self._pool.shutdown(cancel_futures=True)
+        self._pool = ThreadPool(self._threads, "feed")
+        self._ahead.clear()
 
     def _read(self, name: str, slices: range, item: int, buffer: _Buffer) -> list[Future[None]]:
         read = self._readers[name]

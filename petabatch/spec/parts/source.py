@@ -71,6 +71,11 @@ class Source(Part):
         return type(self).paths is not Source.paths
 
     @property
+    def live(self) -> bool:
+        """Whether a `Simulator` asks for an image when it is shown, on its own thread, and not before."""
+        return False
+
+    @property
     def traced(self) -> bool:
         """Whether `stream` knows which item it shows, so that the run records it."""
         return False
