@@ -1,8 +1,8 @@
 """Build hook: installed copies of petabatch know the commit that they were built from.
 
 The commit is written to `petabatch/COMMIT` in the wheel and in the source distribution. A wheel that is built
-from a source distribution takes over its file. A wheel with compiled kernels is one for a version of Python and
-a platform.
+from a source distribution takes over its file. A wheel with compiled kernels is one for a version of Python
+and a platform.
 """
 
 from __future__ import annotations
