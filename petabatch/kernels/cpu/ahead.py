@@ -101,7 +101,9 @@ def compile_missing(names: Collection[str]) -> None:
     needed = missing(names)
     if len(needed) < 2 or files.writable_folder() is None:
         return
-    helpers = _start(needed, len(os.sched_getaffinity(0)) - 1, {})
+    # Of processes that start together, as jobs of a cluster, the first one has all cores compile.
+    first = not any(is_claimed(file) for file in map(_file, needed) if file is not None)
+    helpers = _start(needed, len(os.sched_getaffinity(0)) - 1, {}) if first else []
     _compile(needed)
     for one in helpers:
         one.wait()
@@ -131,10 +133,16 @@ def _start(names: Sequence[str], count: int, environment: Mapping[str, str]) -> 
 def _compile(names: Collection[str]) -> None:
     """Compile kernels that no other process is compiling."""
     for name in names:
-        kernel, kinds = kernels()[name]
-        file = files.new_file(kernel._cache.name(kinds), target())
+        file = _file(name)
         if file is None or not (file.exists() or is_claimed(file)):
+            kernel, kinds = kernels()[name]
             kernel.compile(kinds)
+
+
+def _file(name: str) -> Path | None:
+    """Return the file that a kernel is written to."""
+    kernel, kinds = kernels()[name]
+    return files.new_file(kernel._cache.name(kinds), target())
 
 
 if __name__ == "__main__":

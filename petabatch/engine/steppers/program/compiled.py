@@ -56,11 +56,20 @@ class CompiledProgram:
         several = rows[:, t.D] > 0 if self.tables.slices > 1 else np.zeros(len(rows), bool)
         alone = [(t.Op(code), False) for code in rows[:, t.CODE]]
         together = [(t.Op(code), True) for code in rows[several, t.CODE]]
-        others = {"advance", "same", *(["materialise"] if self.tables.lazy_rows else [])}
-        compile_missing({name_of(*one) for one in (*alone, *together)} | others)
+        compile_missing({name_of(*one) for one in (*alone, *together)} | self._others)
         rows[:, t.KERNEL] = [address_of_operation(*one) for one in alone]
         rows[several, t.TOGETHER] = [address_of_operation(*one) for one in together]
         return rows
+
+    @property
+    def _others(self) -> set[str]:
+        """The kernels that are called beside the operations."""
+        names = {"advance", "same"}
+        if self.tables.lazy_rows:
+            names.add("materialise")
+        if self.tables.graph.plastic:
+            names |= {"gradient", "products", "counts", "largest float32", "add float32"}
+        return names
 
     def sections(
         self, space: Workspace, slices: Sequence[ProgramSlice], *spans: tuple[int, int]
