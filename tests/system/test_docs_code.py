@@ -62,6 +62,7 @@ ELSEWHERE = {
     "petabatch run FILE --device gpu": "needs a GPU",
     "mpirun -n 4 petabatch run FILE": "docs/ranks.md has it",
     "petabatch resume DIR": "tests/system/test_cli.py interrupts a run",
+    "petabatch kernels --compile": "tests/system/test_kernels.py compiles a few",
     "petabatch bench [FILE]": "tests/bench measures a smaller network",
 }
 """Commands of the README that are not executed here."""
