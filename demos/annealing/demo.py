@@ -50,6 +50,8 @@ for name, run in runs.items():
 left.set(xlabel="Step of the display", ylabel=f"Energy, mean of {run.batch} images", yscale="log")
 left.set_yticks([200, 400, 800, 1600], ["200", "400", "800", "1600"])
 left.minorticks_off()
+for axes in (left, right):
+    axes.axvline(200, color="grey", ls=":", lw=1, zorder=0, label="end of annealing")
 left.legend(title="Threshold")
 right.set(xlabel="Step of the display", ylabel="Active units of V1 (%)", ylim=(0, None))
 figure.savefig("runs/demos/annealing.png")

@@ -7,9 +7,8 @@ before: how many steps does that save, and up to which speed?
 # %% [markdown]
 # ## Network
 #
-# Sparse coding with a fixed dictionary; each slice has a film of its own. The films are pans over a
-# photograph that the dictionary has not seen, at eight speeds in two places. The energy is measured every 5
-# of the 200 steps of a frame.
+# Sparse coding with a fixed dictionary; each slice has its own film: a pan over a photograph that the
+# dictionary has not seen, at eight speeds in two places. The energy is measured every 5 of 200 steps.
 
 # %%
 from pathlib import Path
@@ -73,13 +72,14 @@ for layer, row in zip(("image", "recon"), above.subplots(2, 8), strict=True):
     row[0].set_ylabel({"image": "Film", "recon": "Reconstruction"}[layer])
 left, right = below.subplots(1, 2)
 for name, total in energies.items():
-    left.plot(within, (total / least)[1:, :, one].mean(axis=(0, 2)), label=name)
+    left.semilogy(within, (total / least)[1:, :, one].mean(axis=(0, 2)), label=name)
     found = total[1:] <= 1.05 * least[1:]
     steps = np.where(found.any(axis=1), within[found.argmax(axis=1)], within[-1]).mean(axis=(0, 2))
     right.plot(SPEEDS, steps, "o-", ms=4, label=name)
     print(name, dict(zip(SPEEDS, steps.round().astype(int).tolist(), strict=True)))
-left.set(xlabel="Step of a frame, at 1 pixel per frame", ylabel="Energy / that at the end", ylim=(0.9, 4))
+left.set(xlabel="Step of a frame, at 1 pixel per frame", ylabel="Energy / least energy of the frame")
+left.set(xlim=(0, None), yticks=(1, 2, 5, 10), yticklabels=("1", "2", "5", "10"))
 right.set(xlabel="Speed (pixels per frame)", ylabel="Steps to within 5 %", ylim=(0, None))
-right.legend()
+right.legend(title="Code starts")
 figure.savefig("runs/demos/movies.png")
 print("figure: runs/demos/movies.png")

@@ -41,9 +41,9 @@ run = petabatch.run(params, "runs/demos/two_eyes", force=True)
 # %% [markdown]
 # ## Look
 #
-# Each feature has its left patch on the left.
+# Each feature has the patch of the left eye on the left.
 
 # %%
-figure = plotting.dictionary(run)
+figure = plotting.dictionary(run, title="64 features of two patches of 10 × 10: left eye | right eye")
 figure.savefig("runs/demos/two_eyes.png")
 print("figure: runs/demos/two_eyes.png")

@@ -30,27 +30,33 @@ run = petabatch.run(params, "runs/demos/wilson_cowan", force=True)
 # %% [markdown]
 # ## Look
 #
-# Each slice in its place: rows are inputs to E, columns inputs to I.
+# Each slice in its place: rows are inputs to E, columns inputs to I. An oscillation lasts if its amplitude in
+# the last 100 ms is at least 90 % of that in the 100 ms before; others decay to a fixed point.
 
 # %%
 E, I = (run.layer(name)[...][:, :, 0, 0, 0] for name in "EI")  # [time, slice]  # noqa: E741
 time = run.layer("E").steps * params.network.run.dt
 inputs = params.network.slices
-lasting = np.ptp(E[time > time[-1] / 2], axis=0) > 0.02
+before, after = (np.ptp(part, axis=0) for part in np.array_split(E[time > time[-1] / 2], 2))
+lasting = (after > 0.02) & (after > 0.9 * before)
 plt.style.use(plotting.STYLE)
 figure, grid = plt.subplots(8, 8, figsize=(7.2, 5.8), sharex=True, sharey=True, layout="constrained")
 for number, axes in enumerate(grid.flat):
-    axes.plot(time, E[:, number], color="C0", lw=0.9)
-    axes.plot(time, I[:, number], color="C1", lw=0.9)
-    axes.set(ylim=(0, 0.5), facecolor="#fdf3d8" if lasting[number] else "white")
+    lines = [axes.plot(time, each[:, number], lw=0.9)[0] for each in (E, I)]
+    axes.set(xlim=(0, 400), xticks=(0, 200, 400), ylim=(0, 0.5), yticks=(0, 0.5))
+    axes.set_facecolor("#fdf3d8" if lasting[number] else "white")
     if number % 8 == 0:
-        axes.set_ylabel(f"{inputs['layers.E.input'][number]:g}")
-    if number >= 56:
-        axes.set_xlabel(f"{inputs['layers.I.input'][number]:g}".replace("-", "−"))
-figure.supxlabel("Input to I")
+        axes.annotate(
+            f"{inputs['layers.E.input'][number]:g}", (-0.5, 0.5), xycoords="axes fraction", ha="right"
+        )
+    if number < 8:
+        axes.set_title(f"{inputs['layers.I.input'][number]:g}".replace("-", "−"), loc="center")
+figure.suptitle("Input to I", x=0.55)
+figure.supxlabel("Time (ms)", x=0.55)
 figure.supylabel("Input to E")
-heading = "Activity of E (blue) and I (orange) over 400 ms; shaded: oscillations that last"
-figure.suptitle(heading, x=0.01, ha="left")
+shaded = grid[0, 0].fill([], [], color="#fdf3d8")
+names = ["activity of E", "activity of I", "oscillations that last"]
+figure.legend([*lines, *shaded], names, loc="outside lower left", ncols=3)
 print(f"{lasting.sum()} of 64 oscillate")
 figure.savefig("runs/demos/wilson_cowan.png")
 print("figure: runs/demos/wilson_cowan.png")
