@@ -69,7 +69,8 @@ def receptive_fields(
         show(top, tiles.image)
         texts = [f"{fits.r2[each]:.2f}" for each in best]
         label(top, tiles, [str(each) for each in best] + texts)
-        axes_title(top, f"{capital(name)}: {len(members)}")
+        shown = f", the {count} fitted best" if count < len(members) else ""
+        axes_title(top, f"{capital(name)}: {len(members)}{shown}")
     if like.size:
         draw = iter((_orientation, _frequency, _shape))
         for panel, each in zip(axes[len(strips) :].flat, draw, strict=False):
@@ -158,7 +159,7 @@ def _shape(axes: Any, fits: Gabors, like: np.ndarray) -> None:
     across, along = (s[like] * fits.frequency[like] for s in (fits.sigma_u, fits.sigma_v))
     axes.axvspan(0.1, 0.8, color="#ececec", zorder=0, lw=0, label="about the range of macaque V1 cells")
     axes.plot(across, along, "o", ms=2.5, color=colours(1)[0], alpha=0.7, mew=0, label="Gabor-like features")
-    axes.set(xlabel="Sigma × f, across the bars", ylabel="Sigma × f,\nalong the bars")
+    axes.set(xlabel="σ × f, across the bars", ylabel="σ × f, along the bars")
     right, top = (max(0.9, 1.05 * float(np.max(each, initial=0))) for each in (across, along))
     axes.set(xlim=(0, right), ylim=(0, top))
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=6, borderaxespad=0)

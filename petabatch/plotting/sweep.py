@@ -116,7 +116,9 @@ def sweep(
         lines, labels = [*lines, dots[0]], [*labels, "a slice"]
     if len(lines) > 1:
         legend_below(figure, lines, labels)
-    heading(figure, title or f"Sweep of {' and '.join(map(spaced, swept))}")
+    first, *zipped = map(spaced, swept)
+    with_it = f", and with it of {' and '.join(zipped)}" if zipped else ""
+    heading(figure, title or f"Sweep of {first}{with_it}")
     return figure
 
 
