@@ -134,11 +134,13 @@ class ConductanceLIF(Layer):
         previous: Array,
         activity: Array,
     ) -> None:
-        """Integrate one step and emit spikes."""
+        """Integrate one step, in float64, since `_arma` amplifies rounding, and emit spikes."""
         xp, dt = ctx.xp, ctx.dt
         potential, threshold = state["V"], state["Vth"]
-        inputs = self._noisy(ctx, drive)
-        before = [state[name] + given for name, given in zip(_CONDUCTANCES, inputs, strict=True)]
+        v, inputs = potential.astype(float), self._noisy(ctx, drive)
+        before = [
+            state[name].astype(float) + given for name, given in zip(_CONDUCTANCES, inputs, strict=True)
+        ]
         limited = [xp.minimum(g, LARGEST_CONDUCTANCE) for g in before]
         after = [g * math.exp(-dt / tau) for g, tau in zip(limited, self.decay, strict=True)]
         end = self._pull(after)
@@ -146,9 +148,9 @@ class ConductanceLIF(Layer):
             # As in PetaVision: the conductances at the start are not limited, and tau_e uses inh_b at the
             # start.
             tau_end = self.tau / (1 + after[0] + after[1] + limited[2])
-            potential[...] = _arma(potential, self._pull(before), (tau_end, end[1]), dt, xp)
+            potential[...] = _arma(v, self._pull(before), (tau_end, end[1]), dt, xp)
         else:
-            potential[...] = _heun(potential, self._pull(limited), end, dt)
+            potential[...] = _heun(v, self._pull(limited), end, dt)
         threshold[...] = self.threshold + (threshold - self.threshold) * math.exp(-dt / self.recovery)
         spikes = potential > threshold
         activity[...] = spikes

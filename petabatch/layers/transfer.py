@@ -39,7 +39,7 @@ class Transfer:
             slope = (top - self.shift - self.minimum) / self.width
             line = xp.minimum(self.minimum + slope * (size - self.threshold), self.maximum)
             activity = xp.where((size >= self.threshold) & (size < top), line, activity)
-        out[...] = xp.copysign(activity, potential) * (activity != 0) if self.signed else activity
+        out[...] = xp.where(potential < 0, -activity, activity) if self.signed else activity
 
 
 @dataclass(frozen=True)

@@ -209,11 +209,12 @@ def test_conductance_neurons_follow_the_originals_equations(method: Any) -> None
     assert spikes > 10
 
 
+@pytest.mark.parametrize("inputs", [np.logspace(-9, 0, 2000), np.linspace(-0.19, -0.17, 50_000)])
 @pytest.mark.parametrize("method", ["arma", "heun"])
-def test_conductances_that_hardly_change_are_integrated_as_precisely_as_others(method: Any) -> None:
-    shape = (1, 1, 2000)
+def test_conductances_of_all_sizes_and_signs_are_integrated_precisely(method: Any, inputs: Any) -> None:
+    shape = (1, 1, len(inputs))
     layer = ConductanceLIF(shape=shape, method=method)
-    inputs = np.logspace(-9, 0, 2000).reshape(1, *shape)
+    inputs = inputs.astype("f4").reshape(1, *shape)
     found = {}
     for precision in ("f4", "f8"):
         state = {v.name: np.full((1, *shape), v.initial, precision) for v in layer.variables()}
@@ -279,6 +280,13 @@ def test_threshold_family_has_its_textbook_shapes(kind: Any, signed: bool) -> No
     }[kind]
     expected = np.where(size < 0.51, 0, expected) * (np.sign(V) if signed else 1)
     np.testing.assert_allclose(curve(layer.curve), expected, atol=1e-6)
+
+
+def test_a_signed_function_is_odd_where_it_is_negative_above_its_threshold() -> None:
+    layer = LCA(shape=SHAPE, threshold=0.1, shift=0.6, signed=True)
+    found = curve(layer.curve)
+    np.testing.assert_array_equal(found, -found[::-1])
+    np.testing.assert_allclose(found[(V > 0.15) & (V < 0.55)], V[(V > 0.15) & (V < 0.55)] - 0.6, atol=1e-6)
 
 
 def test_polyline_draws_the_same_firm_threshold() -> None:

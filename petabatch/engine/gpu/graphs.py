@@ -1,7 +1,8 @@
 """CUDA graphs of layer-by-layer steps: branches on parallel streams, captured once and replayed.
 
-Layers of one level do not depend on each other: each is launched on a stream of its own, between a common
-start event and the join of all streams. Neither order nor timing changes what a layer reads, so no bit.
+Layers of one level do not depend on each other, unless one is reset to the potential of another: each such
+branch is launched on a stream of its own, between a common start event and the join of all streams. Neither
+order nor timing changes what a layer reads, so no bit.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ class CapturedSteps:
 
     def __init__(self, device: Device, graph: Graph, levels: Sequence[Sequence[Operation]]) -> None:
         """Bind the operations of each level, in the order of `graph`."""
-        self._device, self._graph, self._levels = device, graph, levels
-        widest = max(map(len, levels), default=1)
+        self._device, self._graph = device, graph
+        self._levels = [_branches(graph, *both) for both in zip(graph.order, levels, strict=True)]
+        widest = max(map(len, self._levels), default=1)
         self._streams = [device.stream() for _ in range(widest - 1)]
         self._period = (
             math.lcm(*graph.depth.values()) if all(map(_alike, graph.network.layers.values())) else 0
@@ -60,14 +62,28 @@ class CapturedSteps:
         for first, *others in self._levels:
             begin = self._device.mark() if others else None
             ends = []
-            for operate, stream in zip(others, self._streams, strict=False):
+            for branch, stream in zip(others, self._streams, strict=False):
                 with stream:
                     self._device.follow(begin)
-                    operate(ctx)
+                    for operate in branch:
+                        operate(ctx)
                     ends.append(self._device.mark())
-            first(ctx)
+            for operate in first:
+                operate(ctx)
             for end in ends:
                 self._device.follow(end)
+
+
+def _branches(
+    graph: Graph, names: Sequence[str], operations: Sequence[Operation]
+) -> Sequence[Sequence[Operation]]:
+    """Return the operations of a level, those of layers that are reset to each other in their order."""
+    branch = {name: {name} for name in names}
+    for name in names:
+        joined = branch[name] | branch.get(graph.network.layers[name].reset_to or "", set())
+        branch |= dict.fromkeys(joined, joined)
+    distinct = {id(one): one for one in branch.values()}.values()
+    return [[made for name, made in zip(names, operations, strict=True) if name in one] for one in distinct]
 
 
 def _alike(layer: Layer) -> bool:

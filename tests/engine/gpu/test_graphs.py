@@ -74,6 +74,22 @@ def test_steps_that_differ_from_one_another_are_not_captured(middle: Layer, dela
     assert device.captured == 0
 
 
+@pytest.mark.parametrize(("one", "other"), [("left", "middle"), ("middle", "left")])
+def test_a_layer_that_is_reset_to_one_of_its_level_sees_it_as_on_the_cpu(one: str, other: str) -> None:
+    def network(**run: Any) -> Network:
+        net = columns(**run)
+        codes = {
+            one: LCA(shape=SHAPE, tau=3.0, threshold=0.1),
+            other: LCA(shape=SHAPE, tau=4.0, threshold=0.1, reset=Every(2), reset_to=one),
+        }
+        return net.model_copy(update={"layers": {**net.layers, **codes}})
+
+    graph = build(network())
+    assert graph.levels[one] == graph.levels[other]
+    found = simulate(network(device="gpu"), EmulatedGpu())[1]
+    assert_near(found, simulate(network())[1], 1e-14)
+
+
 def test_layers_of_a_level_are_side_by_side_and_levels_one_after_the_other() -> None:
     device, graph = EmulatedGpu(), build(columns())
     device.enter()
