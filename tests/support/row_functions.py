@@ -53,13 +53,16 @@ class Adaptive(Layer):
         previous: Array,
         activity: Array,
     ) -> None:
-        noise, chance = (np.stack([drawn(self, ctx, name, n) for n in ctx.slices]) for name in self.draws)
+        xp = ctx.xp
+        noise, chance = (
+            xp.asarray(np.stack([drawn(self, ctx, name, n) for n in ctx.slices])) for name in self.draws
+        )
         heard = drive[0] * (1 + drive[1]) + self.deviation * noise
         potential, fatigue = state["V"], state["fatigue"]
         potential += ctx.dt / self.tau * (heard - fatigue - potential)
         fatigue += ctx.dt * (self.rise * previous - fatigue) / 8
         low = self.bounds[0] if self.signed else 0
-        activity[...] = np.clip(potential, low, self.bounds[1]) * (chance < 0.75)
+        activity[...] = xp.clip(potential, low, self.bounds[1]) * (chance < 0.75)
 
 
 class ByRowAlone(Adaptive):

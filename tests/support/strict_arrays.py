@@ -82,6 +82,8 @@ def _strict(function: Callable[..., Any], carries: bool) -> Callable[..., Any]:
         result = function(*map(_near, arguments), **{key: _near(value) for key, value in keys.items()})
         return out if out is not None else _far(result)
 
+    if isinstance(function, np.ufunc):
+        call.at = lambda *arguments: function.at(*map(_near, arguments))  # type: ignore[attr-defined]
     return call
 
 

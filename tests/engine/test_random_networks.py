@@ -1,0 +1,60 @@
+"""Random networks of all types and keys, a few: all steppers, ranks, resumed, unobserved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from petabatch.connections import Identity
+from petabatch.layers import Input, LeakyIntegrator, Linear
+from petabatch.probes import L2
+from petabatch.sources import Noise
+from petabatch.spec.network import Network, Run
+from petabatch.spec.schedule import Every
+from support.random_networks.acting import Acting
+from support.random_networks.campaign import STEPPERS, Campaign
+from support.random_networks.pairs import WHERE, met, possible, spoken
+
+SHAPE = (3, 4, 2)
+
+
+def test_random_networks_are_the_same_under_all_steppers(tmp_path: Path) -> None:
+    campaign = Campaign(tmp_path, seed=1)
+    assert list(campaign.go(3)) == []
+    assert all(campaign.counts[stepper] for stepper in STEPPERS)
+    assert all(campaign.coverage.drawn["dense"][where] for where in WHERE)
+
+
+def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    update = Linear.update
+
+    def wrong(self: Any, *arguments: Any) -> None:
+        update(self, *arguments)
+        arguments[-1][...] *= 1.001
+
+    monkeypatch.setattr(Linear, "update", wrong)
+    (line,) = Campaign(tmp_path, seed=1, share=-1.0).go(1)
+    assert "dense: step" in line
+
+
+def test_what_changes_no_bit_does_not_count() -> None:
+    network = Network(
+        run=Run(batch=2, display=4, displays=2),
+        layers={
+            "image": Input(shape=SHAPE, source=Noise()),
+            "trace": LeakyIntegrator(shape=SHAPE, tau=2.0, reset=Every(3)),
+            "still": LeakyIntegrator(shape=SHAPE, tau=3.0, reset=Every(3)),
+        },
+        connections={"seen": Identity(pre="image", post="trace", delay=1)},
+        probes={"size": L2(layer="still")},
+    )
+    acts = Acting(network)
+    counted = {(one.part.partition(".")[2], one.said.word) for one in spoken(network) if acts(one)}
+    assert {("trace", "Layer.reset=steps"), ("seen", "Connection.delay"), ("size", "probe l2")} <= counted
+    assert not [word for part, word in counted if part == "still"]
+    pairs = met(network, filter(acts, spoken(network)))
+    assert ("Connection.delay", "connection identity") in pairs["in one part"]
+    assert ("Connection.delay", "Layer.reset=steps") in pairs["in neighbours"]
+    assert all(found <= possible()[where] for where, found in pairs.items())

@@ -1,0 +1,79 @@
+"""The campaign of random networks from the command line; it prints what is wrong, and the coverage matrix.
+
+    python tests/support/random_networks --networks 1000 --seconds 4000 [--seed 0] [--folder FOLDER]
+
+It ends after so many networks or seconds, and goes on from there when it is started again with its folder.
+Networks of which something is wrong are kept there, and the exit code is then 1; `pairs.csv` lists all pairs,
+and why some have not been drawn. The short form is `tests/engine/test_random_networks.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from support.random_networks.campaign import Campaign
+from support.random_networks.matrix import missing, table, totals, write
+from support.random_networks.pairs import WHERE
+from support.random_networks.values import NOT_DRAWN
+
+
+def report(campaign: Campaign) -> Iterator[str]:
+    """Yield what has been run, drawn and refused."""
+    yield f"runs: {dict(campaign.counts)}"
+    yield f"processor seconds: { {name: round(spent) for name, spent in campaign.seconds.items()} }"
+    yield "\npairs drawn together, of parts that act and of what is run and compared"
+    yield from totals(campaign.coverage)
+    yield from missing(campaign.coverage)
+    for stepper, drawn in campaign.coverage.drawn.items():
+        for where in WHERE:
+            yield f"\n{stepper}, pairs {where}: drawn / there are"
+            yield from table(drawn, where)
+    yield "\nnever drawn"
+    for why in dict.fromkeys(NOT_DRAWN.values()):
+        yield f"  {why}: {', '.join(word for word, other in NOT_DRAWN.items() if other == why)}"
+    yield "\nrefused by check"
+    yield from (f"  {count:5} {message}" for message, count in campaign.refused.most_common())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--networks", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=3600)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path)
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore")
+    folder = asked.folder or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "campaign.pickle"
+    campaign = pickle.loads(kept.read_bytes()) if kept.exists() else Campaign(folder, asked.seed)
+    begin, wrong = time.monotonic(), 0
+    for part in range(campaign.counts["networks"] + 50, asked.networks + 50, 50):
+        for line in campaign.go(min(part, asked.networks), begin + asked.seconds):
+            wrong += 1
+            print(line, flush=True)
+        spent = time.monotonic() - begin
+        print(f"{campaign.counts['networks']} networks, {wrong} wrong, {spent:.0f} s", flush=True)
+        write(campaign.coverage, folder / "pairs.csv")
+        kept.write_bytes(pickle.dumps(campaign))
+        if spent > asked.seconds:
+            break
+    for line in campaign.on_real_ranks():
+        wrong += 1
+        print(line, flush=True)
+    print("\n".join(report(campaign)))
+    print(f"\n{campaign.counts['networks']} networks, {wrong} differences; all pairs: {folder}/pairs.csv")
+    return bool(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""Which words of a network act: taken back, they leave other bits in the arrays that remain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from petabatch.connections import Clone
+from petabatch.errors import InputError, InputFileError, NonFiniteError, ParamsError, TableError
+from petabatch.spec.network import Network, Output
+from petabatch.spec.parts import Connection
+from petabatch.spec.schedule import NEVER
+from petabatch.weights import Uniform
+from support.random_networks.pairs import VARIED, Spoken
+from support.random_networks.runs import Arrays, run, unobserved, walk, with_run
+from support.random_networks.values import values
+from support.random_networks.words import replaced, value_at
+
+REFUSED = (InputError, InputFileError, ParamsError, TableError)
+OBSERVERS = ("probes", "output")
+UNSEEN = ("Run.verify", "Output.flush", "Until.probe")
+"""Words that must change nothing: they count when they are run and compared, as observers do."""
+ALONG = {"reset": {"reset_to": None}, "learn": {"decorrelate": 0.0, "revive": None}}
+"""Keys that cannot stand without another."""
+
+
+class Acting:
+    """Finds the words of a network that act, by running it without each."""
+
+    def __init__(self, network: Network) -> None:
+        """Run the network; raises NonFiniteError."""
+        self._network = with_run(unobserved(network), kernel="auto")
+        self._stops = (2, 5, network.run.length)
+        self._states = run(self._network, self._stops).states
+        self._known: dict[Spoken, bool] = {}
+
+    def __call__(self, one: Spoken) -> bool:
+        """Return whether a word acts; observers do."""
+        if one not in self._known:
+            self._known[one] = self._acts(one)
+        return self._known[one]
+
+    def _acts(self, one: Spoken) -> bool:
+        part, said = one
+        kind, _, name = part.partition(".")
+        if kind in OBSERVERS or said.word in UNSEEN:
+            return True
+        if kind == "layers" and said.of_table and said.path in ((), ("source",)):
+            return any(state[f"layers/{name}/A"].any() for state in self._states)
+        for other in self._without(kind, name, said.path):
+            try:
+                found = walk(other, self._stops)
+                return any(_differ(*both) for both in zip(self._states, found, strict=True))
+            except NonFiniteError:
+                return True
+            except REFUSED:
+                continue
+        return True  # the network cannot be without it
+
+    def _without(self, kind: str, name: str, path: tuple[Any, ...]) -> Iterator[Network]:
+        """Yield networks that differ in this alone, the one that lacks it first."""
+        network = self._network
+        if path and path[0] in VARIED[:2]:
+            varied = {key: one for key, one in getattr(network, path[0]).items() if key != path[1]}
+            yield network.model_copy(update={path[0]: varied})
+        elif path and path[0] == "sweep":
+            yield network.model_copy(update={"sweep": None})
+        elif kind == "run":
+            yield from (network.model_copy(update={"run": other}) for other in _others(network.run, path))
+        elif not path:
+            yield without(network, {name})
+        else:
+            tables: Mapping[str, Any] = getattr(network, kind)
+            for other in _others(tables[name], path):
+                changed = {**tables, name: other}
+                if path == ("learn",):
+                    changed = {key: _still(one, name) for key, one in changed.items()}
+                yield network.model_copy(update={kind: changed})
+
+
+def _differ(state: Arrays, other: Arrays) -> bool:
+    return any(other[key].tobytes() != array.tobytes() for key, array in state.items() if key in other)
+
+
+def without(network: Network, gone: set[str]) -> Network:
+    """Return a network without connections, and without what needs them."""
+    connections = network.connections
+    while more := {name for name, one in connections.items() if one.borrows in gone} - gone:
+        gone = gone | more
+    left = {name: _alone(one, gone) for name, one in connections.items() if name not in gone}
+    probes = {n: one for n, one in network.probes.items() if gone.isdisjoint(one.connections())}
+    sweep = network.sweep
+    if sweep is not None and any(path.split(".")[1] in gone for path in sweep.columns):
+        sweep = None
+    changed: dict[str, Any] = {"connections": left, "probes": probes, "output": Output(), "sweep": sweep}
+    for way in VARIED[:2]:
+        tables = getattr(network, way).items()
+        changed[way] = {path: one for path, one in tables if path.split(".")[1] not in gone}
+    until = {} if probes.keys() == network.probes.keys() else {"until": None}
+    return with_run(network.model_copy(update=changed), **until)
+
+
+def _alone(one: Connection, gone: set[str]) -> Connection:
+    """Return a connection that is not normalised together with those that are gone."""
+    rule = getattr(one, "normalize", None)
+    together = rule is not None and not gone.isdisjoint(rule.together)
+    return replaced(one, ("normalize", "together"), ()) if together else one
+
+
+def _still(one: Connection, owner: str) -> Connection:
+    """Return a connection through which the weights of another do not learn."""
+    return one.model_copy(update={"error": None}) if isinstance(one, Clone) and one.of == owner else one
+
+
+def _others(part: Any, path: tuple[Any, ...]) -> Iterator[Any]:
+    """Yield a part without what a path leads to, then with other values of it."""
+    *inner, key = path
+    table = value_at(part, tuple(inner))
+    instead: list[Any] = [None]
+    if not isinstance(table, tuple | dict):
+        field = type(table).model_fields[key]
+        usual = [] if field.is_required() else [field.get_default(call_default_factory=True)]
+        instead = [Uniform(low=0.1, high=0.2)] if key == "init" else [*usual, *values(type(table), key)]
+    for value in instead:
+        try:
+            other = replaced(part, path, value)
+            for along, left in ALONG.get(key, {}).items() if value in (None, NEVER) else ():
+                other = replaced(other, (*inner, along), left)
+            yield other
+        except TableError:
+            continue

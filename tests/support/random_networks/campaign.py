@@ -1,0 +1,167 @@
+"""The campaign of random networks: each under all steppers, on threads, ranks and an emulated GPU, resumed.
+
+Networks are drawn for the pairs of types, keys, modes and options that have not met yet; what remains is
+explained by what `check` says.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from petabatch.errors import NonFiniteError, ParamsError, Problem
+from petabatch.network.build import build
+from petabatch.spec.network import Network
+from support.gpu_emulation import EmulatedGpu
+from support.random_networks.acting import Acting
+from support.random_networks.comparing import INVARIANTS, Reference
+from support.random_networks.drawing import Drawing
+from support.random_networks.pairs import Coverage, Spoken, met, spoken
+from support.random_networks.real_ranks import checksum, on_real_ranks
+from support.random_networks.runs import run, with_run
+from support.random_runs import finish
+
+STEPPERS = {
+    "array": {"kernel": "array"}, "dense": {"kernel": "dense"}, "lazy": {"kernel": "lazy"},
+    "GPU": {"kernel": "array", "device": "gpu"},
+}  # fmt: skip
+"""The keys of `[run]` that name a stepper."""
+RANKS_EVERY = 20
+"""One of this many networks is run on real ranks, too."""
+LARGEST = 1e4
+"""Largest number of a network that is compared: rounding is soon all of a network that diverges."""
+
+
+class Campaign:
+    """Draws networks and compares their runs."""
+
+    def __init__(self, folder: Path, seed: int = 0, share: float = 0.6) -> None:
+        """Begin; of some networks all words are taken back to see whether they act.
+
+        That may take a `share` of the time in which networks are compared.
+        """
+        self._folder, self._seed, self._share = folder, seed, share
+        self._on_ranks: list[Network] = []
+        self.coverage = Coverage(STEPPERS)
+        self.counts, self.problems = Counter[str](), dict[int, list[str]]()
+        self.refused = Counter[str]()
+        self.seconds = Counter[str]()
+
+    def network(self) -> Network:
+        """Draw a network that `check` accepts and whose numbers stay small."""
+        while True:
+            self._seed += 1
+            network = None
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    network = Drawing(self._seed, self._folder, self.coverage).network()
+                    build(network)
+                states = run(with_run(network, kernel="auto")).states
+            except ParamsError as error:
+                for problem in error.problems:
+                    self._refuse(network, problem)
+            except NonFiniteError:
+                self.counts["not finite"] += 1
+            else:
+                numbers = [a for a in states[-1].values() if a.dtype.kind == "f" and a.size]
+                if all(abs(a[np.isfinite(a)]).max(initial=0) < LARGEST for a in numbers):
+                    return network
+                self.counts["too large"] += 1
+
+    def _refuse(self, network: Network | None, problem: Problem) -> None:
+        kind, _, rest = problem.key.partition(".")
+        name = rest.partition(".")[0]
+        message = problem.message.partition("\n")[0]
+        self.refused[re.sub(r"\b[a-z_]+\d+\b|\d+", "...", message)] += 1
+        if network is not None and name in getattr(network, kind, ()):
+            self.coverage.refuse_part(network, f"{kind}.{name}", message)
+
+    def compare(self, network: Network) -> list[str]:
+        """Return what is wrong with the runs of a network; count what it has covered."""
+        rng, reference = np.random.default_rng(self._seed), Reference(network)
+        checks, under, found = rng.permutation(INVARIANTS), list[str](), list[str]()
+        for stepper, keys in STEPPERS.items():
+            try:
+                build(mine := with_run(network, **keys))
+            except ParamsError as error:
+                for problem in error.problems:
+                    self._refuse(None, replace(problem, message=f"{stepper}: {problem.message}"))
+                continue
+            under.append(stepper)
+            begin = time.process_time()
+            device = EmulatedGpu() if stepper == "GPU" else None
+            seen = run(mine, device=device)
+            lines, decided = reference.differences(seen, stepper)
+            self.counts["decided by rounding"] += decided
+            if device is None:
+                check = checks[len(under) % len(checks)]
+                lines += [f"{stepper}: {line}" for line in check(mine, seen, rng)]
+            found += lines
+            self.counts[stepper] += 1
+            self.seconds[stepper] += time.process_time() - begin
+        if self.counts["networks"] % RANKS_EVERY == 0:
+            self._on_ranks.append(with_run(network, **STEPPERS[str(rng.choice(under[:3]))], device="cpu"))
+        self.counts["networks"] += 1
+        if self.seconds["acting"] <= self._share * (self.seconds.total() - self.seconds["acting"]):
+            begin = time.process_time()
+            self.coverage.add(met(network, self._acting(network, under)), under)
+            self.seconds["acting"] += time.process_time() - begin
+        return found
+
+    def _acting(self, network: Network, under: list[str]) -> Iterator[Spoken]:
+        """Yield words that act, of those with most pairs that have not been drawn."""
+        all_words = list(spoken(network))
+        new = Counter(
+            word
+            for pairs in self.coverage.new(network, all_words, under).values()
+            for one in pairs
+            for word in one
+        )
+        acts, tried = Acting(network), [one for one in all_words if new[one.said.word]]
+        yield from filter(acts, tried)
+        self.coverage.tried(met(network, tried))
+        self.counts["networks of which all words were taken back"] += 1
+
+    def go(self, networks: int, end: float = math.inf) -> Iterator[str]:
+        """Compare networks until the time `end`; yield what is wrong.
+
+        Networks of which something is wrong are kept in the folder.
+        """
+        while self.counts["networks"] < networks and time.monotonic() < end:
+            network = None
+            try:
+                network = self.network()
+                lines = self.compare(network)
+            except Exception as error:
+                lines = [f"{type(error).__name__}: {error}", *traceback.format_tb(error.__traceback__)[-2:]]
+            if lines:
+                self.problems[self._seed] = lines
+                kept = self._folder / f"network_{self._seed}.pickle"
+                kept.write_bytes(pickle.dumps(network))
+                yield f"{kept}: " + "; ".join(lines[:3])
+
+    def on_real_ranks(self) -> Iterator[str]:
+        """Run some networks on 2 and 3 real ranks; yield what differs."""
+        networks, expected = self._on_ranks, []
+        for network in networks:
+            engine, _ = finish(network)
+            saved, variables = engine.state.saved(), engine.state.variables
+            expected.append(checksum(saved, [key for key in saved if variables[key].per == "slice"]))
+        for ranks in (2, 3) if networks else ():
+            found = on_real_ranks(networks, ranks, self._folder)
+            self.counts[f"on {ranks} real ranks"] += len(found)
+            for number, both in enumerate(zip(found, expected, strict=True)):
+                if both[0] != both[1]:
+                    kept = self._folder / f"ranks_{ranks}_{number}.pickle"
+                    kept.write_bytes(pickle.dumps(networks[number]))
+                    yield f"{kept}: differs on {ranks} real ranks"

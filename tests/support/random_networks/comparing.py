@@ -1,0 +1,135 @@
+"""A network under all steppers, on threads, ranks and a GPU, resumed and unobserved, compared.
+
+Each step of each stepper is compared with the same step of layers one by one in float64, from the same state.
+Where they differ, the reference is disturbed by as much as rounding does, which may decide whether a
+threshold is crossed, or whether two energies are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from petabatch.spec.network import Network
+from support.random_networks.runs import Arrays, Steps, run, unobserved, with_run
+from support.random_runs import on_ranks
+
+TOLERANCE = 2e-5
+"""Largest difference of float32 from float64 after a step, of the largest value of an array, at least 1."""
+DISTURBED = 3e-6
+"""Relative disturbance, about that of a sum of some hundred products in float32."""
+REPETITIONS, STRETCH = 6, 4
+
+
+def bits(found: Arrays, expected: Arrays, what: str) -> list[str]:
+    """Return the arrays that are not the same byte for byte."""
+    if missing := found.keys() ^ expected.keys():
+        return [f"{what}: {', '.join(sorted(missing))} is there once only"]
+    return [
+        f"{what}: {key} differs by {_distance(found[key], array):.3g}"
+        for key, array in expected.items()
+        if found[key].tobytes() != array.tobytes()
+    ]
+
+
+def ranks_and_threads(network: Network, seen: Steps, rng: np.random.Generator) -> list[str]:
+    """Return what changes bits on two ranks, without stops in between."""
+    return _on_ranks(network, seen, 2, None, int(rng.integers(1, 3)))
+
+
+def resumed(network: Network, seen: Steps, rng: np.random.Generator) -> list[str]:
+    """Return what changes bits when a run is resumed from any step, on three ranks."""
+    step = int(rng.integers(0, len(seen.states) - 1))
+    return _on_ranks(network, seen, 3, (step, seen.states[step]), int(rng.integers(1, 3)))
+
+
+def not_observed(network: Network, seen: Steps, rng: np.random.Generator) -> list[str]:
+    """Return what changes bits where nothing is observed."""
+    state = run(unobserved(network), (len(seen.states) - 1,)).states[-1]
+    return bits(state, {key: seen.states[-1][key] for key in state}, "unobserved")
+
+
+INVARIANTS = (ranks_and_threads, resumed, not_observed)
+
+
+def _on_ranks(
+    network: Network, seen: Steps, ranks: int, start: tuple[int, Arrays] | None, threads: int
+) -> list[str]:
+    state, recorded = on_ranks(network, ranks, start, threads)
+    later = {path: seen.recorded[path][-len(rest) :] for path, rest in recorded.items()}
+    what = f"{ranks} ranks of {threads} threads" + (f", resumed at step {start[0]}" if start else "")
+    return bits(state, seen.states[-1], what) + bits(recorded, later, what)
+
+
+class Reference:
+    """Layers one by one in float64, from the states of other runs."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = with_run(network, kernel="array", precision="float64", device="cpu")
+
+    def differences(self, found: Steps, what: str) -> tuple[list[str], int]:
+        """Return where a run differs, and the number of values that rounding may have decided."""
+        expected = run(self._network, states=found.states)
+        apart = _apart(found, expected, {})
+        if not apart:
+            return [], 0
+        rng = np.random.default_rng(0)
+        spread: dict[tuple[int, str], Any] = {}
+        for other in self._others(found.states, rng):
+            for place, values in _arrays(other).items():
+                reach = np.nan_to_num(abs(values - _arrays(expected)[place]), nan=np.inf)
+                spread[place] = np.maximum(spread.get(place, 0), reach)
+        left = _apart(found, expected, spread)
+        return [f"{what}: {line}" for line in left], len(apart) - len(left)
+
+    def _others(self, states: Sequence[Arrays], rng: np.random.Generator) -> Iterator[Steps]:
+        """Yield runs that differ by rounding alone: disturbed, and of several steps from each state.
+
+        In the latter, numbers that are equal in the run are equal, too, as the energies of two steps.
+        """
+        for _ in range(REPETITIONS):
+            disturbed = [{key: _disturbed(array, rng) for key, array in state.items()} for state in states]
+            yield run(self._network, states=disturbed)
+        for first in range(STRETCH):
+            yield run(self._network, states=states, stretch=(STRETCH, first))
+
+
+def _arrays(steps: Steps) -> dict[tuple[int, str], np.ndarray]:
+    """Return all numbers of a run by step and key, those recorded at step -1."""
+    found = {(step, key): a for step, state in enumerate(steps.states) for key, a in state.items() if step}
+    return found | {(-1, path): values for path, values in steps.recorded.items()}
+
+
+def _apart(found: Steps, expected: Steps, spread: Mapping[tuple[int, str], Any]) -> list[str]:
+    mine, lines = _arrays(found), list[str]()
+    for place, theirs in _arrays(expected).items():
+        ours = mine[place].astype(float)
+        finite = np.isfinite(theirs)
+        largest = max(1.0, float(abs(theirs[finite]).max(initial=0.0)))
+        room = TOLERANCE * largest + 5 * spread.get(place, 0)
+        same = np.where(
+            finite, abs(ours - theirs) <= room, (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+        )
+        if not same.all():
+            which = "recorded " if place[0] < 0 else f"step {place[0]}: "
+            lines.append(f"{which}{place[1]} differs by {_distance(ours, theirs):.3g} of {largest:.3g}")
+    return lines
+
+
+def _disturbed(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if array.dtype.kind != "f" or not array.size:
+        return array
+    values = array.astype(float)
+    noise = rng.normal(size=array.shape) * DISTURBED
+    finite = np.isfinite(values)
+    size = np.where(finite, abs(values), 0.0)
+    found = np.where(finite, values + noise * np.maximum(size, 0.1 * size.max()), values)
+    return abs(found) if values.min() >= 0 else found  # as the variances of Adam, of which it takes the root
+
+
+def _distance(found: np.ndarray, expected: np.ndarray) -> float:
+    if found.shape != expected.shape:
+        return float("nan")
+    return float(np.nanmax(abs(found.astype(float) - expected.astype(float)), initial=0.0))

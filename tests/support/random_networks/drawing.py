@@ -1,0 +1,358 @@
+"""Random networks: layers of all types around a sparse code, joined in all ways and observed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from petabatch.connections import Clone, Conv, Identity, Sparse, Transpose
+from petabatch.geometry import GeometryError
+from petabatch.layers import Constant, Input, Linear
+from petabatch.network.numbers import problem_of_values
+from petabatch.probes import Energy, Optimality
+from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run, Until
+from petabatch.spec.over_time import OverTime
+from petabatch.spec.parts import NEVER, Connection, Layer, Probe
+from petabatch.spec.schedule import DISPLAY, STEP, Every
+from petabatch.spec.sweep import Range, Sweep
+from petabatch.weights import Uniform
+from support.random_networks.sources import random_source
+from support.random_networks.tables import Nothing, Tables, Wanted
+from support.random_networks.values import values
+from support.random_networks.words import keys, words
+
+CODES = ("lca", "lca", "lca", "ista", "heavy_ball", "momentum_lca", "fista")
+LOOP = {"image": "image", "reconstruction": "recon", "code": "code", "drive": "drive"}
+"""What is called what in the sparse code."""
+STEPS, DISPLAYS, BATCH = 4, 3, 3
+"""Steps of a display, displays and slices of a network."""
+
+
+class Drawing(Tables):
+    """A network that is being drawn."""
+
+    def __init__(self, seed: int, folder: Path, wanted: Wanted | None = None) -> None:
+        """Begin with nothing; files that the network names are made in `folder`."""
+        super().__init__(seed, folder, wanted or Nothing())
+        self.layers, self.connections = dict[str, Layer](), dict[str, Connection]()
+        self.probes = dict[str, Probe]()
+        self._words = dict[str, tuple[Any, set[str]]]()
+        self.batch, self.phases = BATCH, self.one_of("none", "all", "some")
+        down, channels = int(self.rng.integers(1, 4)), int(self.rng.integers(1, 4))
+        ny, nx = (int(n) for n in self.rng.integers(1, 6, 2))
+        features = int(self.rng.integers(1, self.one_of(8, 8, 40)))
+        self.fine, self.coarse = (ny * down, nx * down, channels), (ny, nx, features)
+        self.shapes = [self.fine, self.fine, self.coarse, self.coarse, (ny, nx, channels), (ny, nx, 1)]
+
+    def network(self) -> Network:
+        """Return the network, which `check` may refuse; raises TableError where a table is refused."""
+        with warnings.catch_warnings(action="ignore"):  # of the momentum, and of values that do little
+            self.layer("image", Input, self.fine)
+            alone = self.chance(0.1)
+            if alone or self.chance(0.85):
+                self.loop()
+            if not alone:
+                for _ in range(int(self.rng.integers(1, 6))):
+                    kind, shape = self.type_of(Layer), self.one_of(*self.shapes)
+                    self.layer(f"{kind.model_fields['type'].default}{len(self.layers)}", kind, shape)
+                self.join()
+            self.observe()
+            return self.whole()
+
+    def said(self, *names: str) -> set[str]:
+        """Return the words of parts."""
+        found = set[str]()
+        for name in names:
+            part = (self.layers | self.connections | self.probes)[name]
+            if self._words.get(name, (None,))[0] is not part:
+                self._words[name] = part, {one.word for one in words(part)}
+            found |= self._words[name][1]
+        return found
+
+    def alike(self, name: str) -> list[str]:
+        """Return the layers with the shape of one."""
+        return [other for other, layer in self.layers.items() if layer.shape == self.layers[name].shape]
+
+    # Layers
+
+    def layer(
+        self, name: str, kind: type[Layer], shape: tuple[int, int, int], without: Sequence[str] = ()
+    ) -> None:
+        """Add a layer; keys of `without` stay at their defaults."""
+        given: dict[str, Any] = {"shape": shape}
+        if self.phases == "all" or (self.phases == "some" and self.chance(0.3)):
+            given["phase"] = int(self.rng.integers(4)) if self.phases == "all" else 2 * len(self.layers)
+        twins = [other for other, layer in self.layers.items() if layer.shape == shape]
+        more: dict[str, Any] = {
+            "phase": [], "start": [], "border": ["mirror", 0.5], "features": [(0,), (0, shape[2] - 1)],
+            "reset_to": twins, "every": values(kind, "every")[: None if self.chance(0.1) else -1],
+            "time_scale": [self.time_scale(f"of_{name}", set())],
+        }  # fmt: skip
+        more |= dict.fromkeys(without, ())
+        if kind is Input:
+            given["border"] = self.one_of("zero", "zero", "mirror", 0.5, "image")
+            given["source"] = random_source(self, shape, self.batch, given["border"] == "image")
+        made = self.fill(kind, given, more=more)
+        state = {variable.name: variable for variable in made.variables() if variable.dtype == "float"}
+        changed: dict[str, Any] = {}
+        if not made.variables() or (made.reset_to is not None and "V" not in state):
+            changed = {"reset_to": None} | ({} if made.variables() else {"reset": NEVER})
+        elif made.reset_to is not None and made.reset == NEVER:
+            changed = {"reset": self.one_of(Every(3), DISPLAY)}
+        if made.offset and made.every in (STEP, NEVER) and changed.get("reset", made.reset) == NEVER:
+            changed["offset" if isinstance(made, Input) else "every"] = (
+                0 if isinstance(made, Input) else Every(2)
+            )
+        own = [variable for variable in state.values() if variable.shape == shape]
+        if own and self.chance(0.2):
+            chosen = self.one_of(*own)
+            changed["start"] = {chosen.name: self.initial(shape, set(), self.batch)}
+        self.layers[name] = made.model_copy(update=changed)
+
+    def loop(self) -> None:
+        """Add a sparse code of the image, its reconstruction and its error; most can be lazily evaluated."""
+        lazy = self.chance(0.75)
+        code = self.type_of(Layer, among=("lca",) if lazy else CODES)
+        without = ("every", "minimum", "vertices") if lazy else ()
+        self.layer("error", Linear, self.fine)
+        self.layer("code", code, self.coarse, without)
+        self.layer("recon", Linear, self.fine)
+        self.connect("image_to_error", Identity, "image", "error", channel="exc")
+        self.connect("recon_to_error", Identity, "recon", "error", channel="inh", feedback=True)
+        self.connect("dictionary", Conv, "code", "recon")
+        self.connect("drive", Transpose, "error", "code", of="dictionary")
+
+    # Connections
+
+    def join(self) -> None:
+        """Join the layers: something into each channel that needs it, and some connections more."""
+        names = list(self.layers)
+        for post in names:
+            layer = self.layers[post]
+            needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "quotient": ("exc", "inh")}
+            channels = needed.get(layer.type, ("exc",))
+            if post in ("image", "error", "code", "recon") or isinstance(layer, Input | Constant):
+                continue
+            for channel in channels:
+                self.any_connection(self.one_of(*names), post, channel=channel)
+        pairs = [(pre, post) for pre in names for post in names if not isinstance(self.layers[post], Input)]
+        said = {name: self.said(name) for name in names}
+        weights = [1 + self.wanted.between(said[pre], said[post]) for pre, post in pairs]
+        for _ in range(int(self.rng.integers(1, 6))):
+            if pairs:
+                self.any_connection(*self.weighted(pairs, weights))
+
+    def any_connection(self, pre: str, post: str, **given: Any) -> None:
+        """Add a connection between two layers, of a type that fits them."""
+        ends, back = (
+            (self.layers[pre].shape, self.layers[post].shape),
+            (self.layers[post].shape, self.layers[pre].shape),
+        )
+        owners = {n: (self.layers[c.pre].shape, self.layers[c.post].shape)
+                  for n, c in self.connections.items() if isinstance(c, Conv)}  # fmt: skip
+        of = {"clone": [n for n, shapes in owners.items() if shapes == ends],
+              "transpose": [n for n, shapes in owners.items() if shapes == back]}  # fmt: skip
+        fits = {"sparse": True, "conv": True, "identity": ends[0] == ends[1]}
+        fits |= {"pool": ends[0][2] == ends[1][2], **{kind: bool(found) for kind, found in of.items()}}
+        near = self.said(pre, post)
+        kind = self.type_of(Connection, near, [name for name, fit in fits.items() if fit])
+        name = kind.model_fields["type"].default
+        if name in of:
+            given["of"] = self.one_of(*of[name])
+        self.connect(f"{name}{len(self.connections)}", kind, pre, post, **given)
+
+    def connect(self, name: str, kind: type[Connection], pre: str, post: str, **given: Any) -> None:
+        """Add a connection, unless its geometry is refused."""
+        given = {"pre": pre, "post": post, **given}
+        near, layers, names = self.said(pre, post), self.layers, list(self.layers)
+        free = names.index(pre) >= names.index(post) and not all(
+            layers[end].phase is not None for end in (pre, post)
+        )
+        if free and not isinstance(layers[pre], Input):
+            given["feedback"] = True
+        channels = [*layers[post].channels, *["none"] * self.chance(0.2)]
+        most = np.maximum(layers[pre].shape[:2], layers[post].shape[:2])
+        windows = [one for one in ((1, 2), (2, 2), (3, 3)) if (one <= most).all()]
+        more: dict[str, Any] = {
+            "channel": channels[1:], "window": windows, "error": self.alike(post), "revive": [], "learn": [],
+        }  # fmt: skip
+        if isinstance(layers[post], Constant | Input):
+            more["channel"] = []
+        if kind is Conv:
+            try:
+                self._weights(given, more, near)
+            except GeometryError:
+                return
+        if kind is Sparse:
+            self._synapses(given, near)
+        if kind is Clone and self.connections[given["of"]].learn is None:  # type: ignore[attr-defined]
+            more["error"] = []
+        self.connections[name] = self.fill(kind, given, near, more)
+
+    def _weights(self, given: dict[str, Any], more: dict[str, Any], near: set[str]) -> None:
+        """Draw what a connection with patches needs; raises GeometryError if the layers do not suit it."""
+        (ny, nx, _), (rows, columns, nf) = self.layers[given["pre"]].shape, self.layers[given["post"]].shape
+        up = max(1, rows // ny)
+        sizes = (int(self.rng.integers(1, 4)) * up + int(self.rng.integers(2)) * (up > 1) for _ in range(2))
+        given["patch"] = tuple(map(min, sizes, (rows, columns)))
+        modes = ("extra_shared", "shared", "non_shared", "extra_non_shared")
+        given["mode"] = self.weighted(
+            modes, [1 + self.wanted.weight(f"Conv.mode={mode}", set(), near) for mode in modes]
+        )
+        shape = Conv(**{**given, "init": Uniform()}).weights(self.layers).shape
+        own = 0 if given["mode"].startswith("extra_") else self.batch
+        patch = (*given["patch"], nf)
+        source = random_source(self, patch, 1, False) if np.prod(patch) > 2 else None
+        given["init"] = self.initial(shape, near, own, source)
+        fellows = [
+            (name,) for name, one in self.connections.items()
+            if isinstance(one, Conv) and one.normalize is None and one.mode == given["mode"]
+            and one.weights(self.layers).shape[:3] == shape[:3]
+        ]  # fmt: skip
+        if self.chance(0.8):
+            given["normalize"] = self.normaliser(fellows, near)
+        if self.chance(0.6):
+            given["learn"] = self.rule(self.alike(given["post"]), near)
+            if self.chance(0.3) and "non_" not in given["mode"] and rows >= ny and columns >= nx:
+                given["revive"] = self.revive()
+        else:
+            more["decorrelate"] = []
+
+    def _synapses(self, given: dict[str, Any], near: set[str]) -> None:
+        """Draw what single synapses need."""
+        pre, post = self.layers[given["pre"]].shape, self.layers[given["post"]].shape
+        modes = ["non_shared", "extra_non_shared"] + ["shared", "extra_shared"] * (pre[:2] == post[:2])
+        given["mode"] = self.weighted(
+            modes, [1 + self.wanted.weight(f"Sparse.mode={mode}", set(), near) for mode in modes]
+        )
+        inner = given["mode"] in ("shared", "extra_shared")
+        units, targets = (shape[2] if inner else int(np.prod(shape)) for shape in (pre, post))
+        origin = self.one_of("probability", "in_degree", "path")
+        if origin == "path":
+            path = self.folder / f"{self.rng.integers(2**60):x}.npz"
+            matrix = sparse.random_array((units, targets), density=0.3, rng=self.rng) * 0.5
+            sparse.save_npz(path, matrix.tocsr())
+            given["path"] = str(path)
+        else:
+            given |= {"probability": 0.4} if origin == "probability" else {"in_degree": min(2, units)}
+        if origin != "path" or self.chance(0.3):
+            own = 0 if given["mode"].startswith("extra_") else self.batch
+            given["init"] = self.initial((0,), near, own)
+
+    # Observers, numbers that vary, the run
+
+    def observe(self) -> None:
+        """Add probes, those that time scales follow among them."""
+        for name, layer in self.layers.items():
+            if layer.controller is not None:
+                error = "error" if "error" in self.layers else "image"
+                self.probes[f"of_{name}"] = self.fill(
+                    Energy, {"error": error, "code": name, "coefficient": 0.1}, self.said(name)
+                )
+        for number in range(int(self.rng.integers(0, 5))):
+            self.probe(f"probe{number}", self.one_of(*self.layers))
+
+    def probe(self, name: str, layer: str) -> None:
+        """Add a probe of a layer."""
+        near, loop = self.said(layer), "code" in self.layers
+        kind = self.type_of(Probe, near)
+        what = kind.model_fields["type"].default
+        shape, alike = self.layers[layer].shape, self.alike(layer)
+        masks = [m for m, other in self.layers.items() if other.shape in (shape, (*shape[:2], 1))]
+        other = self.one_of(*alike)
+        given: dict[str, Any] = {
+            "energy": {"error": layer, "code": self.one_of(*self.layers), "coefficient": 0.1},
+            "psnr": {"image": layer, "reconstruction": other},
+            "optimality": {**LOOP, "coefficient": 0.1},
+            "quotient": {"numerator": self.cost(layer, masks), "denominator": self.cost("image", [])},
+            "sum": {"terms": {"one": self.cost(layer, masks), "two": self.cost("image", [])}},
+        }.get(what, {"layer": layer})  # fmt: skip
+        if what == "optimality" and not loop:
+            return
+        firm = what == "energy" and self.chance(0.2)
+        given |= {"cost": "firm", "corner": 0.4} if firm else {}
+        more = {"mask": masks} | ({} if firm or what != "energy" else {"cost": ["l0"]})
+        self.probes[name] = self.fill(kind, given, near, more)
+
+    def outputs(self) -> Output:
+        """Draw what is recorded."""
+        layers, connections = {}, {}
+        for name, layer in self.layers.items():
+            variables = ["A", *(variable.name for variable in layer.variables())]
+            if self.chance(0.5):
+                layers[name] = self.fill(LayerOutput, {}, self.said(name), {"variables": [tuple(variables)]})
+        for name, one in self.connections.items():
+            if isinstance(one, Conv) and self.chance(0.5):
+                usage = [("weights", "usage")] if one.learn is not None else []
+                connections[name] = self.fill(ConnectionOutput, {}, self.said(name), {"variables": usage})
+        return self.fill(Output, {"layers": layers, "connections": connections})
+
+    def whole(self) -> Network:
+        """Return the network of all that has been drawn, with numbers that vary."""
+        length = {"steps": STEPS * DISPLAYS} if self.chance(0.3) else {"displays": DISPLAYS}
+        given: dict[str, Any] = {"batch": self.batch, "display": STEPS, **length}
+        given["precision"] = "float64" if self.chance(0.05) else "float32"
+        shown = [layer for layer in self.layers.values() if isinstance(layer, Input)]
+        if (
+            "code" in self.layers
+            and self.chance(0.15)
+            and all(one.every in (DISPLAY, NEVER) for one in shown)
+        ):
+            self.probes["gap"] = self.fill(Optimality, {**LOOP, "coefficient": 0.1})
+            given["until"] = self.fill(Until, {"gap": self.one_of(0.05, 0.5)}, more={"probe": ["gap"]})
+        network = Network(
+            run=self.fill(Run, given), layers=self.layers, connections=self.connections, probes=self.probes,
+            output=self.outputs(),
+        )  # fmt: skip
+        paths = [
+            (path, value)
+            for path, value in self._numbers()
+            if problem_of_values(network, path, path, [value]) is None
+        ]
+        varied: dict[str, Any] = {"slices": {}, "over_time": {}}
+        for way in varied:
+            free = [one for one in paths if not any(one[0] in found for found in varied.values())]
+            if free and self.chance(0.15):
+                said = [self.said(path.split(".")[1]) for path, _ in free]
+                weights = [1 + self.wanted.weight(way, parts, set()) for parts in said]
+                path, value = self.weighted(free, weights)
+                varied[way][path] = self._slices(value) if way == "slices" else self._course(path, value)
+        together = any(
+            isinstance(one, Conv) and one.learn is not None and one.mode.startswith("extra_")
+            for one in self.connections.values()
+        )
+        if paths and not together and self.chance(0.2):
+            varied["sweep"] = self._sweep(paths)
+        return network.model_copy(update=varied)
+
+    def _numbers(self) -> Iterator[tuple[str, float]]:
+        """Yield the numbers of parts, by key path."""
+        for kind in ("layers", "connections"):
+            for name, part in getattr(self, kind).items():
+                tables = {"": part} | ({"learn.": part.learn} if getattr(part, "learn", None) else {})
+                for prefix, table in tables.items():
+                    for key in keys(type(table)):
+                        value = getattr(table, key)
+                        said = key == "strength" or value != type(table).model_fields[key].default
+                        if isinstance(value, float) and np.isfinite(value) and said:
+                            yield f"{kind}.{name}.{prefix}{key}", value
+
+    def _slices(self, value: float) -> tuple[float, ...]:
+        return tuple(value * (1 - 0.1 * number) if value else 0.05 * number for number in range(self.batch))
+
+    def _course(self, path: str, value: float) -> OverTime:
+        by = self.one_of("display", "step", "step of display", *(["update"] if ".learn." in path else []))
+        values = (value, value * 0.8 if value else 0.05, value * 0.9)
+        return self.fill(OverTime, {"at": (1, 2, 4), "values": values}, more={"by": [by]})
+
+    def _sweep(self, paths: Sequence[tuple[str, float]]) -> Sweep:
+        path, value = self.one_of(*paths)
+        columns: dict[str, Any] = {path: (value, value * 0.8 if value else 0.05)}
+        if self.chance(0.5):
+            columns["run.dt"] = Range(start=0.4, stop=0.6, count=2, spacing=self.one_of("linear", "log"))
+        return self.fill(Sweep, {"values": columns})

@@ -1,0 +1,182 @@
+"""Random tables of a network: types and keys, drawn as they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from petabatch.errors import TableError
+from petabatch.layers.timescale import TimeScale
+from petabatch.learning import RateDecay, Revive
+from petabatch.probes.cost import Cost
+from petabatch.spec.model import Model, Part
+from petabatch.spec.weights import Initial, Learning, Normalize
+from petabatch.weights import Uniform
+from support.random_networks.values import USUAL, drawn, values
+from support.random_networks.words import keys, named, type_word, types, word_of, words
+
+Shape = tuple[int, ...]
+
+
+class Wanted(Protocol):
+    """What a drawing asks the pairs that are yet to be drawn."""
+
+    def weight(self, word: str, same: set[str], near: set[str]) -> float:
+        """Return how much a word is wanted in a part with the words `same`, beside parts with `near`."""
+
+    def between(self, some: set[str], others: set[str]) -> float:
+        """Return how much it is wanted that parts with these words are neighbours."""
+
+    def refuse(self, one: str, others: set[str], message: str) -> None:
+        """Take note of why a table cannot have a word beside others."""
+
+
+class Nothing:
+    """Nothing is wanted: all choices are equally likely."""
+
+    def weight(self, word: str, same: set[str], near: set[str]) -> float:
+        return 0.0
+
+    def between(self, some: set[str], others: set[str]) -> float:
+        return 0.0
+
+    def refuse(self, one: str, others: set[str], message: str) -> None:
+        pass
+
+
+class Tables:
+    """Draws tables, and keeps the files that they name in a folder."""
+
+    def __init__(self, seed: int, folder: Path, wanted: Wanted) -> None:
+        self.rng, self.folder, self.wanted = np.random.default_rng(seed), folder, wanted
+
+    def one_of(self, *choices: Any) -> Any:
+        return choices[self.rng.integers(len(choices))]
+
+    def chance(self, probability: float) -> bool:
+        return bool(self.rng.random() < probability)
+
+    def weighted(self, choices: Sequence[Any], weights: Sequence[float]) -> Any:
+        shares = np.array(weights, float)
+        return choices[self.rng.choice(len(choices), p=shares / shares.sum())]
+
+    def type_of(
+        self, base: type[Part], near: set[str] = frozenset(), among: Sequence[str] = ()
+    ) -> type[Part]:
+        """Draw a type of part."""
+        known = [one for one in types(base) if drawn(type_word(one))]
+        known = [one for one in known if not among or one.model_fields["type"].default in among]
+        return self.weighted(known, [1 + self.wanted.weight(type_word(one), set(), near) for one in known])
+
+    def fill(
+        self,
+        model: type[Model],
+        given: Mapping[str, Any],
+        near: set[str] = frozenset(),
+        more: Mapping[str, Sequence[Any]] | None = None,
+    ) -> Any:
+        """Draw a table of this class, which has the keys `given`; `more` are values of other keys.
+
+        Raises TableError where what is given is refused.
+        """
+        said = {type_word(model)} if issubclass(model, Part) else set[str]()
+        chosen, options = dict[str, Any](), list[tuple[str, Any, float]]()
+        for key in keys(model):
+            name, required = named(model, key), model.model_fields[key].is_required()
+            found = [] if key in given else (more or {}).get(key, values(model, key))
+            known = [(value, word_of(model, key, value)) for value in found]
+            known = [(value, word) for value, word in known if drawn(word)]
+            if known and (required or (name in USUAL and self.chance(0.9))):
+                chosen[key], word = self.one_of(*known)
+                said |= set() if required else {word}
+            else:
+                share = 1 / max(1, len(known))
+                wanted = [(one, share + self._weight(one, word, said, near)) for one, word in known]
+                options += [(key, one, weight) for one, weight in wanted]
+        for _ in range(self.rng.poisson(2.0)):
+            options = [option for option in options if option[0] not in chosen]
+            if options:
+                key, value, _ = options[self.weighted(range(len(options)), [w for *_, w in options])]
+                chosen[key] = value
+        while True:
+            try:
+                return model(**given, **chosen)
+            except TableError as error:
+                free = [key for key in chosen if not model.model_fields[key].is_required()]
+                if not free:
+                    raise
+                left = self.one_of(*free)
+                word = word_of(model, left, chosen.pop(left))
+                others = said | {word_of(model, key, value) for key, value in chosen.items()}
+                self.wanted.refuse(word, others, error.problems[0].message)
+
+    def _weight(self, value: Any, word: str, said: set[str], near: set[str]) -> float:
+        inner = [one.word for one in words(value) if drawn(one.word)] if isinstance(value, Model) else [word]
+        return sum(self.wanted.weight(one, said, near) for one in inner)
+
+    # Tables inside parts
+
+    def time_scale(self, energy: str, near: set[str]) -> TimeScale:
+        return self.fill(self.type_of(TimeScale, near), {"energy": energy}, near)
+
+    def rule(self, against: Sequence[str], near: set[str]) -> Learning:
+        decay = self.fill(RateDecay, {"every": 1, "fraction": 0.5})
+        more = {"error": against, "input": against, "rate_decay": [decay]}
+        return self.fill(self.type_of(Learning, near), {}, near, more)
+
+    def normaliser(self, together: Sequence[tuple[str, ...]], near: set[str]) -> Normalize:
+        return self.fill(self.type_of(Normalize, near), {}, near, {"together": together})
+
+    def revive(self) -> Revive:
+        return self.fill(Revive, {"after": 1}, more={"init": [Uniform(low=-0.5, high=0.5)]})
+
+    def cost(self, layer: str, masks: Sequence[str]) -> Cost:
+        norm = self.one_of("squares", "l1", "l0", "firm")
+        corner = {"corner": 0.4} if norm == "firm" else {}
+        return self.fill(Cost, {"layer": layer, "norm": norm, **corner}, more={"mask": masks})
+
+    def initial(self, shape: Shape, near: set[str], batch: int, source: Any = None) -> Initial:
+        """Draw an initialiser of weights, of a state (of three axes) or of synapses (of one).
+
+        `batch` is 0 if all slices start alike; `source` shows patches.
+        """
+        among = ["constant", "gaussian", "uniform"] + ["array", "file"] * (len(shape) > 1)
+        if len(shape) == 6:
+            among += ["gabor", "gaussian_2d"] + ["identity"] * (shape[-3] % 2 and shape[-2] % 2)
+            among += ["patches"] * (source is not None)
+        kind = self.type_of(Initial, near, among)
+        own = bool(batch) and self.chance(0.5)
+        given: dict[str, Any] = {"per_slice": True} if own else {}
+        name = kind.model_fields["type"].default
+        if name in ("array", "file"):
+            values = 0.2 * self.rng.normal(size=((batch,) * own + shape))
+            axes = {}
+            if len(shape) == 6 and not own and shape[:2] == (1, 1) and self.chance(0.5):
+                values, axes = values[0, 0].transpose(0, 3, 1, 2), {"axes": "oihw"}
+            given |= ({"data": values} if name == "array" else self._stored(values)) | axes
+        given |= {
+            "constant": {"value": self.one_of(0.2, -0.1)},
+            "gaussian": {"deviation": 0.2},
+            "uniform": {"low": -0.2, "high": self.one_of(0.1, 0.3)},
+            "patches": {"source": source},
+        }.get(name, {})
+        return self.fill(kind, given, near, {"per_slice": [], "axes": []})
+
+    def _stored(self, values: np.ndarray) -> dict[str, Any]:
+        """Write values to a file of one of its kinds; return the keys that name them."""
+        import h5py
+
+        name = self.folder / f"{self.rng.integers(2**60):x}"
+        kind = self.one_of("npy", "dataset", "connection")
+        if kind == "npy":
+            np.save(f"{name}.npy", values)
+            return {"path": f"{name}.npy"}
+        with h5py.File(f"{name}.h5", "w") as file:
+            if kind == "dataset":
+                file["values"] = values
+                return {"path": f"{name}.h5", "dataset": "values"}
+            file["connections/w/weights"] = values[None]
+            return {"path": f"{name}.h5", "connection": "w"}
