@@ -32,23 +32,28 @@ def kernels(
     """Show which kernels are compiled, or compile them all, as for the image of a cluster."""
     from petabatch.kernels import cache
     from petabatch.kernels.cpu.ahead import compile_for, kernels
+    from petabatch.kernels.cpu.loading import can_load
     from petabatch.kernels.cpu.target import LEVELS, target
 
     chosen = [target()] if levels is None else levels.split(",")
     for level in chosen:
         if level not in (target(), *LEVELS):
-            raise ArgumentError(
-                "--for", "there is no such level", level, ", ".join(LEVELS), did_you_mean(level, LEVELS)
-            )
-    folder = into.absolute() if into is not None else cache.writable_folder()
+            hint = did_you_mean(level, LEVELS)
+            raise ArgumentError("--for", "there is no such level", level, ", ".join(LEVELS), hint)
     if compile_all:
-        if folder is None:
-            raise ArgumentError("--into", "no folder can be written", None, "a folder")
+        folder = into.absolute() if into is not None else cache.writable_folder()
+        if folder is None or not can_load():
+            raise ArgumentError(
+                "--compile", "kernels cannot be kept: no folder, or an unknown version of numba", None
+            )
         for level in chosen:
             echo(f"{level}: {compile_for(level, folder)} kernels in {folder}")
         return
+    if levels is not None or into is not None:
+        raise ArgumentError("--for, --into", "they need --compile", None)
     echo(f"this processor  {target()}")
-    for name, place in (("cache", folder), ("installed", cache.SHIPPED)):
-        found = {} if place is None else cache.contents(place)
-        text = ", ".join(f"{count} of {len(kernels())} for {level}" for level, count in found.items())
-        echo(f"{name:15} {text or 'none'} in {place}")
+    names = [kernel._cache.name(kinds) for kernel, kinds in kernels().values()] if can_load() else []
+    for label, place in (*(("cache", one) for one in cache.folders()), ("installed", cache.SHIPPED)):
+        found = cache.contents(place, names)
+        text = ", ".join(f"{count} of {len(names)} for {level}" for level, count in found.items())
+        echo(f"{label:15} {text or 'none'} in {place}")

@@ -17,6 +17,8 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
@@ -31,6 +33,8 @@ SHIPPED = _HERE / "compiled"
 """Kernels that were installed with the package."""
 OWN = _HERE / "__pycache__" / "kernels"
 """Kernels beside their sources."""
+_KEPT = 30 * 86400
+"""Seconds for which kernels of other sources, or of another environment of the checkout, are kept."""
 _SETTINGS = (
     "NUMBA_BOUNDSCHECK",
     "NUMBA_CPU_FEATURES",
@@ -48,24 +52,24 @@ def identity() -> str:
     settings = [f"{name}={value}" for name in _SETTINGS if (value := os.environ.get(name))]
     for one in (sys.implementation.cache_tag, version("numba"), version("llvmlite"), *settings):
         found.update(f"{one}\n".encode())
-    for file in sorted(_HERE.rglob("*.py")):
+    for file in sorted(_HERE.rglob("[!.]*.py")):
         found.update(f"{file.relative_to(_HERE)}\n".encode() + file.read_bytes())
     return found.hexdigest()[:16]
 
 
 def find(name: str, target: str) -> Path | None:
     """Return the file of a kernel compiled for a target; None if there is none."""
-    for folder in (*_folders(), SHIPPED):
+    for folder in (*folders(), SHIPPED):
         file = folder / identity() / target / name
-        if file.exists():
+        if file.exists() and (folder == SHIPPED or _private(folder)):
             return file
     return None
 
 
-def contents(folder: Path) -> dict[str, int]:
-    """Return how many kernels of the present sources a folder has, by target."""
+def contents(folder: Path, names: Collection[str]) -> dict[str, int]:
+    """Return how many of these kernels a folder has, by target."""
     found = sorted(path for path in (folder / identity()).glob("*") if path.is_dir())
-    return {path.name: len(list(path.glob("*.kernel"))) for path in found}
+    return {path.name: sum((path / name).exists() for name in names) for path in found}
 
 
 def new_file(name: str, target: str) -> Path | None:
@@ -83,7 +87,7 @@ def new_file(name: str, target: str) -> Path | None:
     return folder / identity() / target / name
 
 
-def _folders() -> list[Path]:
+def folders() -> list[Path]:
     """Return the folders that are read: the given one, or that beside the sources and that of the user."""
     if given := os.environ.get(GIVEN):
         return [Path(given).absolute()]
@@ -101,19 +105,18 @@ def writable_folder() -> Path | None:
 
 @cache
 def _writable_folder(given: str, user: str) -> Path | None:
-    folders = _folders()
-    found = next((folder for folder in folders if _writable(folder) and _private(folder)), None)
+    found = next((folder for folder in folders() if _writable(folder) and _private(folder)), None)
     if found is None:
-        tried = ", ".join(map(str, folders))
+        tried = ", ".join(map(str, folders()))
         log.warning(
             "compiled kernels are not kept: no permission to write, no room, or files of other users, in %s\n"
             "    hint:     export %s=/a/directory/of/yours",
             tried,
             GIVEN,
         )
-    elif found == OWN:  # former sources are never read again
+    elif found == OWN:
         for former in found.iterdir():
-            if former.name != identity():
+            if former.name != identity() and time.time() - former.stat().st_mtime > _KEPT:
                 shutil.rmtree(former, ignore_errors=True)
     return found
 
@@ -124,7 +127,7 @@ def _private(folder: Path) -> bool:
     if not any(path.stat().st_mode & stat.S_IWOTH for path in (folder, *folder.parents)):
         return True
     about = folder.stat()
-    return about.st_uid == os.getuid() and not about.st_mode & 0o022
+    return about.st_uid in (os.getuid(), 0) and not about.st_mode & 0o022
 
 
 def _writable(folder: Path) -> bool:

@@ -8,7 +8,7 @@ handled.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -88,11 +88,24 @@ class Plan:
     @cached_property
     def variables(self) -> dict[str, Variable]:
         """Every array of the simulation by its key: of the network, and of the steppers of all slices."""
+        return self._variables_of(map(self.of_slice, range(self.graph.network.batch if self._differ else 1)))
+
+    @cached_property
+    def expected_variables(self) -> dict[str, Variable]:
+        """The same, found out from the plans `of_slices`."""
+        return self._variables_of(plan for plan, _ in self.of_slices)
+
+    def _variables_of(self, plans: Iterable[Plan]) -> dict[str, Variable]:
         kept: dict[str, Variable] = {}
-        for plan, _ in self.of_slices:
+        for plan in {id(plan): plan for plan in plans}.values():
             if plan.method.stepper == "program":
                 kept |= lazy_codes.variables(plan.graph, plan.method.program)
         return kept | self.graph.variables
+
+    @property
+    def _differ(self) -> bool:
+        """Whether slices may have values of their own."""
+        return bool(self.graph.network.slices) or self.graph.network.sweep is not None
 
     @cached_property
     def summed_updates(self) -> tuple[tuple[UpdateSchedule, ...], ...]:
@@ -124,12 +137,12 @@ class Plan:
 
     @cached_property
     def of_slices(self) -> Sequence[tuple[Plan, Sequence[int]]]:
-        """The plans of the slices, each with the numbers of its slices."""
-        network = self.graph.network
-        if not network.slices and network.sweep is None:
-            return [(self, range(network.batch))]
+        """The plans of the slices, each with the numbers of its slices; of very many slices, those of some."""
+        batch = self.graph.network.batch
+        if not self._differ:
+            return [(self, range(batch))]
         found: dict[int, tuple[Plan, list[int]]] = {}
-        for number in range(network.batch):
+        for number in range(0, batch, -(-batch // MOST_PLANS)):
             plan = self.of_slice(number)
             found.setdefault(id(plan), (plan, []))[1].append(number)
         return list(found.values())

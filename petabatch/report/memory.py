@@ -33,7 +33,9 @@ def needed(plan: Plan, slices: int, threads: int) -> int:
     """Return the bytes that a rank with `slices` slices allocates at its peak, in addition to its process."""
     network = plan.graph.network
     precision = network.run.precision
-    state = sum(v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.variables.values())
+    state = sum(
+        v.nbytes(precision) * (slices if v.per == "slice" else 1) for v in plan.expected_variables.values()
+    )
     ahead = sum(nbytes for _, nbytes in queues(plan, slices).values())
     kept = state + _records(plan, slices) + slices * (_bound(plan) + _kept(plan) + LANE) + ahead
     kept += sum(nbytes_of_source(network, name) for name in plan.inputs)
@@ -94,7 +96,7 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
 
 def _kernel(plan: Plan, name: str) -> int:
     """Return the number of weights of one kernel of a connection, or of one slice."""
-    return math.prod(plan.variables[f"connections/{name}/weights"].shape)
+    return math.prod(plan.expected_variables[f"connections/{name}/weights"].shape)
 
 
 def _weights(plan: Plan) -> int:

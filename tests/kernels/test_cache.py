@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -84,9 +86,12 @@ def test_kernels_are_kept_where_there_is_room_for_them(
         return cache.writable_folder()
 
     assert place() == own
-    (own / "former").mkdir()
+    for name, days in (("former", 40), ("of another environment", 1)):
+        (own / name).mkdir()
+        os.utime(own / name, (time.time() - days * 86400,) * 2)
     assert place() == own
-    assert not (own / "former").exists()  # kernels of former sources
+    assert [folder.name for folder in own.iterdir()] == ["of another environment"]
+    (own / "of another environment").rmdir()
     own.rmdir()
     own.write_text("no folder")
     assert place() == user / "petabatch"
@@ -105,8 +110,13 @@ def test_kernels_are_kept_where_there_is_room_for_them(
     planted.mkdir()
     planted.chmod(0o777)
     assert place(str(planted)) is None
+    file = planted / cache.identity() / "x86-64-v3" / "a.kernel"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    assert cache.find("a.kernel", "x86-64-v3") is None
     planted.chmod(0o700)
     assert place(str(planted)) == planted
+    assert cache.find("a.kernel", "x86-64-v3") == file
     cache._writable_folder.cache_clear()
 
 
@@ -123,4 +133,4 @@ def test_installed_kernels_are_found_after_those_of_the_cache(
         file.write_text("machine code")
         assert cache.find("a.kernel", "x86-64-v3") == file
         assert cache.find("a.kernel", "x86-64-v4") is None
-    assert cache.contents(given) == {"x86-64-v3": 1}
+    assert cache.contents(given, ["a.kernel", "b.kernel"]) == {"x86-64-v3": 1}

@@ -6,9 +6,11 @@ python -m petabatch.kernels.cpu.ahead NAME ...    compiles these, unless another
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from petabatch.errors import ResourceError
 from petabatch.kernels import cache as files
 from petabatch.kernels.cpu import exact_sum, gradient, layout, operators, second_signal
 from petabatch.kernels.cpu.addresses import SIGNATURE
-from petabatch.kernels.cpu.claim import is_claimed
+from petabatch.kernels.cpu.claim import is_claimed, leading
 from petabatch.kernels.cpu.inner import Kernel
 from petabatch.kernels.cpu.program.draws import draw_each
 from petabatch.kernels.cpu.program.lazy.step import materialise
@@ -27,8 +29,9 @@ from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.operations import OPERATIONS
 from petabatch.kernels.cpu.program.table import Op
 from petabatch.kernels.cpu.program.whole import norm
-from petabatch.kernels.cpu.target import target
+from petabatch.kernels.cpu.target import LEVELS, target
 
+OWN = "--own"
 _HEAVY = (Op.LAZY, Op.LOOK, Op.SYNTHESIZE, Op.UPDATE)
 """Operations that take longest to compile, the longest first."""
 
@@ -82,7 +85,7 @@ def missing(names: Collection[str]) -> list[str]:
     """Return the names of kernels of which there is no file, those that take longest to compile first."""
     known = kernels()
     chosen = [(name, *known[name]) for name in known if name in names]
-    # Without files (another version of numba), and with them loaded, there is nothing to do.
+    # Kernels that are loaded need no file; those of an unknown version of numba have none.
     return [
         name
         for name, kernel, kinds in chosen
@@ -93,41 +96,47 @@ def missing(names: Collection[str]) -> list[str]:
 
 
 def compile_missing(names: Collection[str]) -> None:
-    """Compile kernels of which there is no file, on all cores; return when all of these have one.
+    """Compile kernels of which there is no file, on all cores; those that other processes compile are left.
 
-    Other processes that need them wait meanwhile. Where files cannot be kept, nothing is done: kernels are
-    compiled when they are called.
+    Where files cannot be kept, nothing is done: kernels are compiled when they are called.
     """
     needed = missing(names)
-    if len(needed) < 2 or files.writable_folder() is None:
+    folder = _file(needed[0]) if len(needed) > 1 else None
+    if folder is None:
         return
     # Of processes that start together, as jobs of a cluster, the first one has all cores compile.
-    first = not any(is_claimed(file) for file in map(_file, needed) if file is not None)
-    helpers = _start(needed, len(os.sched_getaffinity(0)) - 1, {}) if first else []
-    _compile(needed)
-    for one in helpers:
-        one.wait()
+    with leading(folder.parent) as first:
+        cores = min(len(os.sched_getaffinity(0)), len(needed)) if first else 1
+        helpers = _start(needed, cores - 1, {})
+        _compile(needed)
+        for one in helpers:
+            one.wait()
 
 
 def compile_for(level: str, folder: Path) -> int:
-    """Compile all kernels for a processor, this or another, to a folder; return how many there are."""
-    environment = {"NUMBA_CPU_NAME": level, files.GIVEN: str(folder)}
-    for one in _start(list(kernels()), len(os.sched_getaffinity(0)), environment):
-        if one.wait():
-            raise ResourceError(f"kernels for {level} could not be compiled (exit code {one.returncode})")
-    return len(list((folder / files.identity() / level).glob("*.kernel")))
+    """Compile all kernels for a processor, this or another, to a folder; return how many there are.
+
+    Raises ResourceError when not all could be compiled or kept.
+    """
+    environment = {files.GIVEN: str(folder), **({"NUMBA_CPU_NAME": level} if level in LEVELS else {})}
+    cores = min(len(os.sched_getaffinity(0)), len(kernels()))
+    codes = [one.wait() for one in _start([OWN, *kernels()], cores, environment)]
+    names = [kernel._cache.name(kinds) for kernel, kinds in kernels().values()]
+    made = files.contents(folder, names).get(level, 0)
+    if any(codes) or made < len(names):
+        raise ResourceError(f"{folder}: {made} of {len(names)} kernels for {level} were compiled and kept")
+    return made
 
 
 def _start(names: Sequence[str], count: int, environment: Mapping[str, str]) -> list[subprocess.Popen[bytes]]:
-    """Start processes that compile kernels, at most one for each."""
-    command, nothing = [sys.executable, "-m", __name__, *names], subprocess.DEVNULL
-    told = None if environment else nothing
-    return [
-        subprocess.Popen(
-            command, stdin=nothing, stdout=nothing, stderr=told, env={**os.environ, **environment}
-        )
-        for _ in range(min(count, len(names)))
-    ]
+    """Start processes that compile kernels; fewer, or none, where the system has no room for them."""
+    command, nothing = [sys.executable, "-P", "-m", __name__, *names], subprocess.DEVNULL
+    told, started = None if environment else nothing, []
+    with suppress(OSError):
+        for _ in range(count):
+            given = {**os.environ, **environment}
+            started.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=told, env=given))
+    return started
 
 
 def _compile(names: Collection[str]) -> None:
@@ -145,7 +154,16 @@ def _file(name: str) -> Path | None:
     return files.new_file(kernel._cache.name(kinds), target())
 
 
+def main(names: Sequence[str]) -> None:
+    """Compile kernels; with OWN first, also those that were installed with the package."""
+    for one in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(one, lambda *_: sys.exit(1))  # leaving no claim behind
+    if names[0] == OWN:
+        files.SHIPPED, names = Path(os.devnull), names[1:]
+    _compile(names)
+
+
 if __name__ == "__main__":
     from petabatch.kernels.cpu import ahead  # as the package knows it, for names of its functions
 
-    ahead._compile(sys.argv[1:])
+    ahead.main(sys.argv[1:])

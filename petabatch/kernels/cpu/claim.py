@@ -25,8 +25,8 @@ def turn(file: Path) -> Iterator[None]:
         try:
             os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
-            if not _beats(claim, file):
-                claim.unlink(missing_ok=True)
+            if not _beats(claim, file) and not _drop(claim):
+                break
         except OSError:
             break
         else:
@@ -36,9 +36,40 @@ def turn(file: Path) -> Iterator[None]:
                 yield
             finally:
                 done.set()
-                claim.unlink(missing_ok=True)
+                with suppress(OSError):
+                    claim.unlink()
             return
     yield
+
+
+def _drop(claim: Path) -> bool:
+    """Remove a claim whose process is lost, and the older ones; return False if it cannot be removed."""
+    try:
+        lost = claim.stat().st_mtime_ns
+        for one in claim.parent.glob(".*.claim"):
+            if one.stat().st_mtime_ns <= lost:
+                one.unlink()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def leading(folder: Path) -> Iterator[bool]:
+    """Tell whether this process is the first of those that are in such a block, of one folder."""
+    claim = folder / ".first.claim"
+    try:
+        os.close(os.open(claim, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        with suppress(OSError):
+            claim.unlink()
 
 
 def is_claimed(file: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -77,11 +78,14 @@ class KernelCache(_Cache):  # type: ignore[misc]  # numba has no types
             raise
         except Exception as error:
             log.warning("%s: this compiled kernel is damaged and is compiled again: %s", file, error)
-            file.unlink(missing_ok=True)
+            with suppress(OSError):
+                file.unlink()
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Store the function compiled for a signature."""
+        """Store the function compiled for a signature, unless it has addresses of this process in it."""
+        if data.library.has_dynamic_globals:  # large global arrays, pointers of ctypes
+            return
         file = cache.new_file(self.name(sig), target())
         if file is not None:
             cache.write(file, saved(data))

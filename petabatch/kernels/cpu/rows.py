@@ -27,6 +27,7 @@ from numba.core.errors import NumbaError
 
 from petabatch.kernels.cpu.addresses import SIGNATURE, address_of
 from petabatch.kernels.cpu.jit import KernelCache, njit
+from petabatch.kernels.cpu.loading import can_load
 from petabatch.kernels.cpu.program.views import pointer
 from petabatch.kernels.rows import Form
 
@@ -96,7 +97,7 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
     version = crc32(f"{text} {precision} {checked} {values} {_sources(Path(file))}".encode())
     call.__qualname__ = function.__qualname__
     dispatcher = numba.njit(**options)(call)
-    if Path(file).is_file() and values is not None:
+    if Path(file).is_file() and values is not None and can_load():
         dispatcher._cache = KernelCache(call, f"{version:08x}")
     try:
         dispatcher.compile(SIGNATURE)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from zlib import crc32
 
 from llvmlite import binding
 from numba.core import config
+from numba.core.registry import cpu_target
 
 LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
@@ -21,24 +23,26 @@ LEVELS = {
 
 @cache
 def target() -> str:
-    """Return the name of the target, and let numba compile for it."""
+    """Return the name of the target, and let numba compile for it.
+
+    Where numba has compiled something before, it goes on as it began: for the features of the host. The name
+    of such a target has a checksum of these.
+    """
     if config.CPU_NAME is None:
-        features = binding.get_host_cpu_features()
-        has = (name for name, needed in LEVELS.items() if all(map(features.get, needed.split())))
-        config.CPU_NAME = next(has, None)
-    if config.CPU_NAME is None:
-        return str(binding.get_host_cpu_name())
-    if config.CPU_FEATURES is None:
+        has = binding.get_host_cpu_features()
+        levels = (name for name, needed in LEVELS.items() if all(map(has.get, needed.split())))
+        config.CPU_NAME = next(levels, None)
+    if config.CPU_NAME is not None and config.CPU_FEATURES is None:
         config.CPU_FEATURES = ""  # those of the processor named, not of the host
-    return str(config.CPU_NAME)
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    return f"{name}-{crc32(features.encode()):08x}" if features else str(name)
 
 
 @cache
 def lanes() -> int:
     """Return how many float32 one vector register of the target holds."""
-    name, triple = target(), binding.get_default_triple()
-    features = "" if config.CPU_NAME else binding.get_host_cpu_features().flatten()
-    machine = binding.Target.from_triple(triple).create_target_machine(cpu=name, features=features)
+    target()
     code = "define <16 x float> @f(<16 x float> %a) { %b = fadd <16 x float> %a, %a\n ret <16 x float> %b }"
+    machine = cpu_target.target_context.codegen()._tm
     used = machine.emit_assembly(binding.parse_assembly(code))
     return 16 if re.search(r"\bzmm", used) else 8 if re.search(r"\bymm", used) else 4

@@ -12,7 +12,7 @@ import pytest
 
 from petabatch.kernels import cache
 from petabatch.kernels.cpu import claim
-from petabatch.kernels.cpu.claim import is_claimed, turn
+from petabatch.kernels.cpu.claim import is_claimed, leading, turn
 
 MODULE = """
 from petabatch.kernels.cpu.jit import njit
@@ -67,6 +67,27 @@ def test_a_kernel_that_a_lost_process_was_compiling_is_compiled_by_another(
         assert time.monotonic() - begun >= 0.3
         assert is_claimed(file)
     assert not is_claimed(file)
+
+
+def test_claims_older_than_a_lost_one_are_lost_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "_LOST", 0.3)
+    for name, age in (("a", 10), ("older", 20), ("living", -5)):
+        one = tmp_path / f".{name}.kernel.claim"
+        one.touch()
+        os.utime(one, (time.time() - age,) * 2)
+    with turn(tmp_path / "a.kernel"):
+        assert not is_claimed(tmp_path / "older.kernel")
+        assert is_claimed(tmp_path / "living.kernel")
+
+
+def test_one_of_several_processes_leads(tmp_path: Path) -> None:
+    with leading(tmp_path) as first, leading(tmp_path) as second:
+        assert first
+        assert not second
+    with leading(tmp_path) as first:
+        assert first
+    with leading(tmp_path / "missing") as first:
+        assert not first
 
 
 def test_a_process_that_compiles_for_long_keeps_its_claim(

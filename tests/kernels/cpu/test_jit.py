@@ -89,3 +89,13 @@ def test_kernels_of_another_version_of_numba_are_those_of_numba(compiled: Path) 
         cwd=compiled, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout.split() == ["16.1463", "21.1463"]
+
+
+def test_a_kernel_with_addresses_of_its_process_is_not_kept(tmp_path: Path) -> None:
+    """Of large arrays numba compiles the address into the code."""
+    array = "large = np.arange(300_000.0)\n@njit()\ndef kernel(i):\n    return large[i]\n"
+    (tmp_path / "compiled.py").write_text(
+        f"import numpy as np\nfrom petabatch.kernels.cpu.jit import njit\n{array}"
+    )
+    code = "print(kernel(7), sum(kernel.stats.cache_hits.values()))"
+    assert run(tmp_path, code) == run(tmp_path, code) == ["7.0", "0"]

@@ -47,3 +47,17 @@ def test_kernels_for_avx2_and_for_avx512_give_the_same_bits() -> None:
     lower, higher = hashes("x86-64-v3", 8), hashes("x86-64-v4", 16)
     assert len(higher) > 20
     assert lower == higher
+
+
+def test_where_numba_has_compiled_before_kernels_are_not_those_of_a_level() -> None:
+    code = "import numba; numba.njit(lambda x: x)(1)\n"
+    code += "from petabatch.kernels.cpu.target import target; print(target())"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_CPU")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.strip() not in ("", *LEVELS)
+
+
+def test_lanes_are_known_whatever_is_imported_first() -> None:
+    code = "from petabatch.kernels.cpu.layout import PANEL; print(PANEL)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) in (8, 16, 32)

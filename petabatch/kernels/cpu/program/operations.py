@@ -46,9 +46,10 @@ def operation(op: Op, together: bool = False) -> Callable[[Callable[[int], None]
 
 @cache
 def address_of_operation(op: Op, together: bool = False) -> int:
-    """Return the address of an operation, compiled if it has to be; 0 if there is no such function."""
-    found = OPERATIONS.get((op, together))
-    return 0 if found is None else address_of(found)
+    """Return the address of an operation, compiled if it has to be; 0 where the loop makes it itself."""
+    if op is Op.MEASURE or (together and (op, together) not in OPERATIONS):
+        return 0
+    return address_of(OPERATIONS[op, together])
 
 
 @operation(Op.COPY)
