@@ -137,7 +137,7 @@ class Plan:
 
     @cached_property
     def of_slices(self) -> Sequence[tuple[Plan, Sequence[int]]]:
-        """The plans of the slices, each with the numbers of its slices; of very many slices, those of some."""
+        """The plans of the slices, each with the numbers of its slices; of very many, of some."""
         batch = self.graph.network.batch
         if not self._differ:
             return [(self, range(batch))]
