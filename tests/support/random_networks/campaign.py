@@ -110,7 +110,8 @@ class Campaign:
             self.counts[stepper] += 1
             self.seconds[stepper] += time.process_time() - begin
         if self.counts["networks"] % RANKS_EVERY == 0:
-            self._on_ranks.append(with_run(network, **STEPPERS[str(rng.choice(under[:3]))], device="cpu"))
+            given = {**STEPPERS[str(rng.choice(under[:3]))], "device": "cpu"}
+            self._on_ranks.append(with_run(network, **given))
         self.counts["networks"] += 1
         if self.seconds["acting"] <= self._share * (self.seconds.total() - self.seconds["acting"]):
             begin = time.process_time()
