@@ -132,6 +132,9 @@ class Plan:
             except ParamsError as error:
                 named = [replace(one, message=f"slice {number}: {one.message}") for one in error.problems]
                 raise ParamsError(named) from None
+            if graph.variables.keys() != self.graph.variables.keys():
+                key = next(iter(network.slices), "sweep")
+                raise ParamsError([_other_state(key, f"slice {number}", graph, self.graph)])
             self._plans[own] = replace(self, graph=graph, method=choose(graph))
         return self._plans[own]
 
@@ -167,6 +170,10 @@ class Plan:
     def _alike(self, graph: Graph, step: int) -> Plan:
         """Return the plan of a graph that differs in numbers; raises ParamsError if that is not all."""
         plan = replace(self, graph=graph, method=choose(graph))
+        if graph.variables.keys() != self.graph.variables.keys():
+            raise ParamsError(
+                [_other_state(next(iter(graph.network.over_time)), f"step {step}", graph, self.graph)]
+            )
         if plan.method.decision == self.method.decision:
             return plan
         problem = Problem(
@@ -295,3 +302,16 @@ def _flush(recordings: tuple[Recording, ...], display: int, seconds: int) -> int
     fits = int(FLUSH_BYTES / per_step) if per_step else 10 * display
     steps = min(fits, max(10 * display, min(seconds, _checkpoint(None, display))))
     return max(1, steps - steps % display if steps >= display else steps)
+
+
+def _other_state(key: str, where: str, graph: Graph, first: Graph) -> Problem:
+    """Return the problem of values that need other variables, such as a momentum that is 0 at first."""
+    lacking, spare = (
+        sorted(a.variables.keys() - b.variables.keys()) for a, b in ((graph, first), (first, graph))
+    )
+    return Problem(
+        key,
+        f"the values of {where} need other variables than those of the start of slice 0",
+        found=", ".join([*(f"{name} as well" for name in lacking), *(f"no {name}" for name in spare)]),
+        expected="values with the same variables; a momentum, for example, that is 0 nowhere or everywhere",
+    )

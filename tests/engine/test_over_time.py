@@ -102,6 +102,15 @@ def test_rates_follow_the_number_of_the_update(mode: str) -> None:
     assert not np.allclose(plain[3], plain[2], atol=1e-3)
 
 
+def test_values_over_time_that_need_another_variable_are_refused() -> None:
+    net = lca_network(images(2), momentum=0.0, displays=4)
+    table = {"at": [1, 3], "values": [0.0, 0.5]}
+    with pytest.raises(
+        ParamsError, match=r"the values of step \d+ need other variables .*(?s:.)*momentum as well"
+    ):
+        in_memory.run(with_values(net, **{RATE.replace("rate", "momentum"): table}))
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_resumed_run_equals_an_uninterrupted_one_before_and_after_a_change(kernel: str) -> None:
     table = {"at": [1, 25, 41], "values": [0.6, 0.3, 0.5], "by": "step"}
