@@ -42,7 +42,7 @@ _SETTINGS = (
     "NUMBA_LOOP_VECTORIZE",
     "NUMBA_SLP_VECTORIZE",
 )
-"""Environment variables of which compiled code depends."""
+"""Environment variables that change compiled code."""
 
 
 @cache
@@ -122,7 +122,7 @@ def _writable_folder(given: str, user: str) -> Path | None:
 
 
 def _private(folder: Path) -> bool:
-    """Return whether nobody else can write where every user can make folders, as below /tmp."""
+    """Return whether only its owner can write to a folder below one such as /tmp, where every user can."""
     folder = folder.resolve()
     if not any(path.stat().st_mode & stat.S_IWOTH for path in (folder, *folder.parents)):
         return True

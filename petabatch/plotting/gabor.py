@@ -79,7 +79,7 @@ class Mixed(NamedTuple):
 def mixed(patches: np.ndarray) -> Mixed:
     """Return patches `[patch, y, x, channel]` along their luminance, or the mix in which they vary most.
 
-    The luminance is the mean of the channels. Features of which it explains less than 80 % of the squared
+    The luminance is the mean of the channels. Features where it explains less than 80 % of the squared
     weights, such as opponent colours, are taken along the mix of channels that explains most of them.
     """
     count, height, width, channels = patches.shape

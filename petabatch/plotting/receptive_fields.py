@@ -40,9 +40,9 @@ def receptive_fields(
 
     A feature is Gabor-like if R² > 0.8, both sigmas > 0.8 pixels, the frequency from 0.04 to 0.35 cycles per
     pixel, and the weaker sign has 5 % of the squared fit; a blob is fitted as well, but has a single lobe.
-    Features are fitted along their luminance; those of which it explains less than 80 %, along the mix of
-    channels in which they vary most. The grey field of the last panel is about the range of cells in macaque
-    V1 (Ringach, J. Neurophysiol. 88:455, 2002).
+    Features are fitted along their luminance or, where it explains less than 80 % of the squared weights,
+    along the mix of channels in which they vary most. The grey field of the last panel is about the range of
+    cells in macaque V1 (Ringach, J. Neurophysiol. 88:455, 2002).
     """
     found = find(run, connection, recorded_time(find_weights(run, connection), time, display), slice)
     along = mixed(found.weights)

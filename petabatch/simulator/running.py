@@ -47,9 +47,8 @@ class Running:
             if not key.startswith("connections/") or key.split("/")[1] in plastic
         ]
         """The arrays that steps change."""
-
-    undoes = True
-    """Steps that fail are undone, for which what steps change is copied before them."""
+        self.undoes = True
+        """Whether steps that fail are undone; for that, what steps change is copied before them."""
 
     @property
     def step(self) -> int:

@@ -78,7 +78,11 @@ class Simulator:
         self._changes: dict[str, int] = {}
         self._records = Records()
         self._running: Running | None = Running(self._loaded, self._assembly, self._records)
-        initialise(self._engine, self._loaded)
+        try:
+            initialise(self._engine, self._loaded)
+        except BaseException:
+            self.close()
+            raise
         log_advice(self._engine.plan, self._engine.state.arrays)
 
     @classmethod

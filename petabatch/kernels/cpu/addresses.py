@@ -13,7 +13,7 @@ SIGNATURE = (types.int64,)
 
 
 def address_of(dispatcher: Any) -> int:
-    """Return the address of a function compiled for `SIGNATURE`, of which `call_at` makes calls."""
+    """Return the address of a function compiled for `SIGNATURE`, as `call_at` takes it."""
     dispatcher.compile(SIGNATURE)
     found = dispatcher.overloads[SIGNATURE]
     library, name = found.library, found.fndesc.llvm_func_name

@@ -82,7 +82,7 @@ def _rank(op: Op) -> int:
 
 
 def missing(names: Collection[str]) -> list[str]:
-    """Return the names of kernels of which there is no file, those that take longest to compile first."""
+    """Return the names of kernels that are not in the cache, the slowest to compile first."""
     known = kernels()
     chosen = [(name, *known[name]) for name in known if name in names]
     # Kernels that are loaded need no file; those of an unknown version of numba have none.
@@ -96,7 +96,7 @@ def missing(names: Collection[str]) -> list[str]:
 
 
 def compile_missing(names: Collection[str]) -> None:
-    """Compile kernels of which there is no file, on all cores; those that other processes compile are left.
+    """Compile kernels that are not in the cache, on all cores; skip those that other processes compile.
 
     Where files cannot be kept, nothing is done: kernels are compiled when they are called.
     """
@@ -131,11 +131,11 @@ def compile_for(level: str, folder: Path) -> int:
 def _start(names: Sequence[str], count: int, environment: Mapping[str, str]) -> list[subprocess.Popen[bytes]]:
     """Start processes that compile kernels; fewer, or none, where the system has no room for them."""
     command, nothing = [sys.executable, "-P", "-m", __name__, *names], subprocess.DEVNULL
-    told, started = None if environment else nothing, []
+    errors, started = None if environment else nothing, []
     with suppress(OSError):
         for _ in range(count):
             given = {**os.environ, **environment}
-            started.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=told, env=given))
+            started.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=errors, env=given))
     return started
 
 

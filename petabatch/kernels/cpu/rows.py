@@ -36,7 +36,7 @@ UNITS, PARAMETERS, ARRAYS = range(3)
 
 
 def row_address(function: Callable[..., None], form: Form) -> int:
-    """Return the address of a row function compiled for float32, of which `call_at` makes calls.
+    """Return the address of a row function compiled for float32, as `call_at` takes it.
 
     Raises TypeError, with the line, if numba cannot compile it.
     """

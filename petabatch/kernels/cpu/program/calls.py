@@ -1,9 +1,9 @@
-"""Calls of operations: each is a compiled function of its own, of which a program has the address.
+"""Calls of operations: each is a separately compiled function, called by its address.
 
 An operation takes the address of a *frame*, the table of what a call of the loop works on:
 
-    frame   int64 [FRAME]   addresses of the tables of a program; their lengths; which operation of which
-                            slice is made in which step
+    frame   int64 [FRAME]   addresses of the tables of a program; their lengths; the operation, the slice and
+                            the step of the call
 
 So a program compiles the operations that it has, and another one those that it adds.
 """

@@ -58,7 +58,7 @@ class Writer:
         self.lists: dict[str, int] = {}
         """Words of each scratch array of lists."""
         self.private = {BUFFERS, *WORDS}
-        """Scratch that holds nothing between operations, of which each thread has its own."""
+        """Scratch of each thread; it holds nothing between operations."""
         self.geometries: list[Patches] = []
         self.weights: dict[tuple[str, str], Weights] = {}
         self.own: dict[str, tuple[int, str]] = {}
