@@ -51,14 +51,16 @@ def run(
     device: EmulatedGpu | None = None,
     states: Sequence[Arrays] | None = None,
     stretch: tuple[int, int] = (1, 0),
+    sizes: bool = False,
 ) -> Steps:
     """Run with a state at the end of each of `stops`, by default all steps.
 
-    Of `states`, those of another run at the end of every step, each step begins with the one that is its own;
-    with a `stretch` (n, k), only steps k + 1, k + n + 1, ... do.
+    Given the `states` of another run at the end of every step, each step begins with its own; with a
+    `stretch` (n, k), only steps k + 1, k + n + 1, ... do. With `sizes`, the others begin with the numbers per
+    slice of their own, such as step sizes.
     """
     recorded: dict[str, list[np.ndarray]] = {}
-    found = list(walk(network, stops, device, states, recorded, stretch))
+    found = list(walk(network, stops, device, states, recorded, stretch, sizes))
     return Steps(found, {path: np.concatenate(values) for path, values in recorded.items()})
 
 
@@ -69,6 +71,7 @@ def walk(
     states: Sequence[Arrays] | None = None,
     recorded: dict[str, list[np.ndarray]] | None = None,
     stretch: tuple[int, int] = (1, 0),
+    sizes: bool = False,
 ) -> Iterator[Arrays]:
     """Yield the states of `run` as it goes; what it records is added to `recorded`."""
     with warnings.catch_warnings(action="ignore"):
@@ -87,8 +90,10 @@ def walk(
                         recorded.setdefault(path, []).append(values)
                 if step in wanted:
                     yield _saved(engine)
-                if states is not None and step < plan.length and step % stretch[0] == stretch[1]:
-                    engine.resume(step, _of(engine, states[step]))
+                if states is not None and step < plan.length:
+                    whole = step % stretch[0] == stretch[1]
+                    if whole or sizes:
+                        engine.resume(step, _of(engine, states[step], whole))
         engine.close()
 
 
@@ -96,6 +101,9 @@ def _saved(engine: Engine) -> Arrays:
     return {key: array.copy() for key, array in engine.state.saved().items()}
 
 
-def _of(engine: Engine, state: Arrays) -> Arrays:
-    """Return a state as this engine has it."""
-    return {key: state[key].astype(array.dtype) for key, array in engine.state.saved().items()}
+def _of(engine: Engine, state: Arrays, whole: bool = True) -> Arrays:
+    """Return a state as this engine has it; unless `whole`, its numbers per slice and the rest as it is."""
+    return {
+        key: state[key].astype(array.dtype) if whole or array.ndim == 1 else array.copy()
+        for key, array in engine.state.saved().items()
+    }
