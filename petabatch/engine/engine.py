@@ -185,7 +185,7 @@ class Engine:
             self._threads = pool, libraries
             with self.warm_up.watched(), _ONE_BLAS_THREAD(libraries), self.warm_up:
                 for lane in {lane.plan.method.decision: lane for lane in self.lanes}.values():
-                    pool.submit(lane.stepper.warm_up).result()
+                    self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
             yield
 
     def advance(self, stop: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 
 from numba.core import event
@@ -45,11 +46,17 @@ class WarmUp:
         watched: AbstractContextManager[None] = event.install_listener("numba:compile", _Listener(self))
         return watched
 
+    def wait_for(self, task: Future[None]) -> None:
+        """Wait for a task that loads or compiles kernels, or for another process that compiles them."""
+        if wait([task], PATIENCE).not_done:
+            self.notice()
+        task.result()
+
     def notice(self) -> None:
         """Log, once, that kernels are being compiled, if that takes long."""
         if not self._noticed and self.seconds > PATIENCE:
             self._noticed = True
-            log.info("compiling kernels, once for each installation and kind of network")
+            log.info("compiling kernels, for up to a minute, once for each installation and kind of network")
 
     def report(self) -> None:
         """Log how long it took, if there was a notice."""

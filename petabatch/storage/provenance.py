@@ -100,15 +100,18 @@ def blas_libraries() -> list[str]:
 
 
 def compiler() -> dict[str, str]:
-    """Return the version of LLVM, and the processor with its features: BLAS and numpy follow it too.
+    """Return the version of LLVM, the processor with its features, and what kernels are compiled for.
 
-    `NUMBA_CPU_NAME` names another processor, for which kernels are compiled.
+    BLAS and numpy follow the processor. `NUMBA_CPU_NAME` names another one to compile kernels for.
     """
     from llvmlite import binding
 
+    from petabatch.kernels.cpu.target import target
+
     name = os.environ.get("NUMBA_CPU_NAME") or binding.get_host_cpu_name()
     enabled = " ".join(sorted(name for name, has in binding.get_host_cpu_features().items() if has))
-    return {"LLVM": ".".join(map(str, binding.llvm_version_info)), "CPU": name, "CPU features": enabled}
+    version = ".".join(map(str, binding.llvm_version_info))
+    return {"LLVM": version, "CPU": name, "CPU features": enabled, "kernels for": target()}
 
 
 def other_software(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,9 @@ import struct
 import sys
 import termios
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -224,10 +226,25 @@ def test_only_compilation_that_takes_long_is_noticed(
                     now += 1.25
         compiling.report()
     assert caplog.messages == [
-        "compiling kernels, once for each installation and kind of network",
+        "compiling kernels, for up to a minute, once for each installation and kind of network",
         "compiled kernels in 4 s",
     ]
     assert compiling.seconds == 3.75
+
+
+def test_waiting_for_kernels_of_another_process_is_noticed(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("petabatch.engine.warm_up.PATIENCE", 0.05)
+    warm_up = WarmUp()
+    with caplog.at_level(logging.INFO, "petabatch"), ThreadPoolExecutor(1) as pool:
+        with warm_up:
+            warm_up.wait_for(pool.submit(lambda: None))
+        assert caplog.messages == []
+        with warm_up:
+            warm_up.wait_for(pool.submit(time.sleep, 0.2))
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("compiling kernels")
 
 
 def test_the_same_seconds_count_once(monkeypatch: pytest.MonkeyPatch) -> None:

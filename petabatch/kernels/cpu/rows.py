@@ -10,6 +10,7 @@ functions alike:
 from __future__ import annotations
 
 import inspect
+import marshal
 import re
 import traceback
 from collections import namedtuple
@@ -133,15 +134,16 @@ def _without_aliases(flags: Any) -> Any:
 
 
 def _constants(function: Any, seen: frozenset[Any] = frozenset()) -> str | None:
-    """Return the values from outside that are compiled into a function, as text; None if they are not plain.
+    """Return the code of a function and the values from outside that are compiled into it, as text.
 
-    The files of its folder do not tell those of a closure, and those that are computed on import. Functions
-    that it calls are looked into as well.
+    None if these are not plain. The files of its folder do not tell values of a closure, those that are
+    computed on import, nor what the function was when a file has changed since. Functions that it calls are
+    looked into as well.
     """
     inside = [cell.cell_contents for cell in function.__closure__ or ()]
     known = function.__globals__
     outside = [known[name] for name in function.__code__.co_names if name in known]
-    found = []
+    found = [marshal.dumps(function.__code__, 2).hex()]  # later versions depend on numbers of references
     for value in (*inside, *outside):
         called = getattr(value, "py_func", value)
         if isinstance(value, np.ndarray) and value.dtype != object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,8 @@ from petabatch import in_memory
 from petabatch.connections import Conv, Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import PartError
+from petabatch.kernels.cpu.rows import call_row
+from petabatch.kernels.rows import Form
 from petabatch.layers import Input
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
@@ -151,6 +154,19 @@ def test_functions_of_one_text_with_other_values_are_others(kernel: Literal["aut
     found = in_memory.run(given, [2]).states
     assert (found["layers/a/A"] == 1).all()
     assert (found["layers/b/A"] == 2).all()
+
+
+def test_a_file_that_changed_after_its_import_is_compiled_again(tmp_path: Path) -> None:
+    file, found = tmp_path / "edited.py", []
+    text = "def row(p, state, drive, draws, A):\n    for i in range(A.size):\n        A[i] = {}\n"
+    file.write_text(text.format(1.0))
+    for _ in range(2):
+        function = runpy.run_path(str(file))["row"]
+        file.write_text(text.format(2.0))
+        A = np.zeros(3)
+        call_row(function, Form((), (), 1, ()), (), [A.copy(), A])
+        found.append(A[0])
+    assert found == [1.0, 2.0]
 
 
 def layer_of(function: Callable[..., None], name: str = "") -> Layer:
