@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Literal
 
+from petabatch import weight_mode
 from petabatch.geometry import GeometryError, Link, make_link, weight_shape
 from petabatch.kernels.array import ArrayKernels
 from petabatch.learning.revive import Revive
@@ -12,6 +13,7 @@ from petabatch.spec.model import Count, NonNegative, OneOf
 from petabatch.spec.parts import Connection, Layer, Operation, WeightOwner, Wiring
 from petabatch.spec.weights import Initial, Learning, Normalize
 from petabatch.variable import Array, Border, Variable
+from petabatch.weight_mode import WeightMode, over_positions
 
 
 class Conv(Connection):
@@ -24,7 +26,7 @@ class Conv(Connection):
     type: Literal["conv"] = "conv"
     patch: tuple[Count, Count]
     """Patch size in post units, `[nyp, nxp]`."""
-    mode: Literal["extra_shared", "shared", "non_shared", "extra_non_shared"] = "extra_shared"
+    mode: WeightMode = "extra_shared"
     """Weight sharing. `shared`: one kernel for all positions. `non_shared`: a separate patch for each pre
     unit. Without prefix, each slice has its own weights; with `extra_`, all slices share the same weights."""
     init: Annotated[Initial, OneOf(Initial)]
@@ -54,7 +56,7 @@ class Conv(Connection):
     def link(self, layers: Mapping[str, Layer]) -> Link:
         """Return the link between the two layers; raises GeometryError if their sizes are incompatible."""
         pre, post = layers[self.pre], layers[self.post]
-        shared = self.mode in ("extra_shared", "shared")
+        shared = over_positions(self.mode)
         link = make_link(pre.shape, post.shape, self.patch, shared, pre.border != "zero")
         if not shared and not link.scatter and pre.border != "zero":
             raise GeometryError(
@@ -69,7 +71,7 @@ class Conv(Connection):
             weight_shape(self.link(layers)),
             ("ky", "kx", "pre_feature", "py", "px", "post_feature"),
             f"weights of mode {self.mode}",
-            per="network" if self.mode.startswith("extra_") else "slice",
+            per=weight_mode.per(self.mode),
         )
 
     def wire(

@@ -18,6 +18,7 @@ from petabatch.spec.paths import FilePath
 from petabatch.spec.synapses import Ends, Synapses
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Border
+from petabatch.weight_mode import WeightMode, for_each_slice, over_positions, over_slices
 
 
 class Sparse(Connection):
@@ -36,7 +37,7 @@ class Sparse(Connection):
     path: FilePath | None = None
     """Matrix `[pre units, post units]` of weights: a `.npz` file written by `scipy.sparse.save_npz` (COO, CSR
     or CSC), or by `numpy.savez` with arrays `row`, `col` and `data`."""
-    mode: Literal["extra_shared", "shared", "non_shared", "extra_non_shared"] = "extra_non_shared"
+    mode: WeightMode = "extra_non_shared"
     """Weight sharing. `non_shared`: synapses between all units of the two layers. `shared`: between the
     features at one position, the same at each position. Without prefix, each slice has its own weights; with
     `extra_`, all slices share the same weights."""
@@ -73,7 +74,7 @@ class Sparse(Connection):
     ) -> Wiring | None:
         """Check that the synapses have places in the two layers."""
         pre, post = layers[self.pre].shape, layers[self.post].shape
-        shared = self.mode in ("extra_shared", "shared")
+        shared = over_positions(self.mode)
         if shared and pre[:2] != post[:2]:
             report(
                 "mode",
@@ -92,12 +93,12 @@ class Sparse(Connection):
                 expected=f"at most {ends.pre}, the {'features' if shared else 'units'} of {self.pre}",
             )
             return None
-        if self.init is not None and self.init.per_slice and self.mode.startswith("extra_"):
+        if self.init is not None and self.init.per_slice and over_slices(self.mode):
             report(
                 "init.per_slice",
                 "these weights belong to all slices",
                 found=f'mode = "{self.mode}"',
-                expected=f'mode = "{self.mode.removeprefix("extra_")}"',
+                expected=f'mode = "{for_each_slice(self.mode)}"',
             )
         if self.init is not None and self.init.of_patches:
             report(

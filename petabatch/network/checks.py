@@ -10,6 +10,7 @@ from petabatch.geometry import GeometryError
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Layer, WeightOwner
+from petabatch.weight_mode import for_each_slice, over_slices
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -68,13 +69,13 @@ def check_starts(network: Network, problems: list[Problem]) -> None:
             problems.append(
                 Problem(key, "values of each slice cannot be split by features", expected="features = 1")
             )
-        if owner.mode.startswith("extra_"):
+        if over_slices(owner.mode):
             problems.append(
                 Problem(
                     key,
                     "these weights belong to all slices",
                     found=f'mode = "{owner.mode}"',
-                    expected=f'mode = "{owner.mode.removeprefix("extra_")}"',
+                    expected=f'mode = "{for_each_slice(owner.mode)}"',
                 )
             )
 

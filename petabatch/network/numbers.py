@@ -13,8 +13,9 @@ from petabatch.errors import Problem, did_you_mean
 from petabatch.spec.frozen import FrozenDict
 from petabatch.spec.model import Model
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Source, WeightOwner
+from petabatch.spec.parts import Source
 from petabatch.spec.problems import problems as problems_of
+from petabatch.weight_mode import over_slices
 
 KINDS = ("layers", "connections", "probes")
 """Tables whose numbers may differ, apart from those of `RUN`."""
@@ -101,7 +102,7 @@ def problem_of_values(
         )
     if kind == "connections" and keys[0] in ("init", "normalize", "learn", "decorrelate", "revive"):
         owner = table.owner
-        learns = owner is not None and (over_time or not in_common(owner))
+        learns = owner is not None and (over_time or not over_slices(owner.mode))
         if keys[0] in ("init", "normalize"):
             return Problem(
                 key,
@@ -171,11 +172,6 @@ def _wrong_values(
             if wrong is not None:
                 return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
     return None
-
-
-def in_common(owner: WeightOwner) -> bool:
-    """Return whether the weights belong to all slices."""
-    return owner.mode.startswith("extra_")
 
 
 def _is_number(table: Any, keys: Sequence[str]) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from petabatch.errors import Problem
 from petabatch.network.checks import check_whole_slices
-from petabatch.network.numbers import in_common, problem_of_values, with_value
+from petabatch.network.numbers import problem_of_values, with_value
 from petabatch.spec.network import Network
 from petabatch.variable import Coordinate, Stream
+from petabatch.weight_mode import for_each_slice, over_slices
 
 
 def check_slices(network: Network, problems: list[Problem]) -> None:
@@ -132,11 +133,11 @@ def _sweep_problems(network: Network) -> Iterator[Problem]:
     for name, connection in network.connections.items():
         owner = connection.owner
         learns = owner is not None and owner.learn is not None and owner.learn.every.count > 0
-        if owner is not None and learns and in_common(owner):
+        if owner is not None and learns and over_slices(owner.mode):
             yield Problem(
                 "sweep",
                 f"connection {name} learns from all slices, so the points of a sweep would learn together",
                 found=f'connections.{name}.mode = "{owner.mode}"',
-                expected=f'mode = "{owner.mode.removeprefix("extra_")}", in which each slice learns alone',
+                expected=f'mode = "{for_each_slice(owner.mode)}", in which each slice learns alone',
                 hint="or start one run for each value, with -s KEY=VALUE",
             )

@@ -14,6 +14,7 @@ from petabatch.petavision.pvp import write_activities, write_weights
 from petabatch.results import Results
 from petabatch.results import open as open_run
 from petabatch.results.series import Series
+from petabatch.weight_mode import over_positions, over_slices
 
 _NORMS = {"l2": "squares", "l1": "sum", "l0": "active"}
 """Quantity that a probe of PetaVision prints, by type of probe."""
@@ -55,17 +56,17 @@ def _frames(series: Series, dt: float) -> Iterator[tuple[float, np.ndarray]]:
 
 def _weights(series: Series, name: str, mode: str, output: Path, dt: float) -> Iterator[tuple[Path, str]]:
     """Write the weights of a connection, those of each slice in a file of its own."""
-    lanes = 1 if mode.startswith("extra_") else series[0].shape[0]
+    lanes = 1 if over_slices(mode) else series[0].shape[0]
 
     def weights(lane: int) -> Iterator[tuple[float, np.ndarray]]:
         for number, step in enumerate(series.steps):
-            found = series[number] if mode.startswith("extra_") else series[number][lane]
+            found = series[number] if over_slices(mode) else series[number][lane]
             yield float(step) * dt, found.reshape((1,) * (6 - found.ndim) + found.shape)
 
     for lane in range(lanes):
         path = output / (f"{name}.pvp" if lanes == 1 else f"{name}_batchElement_{lane}.pvp")
         shape = next(weights(lane))[1].shape
-        units = shape[:2] if mode.endswith("non_shared") else None
+        units = None if over_positions(mode) else shape[:2]
         yield path, f"{write_weights(path, weights(lane), units)} frames of weights"
 
 

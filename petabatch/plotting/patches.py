@@ -13,6 +13,7 @@ from petabatch.plotting.select import check_slice, choose, recorded, with_record
 from petabatch.plotting.words import of_slice
 from petabatch.results import Results
 from petabatch.results.series import Series
+from petabatch.weight_mode import over_positions
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def _link(run: Results, name: str) -> tuple[Link, dict[str, Any]]:
     """Return how the connection joins its layers, and its params."""
     table, layers = run.params["connections"][name], run.params["layers"]
     pre, post = (tuple(layers[table[end]]["shape"]) for end in ("pre", "post"))
-    return make_link(pre, post, tuple(table["patch"]), table["mode"] in ("shared", "extra_shared")), table
+    return make_link(pre, post, tuple(table["patch"]), over_positions(table["mode"])), table
 
 
 def _on_layer(

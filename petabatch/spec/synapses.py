@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from petabatch import weight_mode
 from petabatch.spec.weights import Initial
 from petabatch.variable import Variable
 
@@ -47,7 +48,7 @@ class Synapses:
     @property
     def per(self) -> Literal["network", "slice"]:
         """What has weights of its own."""
-        return "network" if self.mode.startswith("extra_") else "slice"
+        return weight_mode.per(self.mode)
 
     def variables(self) -> tuple[Variable, Variable, Variable]:
         """Declare the arrays of a connection."""
