@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import marshal
+import math
 import re
 import traceback
 from collections import namedtuple
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 from zlib import crc32
 
@@ -27,6 +29,7 @@ from numba import carray
 from numba.core.errors import NumbaError
 
 from petabatch.kernels.cpu.addresses import SIGNATURE, address_of
+from petabatch.kernels.cpu.elementary import MATH
 from petabatch.kernels.cpu.jit import KernelCache, njit
 from petabatch.kernels.cpu.loading import can_load
 from petabatch.kernels.cpu.program.views import pointer
@@ -77,7 +80,7 @@ def _singles(address: int, size: int) -> Any:
 def _compiled(function: Callable[..., None], form: Form, precision: str, checked: bool) -> Any:
     """Return the function of a table's address, compiled."""
     options = {"nogil": True, "error_model": "numpy", "boundscheck": checked}
-    row = numba.njit(**options)(function)
+    row = numba.njit(**options)(_with_our_math(function))
     row._compiler._customize_flags = _without_aliases
     names = {
         "row": row,
@@ -105,6 +108,16 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
     except NumbaError as error:
         raise TypeError(_message(function, error)) from error
     return dispatcher
+
+
+def _with_our_math(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the same function with our `math`, whose functions compilers make vectors of."""
+    known = {name: MATH if value is math else value for name, value in function.__globals__.items()}
+    made = FunctionType(
+        function.__code__, known, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__qualname__ = function.__qualname__
+    return made
 
 
 def _text(form: Form) -> str:

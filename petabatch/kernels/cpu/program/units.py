@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.elementary import tanh
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.table import OUT, A, B, D, E, F, G
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
@@ -170,35 +171,11 @@ def _integrate(drive: Any, factor: Any, V: Any, A: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _tanh(x: Any) -> Any:
-    """Return tanh(x) to 3e-7, as a quotient of polynomials, which compilers make vectors of.
-
-    Source: Eigen's `MathFunctionsImpl.h`, `generic_fast_tanh_float`.
-    """
-    f = np.float32
-    u = f(7.9053111) if x > f(7.9053111) else x
-    u = f(-7.9053111) if u < f(-7.9053111) else u
-    y = u * u
-    p = f(-2.76076847742355e-16) * y + f(2.00018790482477e-13)
-    p = p * y + f(-8.60467152213735e-11)
-    p = p * y + f(5.12229709037114e-08)
-    p = p * y + f(1.48572235717979e-05)
-    p = p * y + f(6.37261928875436e-04)
-    p = p * y + f(4.89352455891786e-03)
-    q = f(1.19825839466702e-06) * y + f(1.18534705686654e-04)
-    q = q * y + f(2.26843463243900e-03)
-    q = q * y + f(4.89352518554385e-03)
-    a = u * p / q
-    a = f(1) if x > f(9.1) else a
-    return f(-1) if x < f(-9.1) else a
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _sigmoid(drive: Any, centre: Any, width: Any, logistic: bool, inverted: bool, out: Any) -> None:
     for i in range(out.size):
         x = (drive[i] - centre) / width
         if logistic:
-            a = np.float32(0.5) + np.float32(0.5) * _tanh(x * np.float32(0.5))
+            a = np.float32(0.5) + np.float32(0.5) * tanh(x * np.float32(0.5))
         else:
             a = np.float32(0.5) + x * np.float32(0.25)
             a = np.float32(0) if a < 0 else a

@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.kernels import fista as steps
 from petabatch.kernels import timescale
 from petabatch.kernels.cpu.arrays import copy
+from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.units import cell_of
 from petabatch.kernels.cpu.rules import accelerate, compare
@@ -72,7 +73,7 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
         for a in x:
             most = max(most, a)
         for i in range(n):
-            x[i] = math.exp(x[i] - most)
+            x[i] = exp(x[i] - most)
             total += x[i]
         for i in range(n):
             x[i] = np.float32(x[i] / total)

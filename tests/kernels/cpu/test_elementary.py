@@ -1,0 +1,126 @@
+"""Elementary functions of float32: errors, special values, and the same bits for every processor."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from petabatch.kernels.cpu.elementary import MATH
+from petabatch.kernels.cpu.target import LEVELS, target
+
+NAMES = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan")
+REFERENCE: dict[str, Callable[..., np.ndarray]] = {
+    name: getattr(np, "arctan" if name == "atan" else name) for name in NAMES
+}
+SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 1e-45, -1e-45, 1e-38, 3.4e38, -3.4e38]
+
+
+def applied(name: str, *arguments: np.ndarray) -> np.ndarray:
+    """Return a function of arrays, computed in a compiled loop over them."""
+    target()
+    function = getattr(MATH, name)
+    if len(arguments) == 1:
+
+        @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+        def loop(x: Any, out: Any) -> None:
+            for i in range(out.size):
+                out[i] = function(x[i])
+    else:
+
+        @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
+        def loop(x: Any, y: Any, out: Any) -> None:
+            for i in range(out.size):
+                out[i] = function(x[i], y[i])
+
+    out = np.empty_like(arguments[0])
+    loop(*arguments, out)
+    return out
+
+
+def units(found: np.ndarray, exact: np.ndarray) -> float:
+    """Return the largest error in units in the last place; inf where one alone is no finite number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        nearest = exact.astype(np.float32)
+        least = np.maximum(abs(nearest), np.finfo(np.float32).tiny)
+        apart = abs(found.astype(float) - exact) / np.spacing(least).astype(float)
+    same = (np.isnan(found) & np.isnan(exact)) | (np.isinf(nearest) & (found == nearest))
+    return float(np.where(same, 0, np.where(np.isnan(apart), np.inf, apart)).max())
+
+
+def numbers() -> np.ndarray:
+    """Return numbers of all magnitudes, more of usual ones, and special ones."""
+    rng = np.random.default_rng(0)
+    every = rng.integers(0, 2**32, 200_000, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    usual = [rng.uniform(-most, most, 100_000).astype(np.float32) for most in (2, 20, 110)]
+    return np.concatenate([every[np.isfinite(every)], *usual, np.array(SPECIAL, np.float32)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_functions_are_within_two_units_in_the_last_place(name: str) -> None:
+    x = numbers()
+    if name in ("sin", "cos", "tan"):
+        x = x[(abs(x) < 1e15) | ~np.isfinite(x)]
+    with np.errstate(all="ignore"):
+        exact = REFERENCE[name](x.astype(float))
+    assert units(applied(name, x), exact) < 2
+
+
+def test_powers_are_within_two_units_in_the_last_place() -> None:
+    rng, x = np.random.default_rng(1), numbers()
+    whole = np.round(rng.uniform(-9, 9, x.size))
+    special = np.array([*SPECIAL, 2, -2, 0.5, -0.5, 3, 4194303.5, 8388609, -8388609, 16777217])
+    grid = [values.ravel() for values in np.meshgrid(special, special)]
+    for base, power in ((x, rng.permutation(x)), (x, whole), (abs(x), rng.uniform(-3, 3, x.size)), grid):
+        a, b = base.astype(np.float32), power.astype(np.float32)
+        with np.errstate(all="ignore"):
+            exact = np.power(a.astype(float), b.astype(float))
+        found = applied("pow", a, b)
+        assert units(found, exact) < 2
+        signs = ~np.isnan(exact)
+        np.testing.assert_array_equal(np.signbit(found[signs]), np.signbit(exact[signs]))
+
+
+def test_large_angles_give_no_number() -> None:
+    for name in ("sin", "cos", "tan"):
+        assert np.isnan(applied(name, np.array([1e16, -1e30], np.float32))).all()
+
+
+def test_in_float64_they_are_those_of_the_library() -> None:
+    x = np.random.default_rng(2).uniform(0.1, 5, 100)
+    for name in NAMES:
+        found = [getattr(math, name)(value) for value in x]
+        np.testing.assert_allclose(applied(name, x), found, rtol=1e-15)
+
+
+_BITS = """
+from zlib import crc32
+import numpy as np
+from kernels.cpu.test_elementary import NAMES, applied, numbers
+x = numbers()
+print([crc32(applied(n, x).tobytes()) for n in NAMES] + [crc32(applied("pow", x, x[::-1].copy()).tobytes())])
+"""
+
+
+def test_all_levels_of_processors_have_the_same_bits() -> None:
+    mine = target()
+    if mine not in LEVELS:
+        pytest.skip(f"kernels are compiled for {mine}, none of {', '.join(LEVELS)}")
+    levels = list(LEVELS)[list(LEVELS).index(mine) :]
+    found = {}
+    for level in levels:
+        environment = {**os.environ, "NUMBA_CPU_NAME": level, "PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(
+            [sys.executable, "-c", _BITS], env=environment, capture_output=True, text=True, check=True
+        )
+        found[level] = re.sub(r"\s", "", done.stdout)
+    assert len(set(found.values())) == 1, found
