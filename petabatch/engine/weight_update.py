@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.kernels.cpu.products import multiply
 from petabatch.learning.decorrelate import decorrelate
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
@@ -38,7 +39,7 @@ def change(
     with calling(owner.learn, f"connections.{name}.learn"):
         owner.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
     if owner.decorrelate:
-        decorrelate(weights, owner.decorrelate, xp)
+        decorrelate(weights, owner.decorrelate, multiply if xp is np else xp.matmul)
     if "usage" in mine:
         mine["usage"][...] = sums["active"]
     if owner.revive is not None:

@@ -104,11 +104,15 @@ class ArrayKernels:
 
     def dots(self, windows: Array, patches: Array) -> Array:
         """Return the scalar product of each window `[L, G, M, K]` and patch, `[L, G, M, nf]`."""
-        return self.xp.matmul(windows, patches.swapaxes(-1, -2))
+        return self.multiply(windows, patches.swapaxes(-1, -2))
 
     def mixtures(self, units: Array, patches: Array) -> Array:
         """Return the patches weighted by each position's units `[L, G, M, nf]`, `[L, G, M, K]`."""
-        return self.xp.matmul(units, patches)
+        return self.multiply(units, patches)
+
+    def multiply(self, a: Array, b: Array) -> Array:
+        """Return the product of matrices; leading axes are broadcast."""
+        return self.xp.matmul(a, b)
 
     def outer(
         self,
@@ -120,7 +124,7 @@ class ArrayKernels:
     ) -> Array:
         """Return the Hebbian product: coarse unit times fine patch summed over positions, `[L, G, nf, K]`."""
         units = self.coarse(coarse, p, coarse_border)
-        return self.xp.matmul(units.swapaxes(-1, -2), self.windows(fine, p, fine_border))
+        return self.multiply(units.swapaxes(-1, -2), self.windows(fine, p, fine_border))
 
     def to_patches(self, weights: Array, link: Link) -> Array:
         """Return weights `[Lw, ky, kx, nf_pre, nyp, nxp, nf_post]` as coarse patches `[Lw, G, nf, K]`.

@@ -130,7 +130,7 @@ def test_decorrelation_is_descent_on_the_squared_products_of_pairs() -> None:
         back[index] -= 1e-5
         slope[index] = (cost(there) - cost(back)) / 2e-5
     changed = weights.copy()
-    decorrelate(changed, 0.1, np)
+    decorrelate(changed, 0.1, np.matmul)
     np.testing.assert_allclose(changed - weights, -0.1 * slope.reshape(weights.shape), atol=1e-7)
 
 

@@ -19,7 +19,7 @@ from numba import b1, f4, f8, i4, i8, types, u1, u4, u8
 
 from petabatch.errors import ResourceError
 from petabatch.kernels import cache as files
-from petabatch.kernels.cpu import exact_sum, gradient, layout, operators, second_signal
+from petabatch.kernels.cpu import exact_sum, gradient, layout, operators, products, second_signal
 from petabatch.kernels.cpu.addresses import SIGNATURE
 from petabatch.kernels.cpu.claim import is_claimed, leading
 from petabatch.kernels.cpu.inner import Kernel
@@ -55,6 +55,7 @@ def kernels() -> Mapping[str, tuple[Any, tuple[Any, ...]]]:
     ends = (i8, i8, i8, b1, b1[:, ::1], f8[:, :, ::1], i8[::1], f4[::1], i8[:, ::1], i8[::1], i8)
     found["advance"] = advance, (*tables, *ends)
     found["materialise"] = materialise, (i8[::1], i8[:, ::1], i8[:, ::1], i8[:, ::1])
+    found["multiply"] = products._multiply, (f4[:, :, ::1], f4[:, :, ::1], i8[::1], i8[::1], f4[:, :, ::1])
     found["norm"] = norm, (f4[::1], i8)
     found["same"] = layout.same, (f4[::1], f4[::1])
     found["gradient"] = gradient._gather, (f4[::1], f4[:, ::1], shape, scratch, f4[:, ::1], i4[:, :, ::1])

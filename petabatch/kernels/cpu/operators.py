@@ -1,6 +1,6 @@
 """Patch operators of networks that run layer by layer, where plain array code is slow; equal to rounding.
 
-The drive of shared weights is left to BLAS; the rest is compiled. Codes are sparse, so that a reconstruction
+All is compiled, so that bits depend on no library. Codes are sparse, so that a reconstruction
 reads the patches of active units only, and adds them up in their places. Non-shared weights are far larger
 than any cache, so that time goes where they are read: all of them for the drive.
 """
@@ -15,10 +15,11 @@ import numpy as np
 from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.products import multiply
 from petabatch.variable import Array, Border
 
 _DENSE = 0.3
-"""Activity from which BLAS, which multiplies by zeros too, makes a reconstruction as fast."""
+"""Activity from which a product of matrices makes a reconstruction as fast."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,10 @@ class CpuKernels(ArrayKernels):
         out = np.empty((*windows.shape[:3], patches.shape[2]), np.float32)
         _dots(np.ascontiguousarray(windows), patches, out)
         return out
+
+    def multiply(self, a: Array, b: Array) -> Array:
+        """Return the product of matrices; leading axes are broadcast."""
+        return multiply(a, b)
 
     def synthesize(self, coarse: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
         """Return the sum of all patches weighted by the coarse layer, `[L, NY, NX, C]`; cut at the edge."""
