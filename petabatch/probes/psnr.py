@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
+from petabatch.libm import log10
 from petabatch.spec.parts import Probe
 from petabatch.variable import Array
 
@@ -36,7 +39,8 @@ class PSNR(Probe):
         square = xp.square(difference).mean(axis=1)
         peak = image.max(axis=1) - image.min(axis=1)
         tiny = xp.finfo(float).tiny
+        ratio = xp.maximum(peak**2, tiny) / xp.maximum(square, tiny)
         return {
-            "psnr": 10 * xp.log10(xp.maximum(peak**2, tiny) / xp.maximum(square, tiny)),
+            "psnr": 10 * (log10(ratio) if xp is np else xp.log10(ratio)),
             "residual": square / xp.maximum(xp.square(image).mean(axis=1), tiny),
         }

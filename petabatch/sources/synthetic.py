@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.libm import cos, power, sin
 from petabatch.random import LazyStream, stream
 from petabatch.sources.transformed import TransformedSource
 from petabatch.sources.transforms import Chain, Chance
@@ -189,8 +190,8 @@ class Gratings(Synthetic):
         """Return a frame."""
         angle, phase = rng.uniform(0, 2 * np.pi, 2)
         y, x = np.ogrid[: shape[0], : shape[1]]
-        along = y * np.sin(angle) + x * np.cos(angle) - self.speed * (display % self.frames)
-        wave = 0.5 + 0.5 * np.cos(2 * np.pi * along / self.wavelength + phase)
+        along = y * sin(angle) + x * cos(angle) - self.speed * (display % self.frames)
+        wave = 0.5 + 0.5 * cos(2 * np.pi * along / self.wavelength + phase)
         return np.repeat(wave[:, :, None], shape[2], axis=2)
 
 
@@ -211,7 +212,9 @@ class Noise(Synthetic):
         frequency = np.hypot(np.fft.fftfreq(ny)[:, None], np.fft.rfftfreq(nx)[None, :])
         frequency[0, 0] = np.inf
         spectrum = np.fft.rfft2(rng.standard_normal(shape), axes=(0, 1))
-        spectrum *= (frequency**-self.exponent if self.exponent else np.isfinite(frequency))[:, :, None]
+        spectrum *= (power(frequency, -self.exponent) if self.exponent else np.isfinite(frequency))[
+            :, :, None
+        ]
         pixels = np.fft.irfft2(spectrum, (ny, nx), axes=(0, 1))
         deviation = pixels.std()
         return np.asarray(pixels / deviation if deviation else pixels)

@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from petabatch.errors import InputError
+from petabatch.libm import cos, exp, sin
 from petabatch.spec.model import Finite, Positive
 from petabatch.spec.weights import Initial
 
@@ -51,8 +52,8 @@ class Gabor(Initial):
 
     def _patch(self, rows: int, columns: int, angle: float, wavelength: float, phase: float) -> np.ndarray:
         u, v = _rotated_grid(rows, columns, angle)
-        envelope = np.exp(-(u**2 + (self.aspect * v) ** 2) / (2 * (self.width * wavelength) ** 2))
-        patch = envelope * np.cos(2 * np.pi * u / wavelength - np.deg2rad(phase))
+        envelope = exp(-(u**2 + (self.aspect * v) ** 2) / (2 * (self.width * wavelength) ** 2))
+        patch = envelope * cos(2 * np.pi * u / wavelength - np.deg2rad(phase))
         return np.asarray(patch - envelope * (patch.sum() / envelope.sum()))
 
 
@@ -88,7 +89,7 @@ class Gaussian2D(Initial):
 
     def _patch(self, rows: int, columns: int, angle: float) -> np.ndarray:
         u, v = _rotated_grid(rows, columns, angle)
-        patch = self.strength * np.exp(-(u**2 + (self.aspect * v) ** 2) / (2 * self.sigma**2))
+        patch = self.strength * exp(-(u**2 + (self.aspect * v) ** 2) / (2 * self.sigma**2))
         return patch if self.reach is None else np.where(np.hypot(u, v) <= self.reach, patch, 0.0)
 
 
@@ -126,4 +127,4 @@ def _rotated_grid(rows: int, columns: int, angle: float) -> tuple[np.ndarray, np
     """
     y = np.arange(rows)[:, None] - (rows - 1) / 2
     x = np.arange(columns)[None, :] - (columns - 1) / 2
-    return x * np.cos(angle) + y * np.sin(angle), y * np.cos(angle) - x * np.sin(angle)
+    return x * cos(angle) + y * sin(angle), y * cos(angle) - x * sin(angle)

@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from petabatch.libm import cos, exp, sin
 from petabatch.spec.model import Count, Finite, NonNegative, Positive
 from petabatch.spec.weights import Initial
 
@@ -84,12 +85,12 @@ class PetaVisionGaussian(Initial):
     def _patch(self, y: np.ndarray, x: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return the weights of one kernel, `[nf_pre, nyp, nxp, nf_post]`."""
         dy, dx, angle = y[:, None, None], x[:, None], theta[:, None, None, :]
-        u = dx * np.cos(angle) + dy * np.sin(angle)
-        v = -dx * np.sin(angle) + dy * np.cos(angle)
+        u = dx * cos(angle) + dy * sin(angle)
+        v = -dx * sin(angle) + dy * cos(angle)
         shifts = (self.shift, -self.shift) if self.flanks > 1 else (self.shift,)
         return np.asarray(sum(self._bell(u, v - shift) for shift in shifts))
 
     def _bell(self, u: np.ndarray, v: np.ndarray) -> np.ndarray:
         square = u**2 + (self.aspect * v) ** 2
         seen = (square <= self.outer**2) & (square >= self.inner**2)
-        return np.where(seen, self.strength * np.exp(-square / (2 * self.sigma**2)), 0.0)
+        return np.where(seen, self.strength * exp(-square / (2 * self.sigma**2)), 0.0)

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from petabatch.libm import exp
 from petabatch.sources.transforms.base import Draws, Transform
 from petabatch.spec.model import Positive
 
@@ -33,4 +34,4 @@ class Whiten(Transform):
 @lru_cache(maxsize=16)
 def _filter(ny: int, nx: int, cutoff: float) -> np.ndarray:
     f = np.hypot(np.fft.fftfreq(ny)[:, None], np.fft.rfftfreq(nx)[None, :])
-    return np.asarray(f * np.exp(-((f / cutoff) ** 4)))
+    return np.asarray(f * exp(-((f / cutoff) ** 4)))
