@@ -134,6 +134,7 @@ class Stalling(ImageArray):
 """
 
 
+@pytest.mark.long
 def test_a_run_survives_a_file_system_that_stalls_and_a_job_that_is_suspended(small: Path) -> None:
     (small.parent / "stalling.py").write_text(STALLING)
     stalling = small.read_text().replace('type = "array"', 'type = "stalling"')

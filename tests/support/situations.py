@@ -33,7 +33,7 @@ def run_directory(folder: Path) -> None:
 def stopped_run(folder: Path) -> None:
     """Make a run directory `out` that has been stopped in the middle."""
     alone(folder / "small.toml", "out")
-    for file in (folder / "out" / "checkpoints").glob("*60*"):
+    for file in (folder / "out" / "checkpoints").glob("step_000000060*"):
         file.unlink()
 
 

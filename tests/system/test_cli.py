@@ -96,7 +96,7 @@ def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
     assert contents(small.parent / "cut" / "run.h5") == expected
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_eight_random_moments_it_resumes_with_the_same_bits(
     small: Path,
 ) -> None:

@@ -58,6 +58,9 @@ SMALLER_DEMOS = {
 LESS = {"displays=300": "displays=11", "batch=32": "batch=6"}
 """Overrides in commands of the docs, in proportion."""
 
+LONG = ("docs/tutorial.md", "docs/plots.md", "docs/encoding.md", "docs/ranks.md")
+"""Pages with so many commands that they are run with -m long only."""
+
 ELSEWHERE = {
     "petabatch run FILE --device gpu": "needs a GPU",
     "mpirun -n 4 petabatch run FILE": "docs/ranks.md has it",
@@ -164,7 +167,11 @@ def test_the_excerpt_in_the_readme_is_the_params_file() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.demo) if name.startswith("demos/") else name
+        pytest.param(name, marks=pytest.mark.demo)
+        if name.startswith("demos/")
+        else pytest.param(name, marks=pytest.mark.long)
+        if name in LONG
+        else name
         for name in pages("bash", "python")
     ],
 )
@@ -196,6 +203,7 @@ def less(command: str) -> str:
     return command
 
 
+@pytest.mark.long
 def test_commands_in_the_table_of_the_readme_run(site: Path) -> None:
     commands = docs.inline_commands(REPOSITORY / "README.md")
     assert ELSEWHERE.keys() <= set(commands)

@@ -10,7 +10,7 @@ from support.kills import Campaign
 
 
 @pytest.mark.mpi
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_layers_that_learn_have_the_same_bits_after_kills(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("compiled", "killed")]
     for folder in folders:
