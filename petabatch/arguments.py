@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from petabatch.errors import ArgumentError
+from petabatch.errors import ArgumentError, did_you_mean
 
 
 def whole_number(name: str, value: Any, least: int | None = None) -> int:
@@ -36,6 +39,36 @@ def positive(name: str, value: Any) -> float:
     if not (math.isfinite(number) and number > 0):
         raise ArgumentError(name, "the value is out of range", value, expected)
     return number
+
+
+def text(name: str, value: Any) -> str:
+    """Return the value; raises ArgumentError if it is not text."""
+    if not isinstance(value, str):
+        raise ArgumentError(name, "the value has the wrong type", value, "text")
+    return value
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return the value as a bool; raises ArgumentError if it is neither True nor False."""
+    if not _is_bool(value):
+        raise ArgumentError(name, "the value has the wrong type", value, "True or False")
+    return bool(value)
+
+
+def choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return the value; raises ArgumentError if it is not one of the choices."""
+    if isinstance(value, str) and value in choices:
+        return value
+    expected = ", ".join(map(repr, choices))
+    hint = did_you_mean(value, choices) if isinstance(value, str) else ""
+    raise ArgumentError(name, "this is not one of the choices", value, expected, hint)
+
+
+def path(name: str, value: Any) -> Path:
+    """Return the value as a Path; raises ArgumentError if it is neither text nor a path."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise ArgumentError(name, "this is not a path", value, "text or a pathlib.Path")
+    return Path(value)
 
 
 def _is_bool(value: Any) -> bool:

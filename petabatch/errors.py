@@ -85,12 +85,25 @@ class InputError(PetabatchError):
         return self
 
 
+class Described(str):
+    """What was found, in words: not a text that was given, which messages quote."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+MISSING = Described("")
+"""What was found of an argument that is missing."""
+
+
 class ArgumentError(InputError, ValueError):
     """An argument of a Python function that it cannot use."""
 
     def __init__(self, name: str, message: str, found: object, expected: str = "", hint: str = "") -> None:
-        shown = "" if found is None else shortened(repr(found))
-        super().__init__(Problem("", message, shown, expected, hint).render(name))
+        self.name, self.problem = name, Problem("", message, shortened(repr(found)), expected, hint)
+        super().__init__(self.problem.render(name))
 
 
 class InputFileError(ParamsError, InputError):

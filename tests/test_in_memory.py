@@ -86,7 +86,7 @@ def test_a_function_is_called_when_its_image_is_shown() -> None:
         np.testing.assert_array_equal(sim["image"]["A"][:, 0, 0, 0] != 1, [True, True])
         sim.load(sim.save())
     me = threading.get_ident()
-    assert calls == [(n, d, 20 * d, me) for d in range(3) for n in range(2)]
+    assert calls == [(n, 1 + d, 20 * d, me) for d in range(3) for n in range(2)]
     assert expected.min() >= 1
 
 

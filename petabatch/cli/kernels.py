@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from petabatch.cli.app import app, echo
-from petabatch.errors import ArgumentError, did_you_mean
+from petabatch.errors import MISSING, ArgumentError, did_you_mean
 
 
 @app.command()
@@ -50,7 +50,7 @@ def kernels(
             echo(f"{level}: {compile_for(level, folder)} kernels in {folder}")
         return
     if levels is not None or into is not None:
-        raise ArgumentError("--for, --into", "they need --compile", None)
+        raise ArgumentError("--for, --into", "they need --compile", MISSING)
     echo(f"this processor  {target()}")
     names = [kernel._cache.name(kinds) for kernel, kinds in kernels().values()] if can_load() else []
     for label, place in (*(("cache", one) for one in cache.folders()), ("installed", cache.SHIPPED)):

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from petabatch.arguments import positive, whole_number
+from petabatch.arguments import choice, flag, positive, whole_number
+from petabatch.arguments import path as given_path
+from petabatch.arrays import Channels, as_numpy, channels_first, like
 from petabatch.coding import file
 from petabatch.coding.dictionary import Dictionary
 from petabatch.coding.dictionary import read as read_dictionary
 from petabatch.coding.images import Stack, stack
 from petabatch.connections import Conv
-from petabatch.errors import ArgumentError
+from petabatch.errors import MISSING, ArgumentError
 from petabatch.layers import FISTA, Input
 from petabatch.logs import log
 from petabatch.network.sparse_coding import sparse_coding
@@ -44,13 +47,14 @@ class Codes:
     """The result of `encode`."""
 
     activity: Any
-    """float32 `[n, ny / stride, nx / stride, features]`; with `out`, the dataset of the file, read when it is
-    indexed."""
-    gap: np.ndarray
+    """float32 `[n, ny / stride, nx / stride, features]`, of the library and on the device of the images, as
+    are the other arrays; `[n, features, ...]` with `channels="first"`. With `out`, the dataset of the file,
+    channels last, read when it is indexed."""
+    gap: Any
     """float64 `[n]`, relative duality gap: each energy is at most this fraction above its minimum."""
-    steps: np.ndarray
+    steps: Any
     """int64 `[n]`: number of steps for each image."""
-    active: np.ndarray
+    active: Any
     """int64 `[n]`: number of active units for each image."""
     names: tuple[str, ...] = ()
     """Name of each image, such as that of its file."""
@@ -64,11 +68,12 @@ class Codes:
         return np.array(self.activity, dtype=dtype, copy=copy)
 
     def __repr__(self) -> str:
-        shape = ", ".join(map(str, self.activity.shape[1:]))
-        active = self.active.sum() / max(1, self.activity.size)
+        shape = tuple(self.activity.shape)
+        gap, steps, active = (as_numpy("codes", one) for one in (self.gap, self.steps, self.active))
         return (
-            f"<codes of {_images(len(self.gap))}, [{shape}] each: {active:.2%} active, "
-            f"relative gap at most {self.gap.max(initial=0):.2g}, {self.steps.mean():.0f} steps on average>"
+            f"<codes of {_images(shape[0])}, [{', '.join(map(str, shape[1:]))}] each: "
+            f"{active.sum() / max(1, math.prod(shape)):.2%} active, "
+            f"relative gap at most {gap.max(initial=0):.2g}, {steps.mean():.0f} steps on average>"
         )
 
 
@@ -153,7 +158,8 @@ def encode(
     axes: str | None = None,
     dataset: str | None = None,
     connection: str | None = None,
-    normalize: Literal["none", "standard", "range"] | None = None,
+    channels: Channels = "last",
+    normalize: Literal["none", "mean", "standard", "norm", "range", "petavision"] | None = None,
     size: tuple[int, int] | None = None,
     gap: float = 1e-2,
     steps: int = 1000,
@@ -185,16 +191,18 @@ def encode(
     Raises InputError or ArgumentError when images, dictionary and arguments do not go together, StorageError
     when `out` exists or cannot be written.
     """
-    path = None if out is None else available(out, "codes.h5", "codes", force)
+    choice("channels", channels, get_args(Channels))
+    flag("force", force)
+    path = None if out is None else available(given_path("out", out), "codes.h5", "codes", force)
     weights = read_dictionary(dictionary, axes, dataset, connection)
-    shown = stack(images, normalize, weights, size)
+    shown = stack(images, normalize, weights, size, channels)
     _check_known(weights, threshold, stride)
     problem = _Problem(
         shown,
         weights,
         positive("threshold", weights.threshold if threshold is None else threshold),
         whole_number("stride", weights.stride if stride is None else stride, 1),
-        bool(weights.signed if signed is None else signed),
+        bool(weights.signed) if signed is None else flag("signed", signed),
         positive("gap", gap),
         whole_number("steps", steps, 1),
         None if threads is None else whole_number("threads", threads, 1),
@@ -204,7 +212,9 @@ def encode(
     parts = with_progress(problem.solved(), problem.parts, f"coding {_images(len(shown))}")
     if path is None:
         columns = zip(*((part.activity, part.gap, part.steps, part.active) for part in parts), strict=True)
-        activity, gaps, taken, active = map(np.concatenate, columns)
+        activity, *others = map(np.concatenate, columns)
+        ordered = np.ascontiguousarray(channels_first(activity, channels))
+        activity, gaps, taken, active = map(like(images), (ordered, *others))
         return Codes(activity, gaps, taken, active, tuple(shown.names()))
     shape = (len(shown), *problem.units)
     file.write(path, parts, shown.names(), shape, weights.weights, problem.attributes)
@@ -227,7 +237,7 @@ def _check_known(dictionary: Dictionary, threshold: float | None, stride: int | 
     }
     if missing:
         what = "this argument is missing" if len(missing) == 1 else "these arguments are missing"
-        raise ArgumentError(", ".join(missing), what, None, " and ".join(missing.values()), _HINT)
+        raise ArgumentError(", ".join(missing), what, MISSING, " and ".join(missing.values()), _HINT)
 
 
 def _images(number: int) -> str:

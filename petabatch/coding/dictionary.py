@@ -12,17 +12,20 @@ import numpy as np
 from pydantic import ValidationError
 
 from petabatch import results
+from petabatch.arguments import text
+from petabatch.arrays import as_numpy
 from petabatch.coding.datasets import array_shapes, listed
-from petabatch.errors import ArgumentError, InputError, Problem, did_you_mean, similar_path
+from petabatch.errors import MISSING, ArgumentError, InputError, Problem, did_you_mean, similar_path
 from petabatch.results import Results
 from petabatch.sources.transformed import transforms_of
 from petabatch.sources.transforms import Transform
 from petabatch.storage.checkpoint import checkpoint_steps, latest_checkpoint, load_checkpoint, step_of
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import CHECKPOINTS, DATA, RUN_FILE
-from petabatch.weights import WeightArray, WeightFile
+from petabatch.weights import WeightFile
 from petabatch.weights.axes import OURS, arranged
 
+_AXES = 'the letters o, h, w and, unless images are grey, i, in the order of the array: "oihw" for PyTorch'
 _ALONE = "to use the dictionary all the same, pass it as an array: run.weights({name!r})[-1]"
 
 
@@ -48,8 +51,13 @@ class Dictionary:
 def read(given: Any, axes: str | None, dataset: str | None, connection: str | None) -> Dictionary:
     """Return a dictionary: an array, opened results, or the path of a run, or of a .npy, .mat or HDF5 file.
 
-    Raises InputError if it cannot be read or is not a dictionary, TableError for unknown `axes`.
+    Raises InputError if it cannot be read or is not a dictionary, ArgumentError for unknown `axes`.
     """
+    for name, value in (("axes", axes), ("dataset", dataset), ("connection", connection)):
+        if value is not None:
+            text(name, value)
+    if axes is not None and sorted(axes) not in (sorted(OURS), sorted("ohw")):
+        raise ArgumentError("axes", "these are not the axes of a dictionary", axes, _AXES)
     if isinstance(given, Results):
         return _learned(given, connection)
     if isinstance(given, str | os.PathLike):
@@ -58,8 +66,13 @@ def read(given: Any, axes: str | None, dataset: str | None, connection: str | No
             with results.open(path) as run:
                 return _learned(run, connection)
         return _stored(path, axes, dataset)
-    source = WeightArray(data=given, axes=axes)
-    return Dictionary(_checked(source.data.array, axes, "the dictionary"), "an array")
+    for name, value in (("dataset", dataset), ("connection", connection)):
+        if value is not None:
+            raise ArgumentError(
+                name, "an array has none", value, "no value, or a file or run as the dictionary"
+            )
+    values = as_numpy("dictionary", given, "an array, the path of a run or of a file, or an opened run")
+    return Dictionary(_checked(values, axes, "dictionary"), "an array")
 
 
 def _is_run(path: str) -> bool:
@@ -82,7 +95,7 @@ def _stored(path: str, axes: str | None, dataset: str | None) -> Dictionary:
     if dataset is None and path.endswith((".h5", ".hdf5")):
         hint = f"arrays in {path}: {listed(array_shapes(path))}"
         expected = "the dataset of the dictionary"
-        raise ArgumentError("dataset", "this argument is missing", None, expected, hint)
+        raise ArgumentError("dataset", "this argument is missing", MISSING, expected, hint)
     values, name = WeightFile(path=path, dataset=dataset, axes=axes).stored()
     return Dictionary(_checked(values, axes, name), name)
 

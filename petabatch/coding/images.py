@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import numpy as np
 
-from petabatch.arguments import whole_number
+from petabatch.arguments import choice, whole_number
+from petabatch.arrays import Channels, is_array
 from petabatch.coding.datasets import array_shapes, listed
 from petabatch.coding.dictionary import Dictionary
-from petabatch.errors import ArgumentError, InputError
+from petabatch.errors import ArgumentError, Described, InputError, TableError
 from petabatch.layers import Input
-from petabatch.sources import ImageArray, Images, Video
+from petabatch.sources import Dataset, ImageArray, Images, Iterable, Video
 from petabatch.sources.gallery import Gallery
 from petabatch.sources.headers import raise_together
 from petabatch.sources.orders import Sequential
@@ -24,7 +25,8 @@ from petabatch.sources.view import View
 from petabatch.spec.parts import NEVER, Source
 
 _FILMS = (".mp4", ".mkv", ".avi", ".mov", ".webm", ".m4v", ".mpg", ".mpeg")
-_EXPECTED = "an array [n, ny, nx, channels], a path, or a source as in a params file"
+_EXPECTED = "an array [n, ny, nx, channels], a path, a dataset, an iterable, or a source as in a params file"
+_METHODS = (*get_args(Normalize.model_fields["method"].annotation), "none")
 
 
 class Stack:
@@ -46,14 +48,16 @@ class Stack:
         return np.stack([self._read(number, 0) for number in range(first, last)])
 
 
-def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any) -> Stack:
+def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any, channels: Channels) -> Stack:
     """Return the images, each once, in order, for a dictionary.
 
     They are transformed as the source says or `normalize`, or else as in the run of the dictionary. `size` is
     that of the part of each image that is coded, by default all of it. Raises InputError if the images cannot
     be read or differ in size, TableError if the source is invalid, ArgumentError if the arguments are.
     """
-    view = _view(given)
+    if normalize is not None:
+        choice("normalize", normalize, _METHODS)
+    view = _view(given, channels)
     if {"normalize", "transforms"} & view.model_fields_set:
         if normalize is not None:
             hint = "leave out one of the two"
@@ -63,21 +67,21 @@ def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any) 
         steps = _steps(view.short[0], normalize, dictionary)
     view = type(view)(**{**dict(view), "order": Sequential(), "slices": "own"}).with_steps(steps)
     patches = dictionary.weights.shape
-    gallery, channels = view.gallery(), patches[3]
+    gallery, depth = view.gallery(), patches[3]
     raise_together(list(gallery.bad.values()))
-    if _is_single(gallery, channels):
+    if _is_single(gallery, depth):
         raise InputError(
             f"{gallery.name(0).partition('[')[0]}: these are not grey images\n"
             f"    found:    {[len(gallery.shapes), *gallery.shapes[0][:2]]}\n"
-            f"    expected: [n, ny, nx, {channels}]\n"
+            f"    expected: [n, ny, nx, {depth}]\n"
             "    hint:     is this a single image? images[None] is a stack of one"
         )
     exact = gallery.stack is not None  # files may be converted from colours to grey, and back
-    wanted = view.chain((1, 1, channels)).wanted
+    wanted = view.chain((1, 1, depth)).wanted
     for shape in set(gallery.shapes):
         if wanted is not None and shape[2] != wanted and (exact or not convertible(shape[2], wanted)):
             raise _other_channels(gallery, shape, patches)
-    sizes = sorted({view.chain((*one[:2], channels)).result(one)[:2] for one in set(gallery.shapes)})
+    sizes = sorted({view.chain((*one[:2], depth)).result(one)[:2] for one in set(gallery.shapes)})
     if size is None and len(sizes) > 1:
         raise InputError(
             f"{gallery.name(0)} and {len(gallery.shapes) - 1} others: the images differ in size\n"
@@ -88,7 +92,7 @@ def stack(given: Any, normalize: str | None, dictionary: Dictionary, size: Any) 
     if small := next((one for one in sizes if one[0] < rows or one[1] < columns), None):
         expected = f"at most {small[0]} rows and {small[1]} columns"
         raise ArgumentError("size", "an image is smaller than this", (rows, columns), expected)
-    return Stack(view, gallery, (rows, columns, channels))
+    return Stack(view, gallery, (rows, columns, depth))
 
 
 def _steps(crop: Transform, normalize: str | None, dictionary: Dictionary) -> tuple[Transform, ...]:
@@ -108,7 +112,19 @@ def _is_single(gallery: Gallery, channels: int) -> bool:
     return len(shape) == 3 and channels > 1 and shape[2] == channels
 
 
-def _view(given: Any) -> View:
+def _view(given: Any, channels: Channels) -> View:
+    try:
+        return _found(given, channels)
+    except TableError as error:
+        one = error.problems[0]
+        key = f"{one.key}: " if isinstance(given, dict) and one.key else ""
+        raise ArgumentError(
+            "images", f"{key}{one.message}", Described(one.found), one.expected, one.hint
+        ) from None
+
+
+def _found(given: Any, channels: Channels) -> View:
+    """Return the source of images, of whatever kind they are."""
     if isinstance(given, str) and given.lstrip().startswith("{"):
         given = _table(given)
     if isinstance(given, dict | Source):
@@ -116,12 +132,33 @@ def _view(given: Any) -> View:
         if not source.traced:
             raise ArgumentError("images", "this source has no list of images", source.type, "images or films")
         return cast(View, source)
-    if not isinstance(given, str | os.PathLike):
-        values = np.asarray(given)
-        if values.dtype.kind not in "fiub":
-            raise ArgumentError("images", "these are not images", given, _EXPECTED)
-        return ImageArray(data=values, crop="center")
-    path = os.fspath(given)
+    if isinstance(given, str | os.PathLike):
+        return _of_path(os.fspath(given), channels)
+    if isinstance(given, list | tuple) and given and all(isinstance(one, str | os.PathLike) for one in given):
+        return Images(files=tuple(map(os.fspath, given)), crop="center")
+    if is_array(given) or isinstance(given, list | tuple):
+        return _Arrays(data=given, crop="center", channels=channels)
+    if hasattr(given, "__len__") and hasattr(given, "__getitem__") and not isinstance(given, bytes | range):
+        return _Items(data=given, crop="center", channels=channels)
+    if hasattr(given, "__iter__") and not isinstance(given, bytes | range | set):
+        images = list(Iterable(data=given, channels=channels).images(given))
+        return _Arrays(data=images, crop="center")
+    raise ArgumentError("images", "these are not images", given, _EXPECTED)
+
+
+class _Arrays(ImageArray):
+    """Arrays of images as an argument."""
+
+    given_as = "images"
+
+
+class _Items(Dataset):
+    """An object with images as an argument."""
+
+    given_as = "images"
+
+
+def _of_path(path: str, channels: Channels) -> View:
     if path.endswith((".h5", ".hdf5")):
         found = array_shapes(path)
         named = next((name for name, shape in found.items() if len(shape) in (3, 4)), "...")
@@ -129,7 +166,7 @@ def _view(given: Any) -> View:
         hint = f"arrays in it: {listed(found)}"
         raise ArgumentError("images", "the dataset of an HDF5 file is missing", path, expected, hint)
     if path.endswith((".npy", ".npz", ".mat")) and not any(sign in path for sign in "*?["):
-        return ImageArray(file=path, crop="center")
+        return ImageArray(file=path, crop="center", channels=channels)
     return (Video if path.lower().endswith(_FILMS) else Images)(files=path, crop="center")
 
 
@@ -155,7 +192,7 @@ def _other_channels(gallery: Gallery, shape: tuple[int, int, int], patches: tupl
     if shape[2] == patches[1]:
         hint = 'are the channels of the dictionary its second axis, as in PyTorch? axes = "oihw"'
     elif shape[0] == channels:
-        hint = "are the channels of the images their first axis? numpy.moveaxis(images, 1, -1) puts them last"
+        hint = 'are the channels of the images their first axis, as in PyTorch? channels = "first"'
     return InputError(
         f"{name}: images and dictionary have different numbers of channels\n"
         f"    found:    {shape[2]}, in an image of shape {list(shape)}\n"

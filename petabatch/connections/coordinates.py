@@ -1,15 +1,69 @@
-"""Sparse matrices in files: the rows, columns and values of their entries."""
+"""Sparse matrices, of files or of Python: the rows, columns and values of their entries."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
-from petabatch.errors import InputError
+from petabatch.arrays import as_numpy
+from petabatch.errors import ArgumentError, Described, InputError
+from petabatch.sources.memory import InMemory, held_array, refused
 from petabatch.sources.npz import NPZ_ERRORS
 
 _EXPECTED = "a .npz file of scipy.sparse.save_npz (COO, CSR or CSC), or with arrays row, col and data"
+
+
+_PARTS = ("row", "col", "data", "shape")
+
+
+def _matrix(value: Any, info: ValidationInfo) -> tuple[InMemory, ...]:
+    """Return the parts of a SciPy matrix, or the columns of a list of edges."""
+    if isinstance(value, tuple | list) and value and all(isinstance(one, InMemory | str) for one in value):
+        return tuple(held_array(one, info) for one in value)  # of a run
+    try:
+        if hasattr(value, "tocoo"):
+            entries = value.tocoo()
+            parts = [entries.row, entries.col, entries.data, entries.shape]
+        else:
+            parts = _columns(value)
+        return tuple(InMemory(as_numpy("matrix", part)) for part in parts)
+    except ArgumentError as error:
+        raise refused(error) from None
+
+
+def _columns(value: Any) -> list[np.ndarray]:
+    """Return the pre units, post units and, if there are three, weights of a list of edges."""
+    apart = isinstance(value, tuple) and len(value) in (2, 3) and all(np.ndim(one) == 1 for one in value)
+    columns = [as_numpy("matrix", part) for part in value] if apart else _of_rows(value)
+    lengths = [len(column) for column in columns]
+    if len(set(lengths)) != 1 or not all((column == np.rint(column)).all() for column in columns[:2]):
+        found = Described(
+            f"columns of {lengths}, the first two {' and '.join(str(c.dtype) for c in columns[:2])}"
+        )
+        raise ArgumentError("matrix", "these are not edges between numbered units", found, _EDGES)
+    return [*(column.astype(np.int64) for column in columns[:2]), *columns[2:]]
+
+
+def _of_rows(value: Any) -> list[np.ndarray]:
+    rows = as_numpy("matrix", value, _EDGES)
+    if rows.ndim != 2 or rows.shape[1] not in (2, 3):
+        found = Described(f"{rows.dtype} {list(rows.shape)}")
+        raise ArgumentError("matrix", "this is neither a matrix of SciPy nor a list of edges", found, _EDGES)
+    return list(rows.T)
+
+
+_EDGES = (
+    "a matrix, or rows of pre unit, post unit and, without `init`, weight; or a tuple of these three columns"
+)
+Matrix = Annotated[
+    tuple[InMemory, ...],
+    PlainValidator(_matrix),
+    PlainSerializer(lambda parts: list(map(repr, parts))),
+    WithJsonSchema({"not": {}, "description": "A matrix of SciPy or a list of edges; from Python only."}),
+]
+"""The parts of a sparse matrix."""
 
 
 class Coordinates(NamedTuple):
@@ -27,15 +81,31 @@ def read_coordinates(path: str, pre: int, post: int) -> Coordinates:
             members = {name: file[name] for name in file.files}
     except (*NPZ_ERRORS, AttributeError) as error:
         raise InputError(f"{path}: this matrix cannot be read: {error}\n    expected: {_EXPECTED}") from error
-    arrays = {name: array for name, array in members.items() if isinstance(array, np.ndarray)}
+    return _checked(
+        path, {name: array for name, array in members.items() if isinstance(array, np.ndarray)}, pre, post
+    )
+
+
+def given_coordinates(matrix: tuple[InMemory, ...], pre: int, post: int) -> Coordinates:
+    """Return the entries of a matrix `[pre, post]` that was given in Python; raises InputError for another.
+
+    The weights are 0 where there are none.
+    """
+    arrays = {name: one.array for name, one in zip(_PARTS, matrix, strict=False)}
+    return _checked("", {"data": np.zeros(len(arrays["row"])), **arrays}, pre, post)
+
+
+def _checked(path: str, arrays: dict[str, np.ndarray], pre: int, post: int) -> Coordinates:
+    """Return the entries of the matrix that these arrays make, of a file unless `path` is empty."""
+    where = f"{path}: " if path else ""
     found, size = _entries(arrays), arrays.get("shape", np.array([pre, post]))
     if found is None or not _whole(size):
         parts = (f"{name} {_text(array) or list(array.shape)}" for name, array in sorted(arrays.items()))
         raise InputError(
-            f"{path}: this is no sparse matrix\n    found:    {', '.join(parts) or 'no arrays'}\n"
+            f"{where}this is no sparse matrix\n    found:    {', '.join(parts) or 'no arrays'}\n"
             f"    expected: {_EXPECTED}"
         )
-    shape = tuple(size.tolist())
+    shape = tuple(map(int, size))
     inside = all(
         not (part.size and (part.min() < 0 or part.max() >= most))
         for part, most in ((found.pre, pre), (found.post, post))
@@ -43,14 +113,14 @@ def read_coordinates(path: str, pre: int, post: int) -> Coordinates:
     if shape != (pre, post) or not inside:
         largest = [int(part.max()) if part.size else -1 for part in found[:2]]
         raise InputError(
-            f"{path}: this matrix does not fit the layers\n"
+            f"{where}this matrix does not fit the layers\n"
             f"    found:    {list(shape)}, last row {largest[0]}, last column {largest[1]}\n"
             f"    expected: {[pre, post]}, units of the pre layer times units of the post layer"
         )
     sizes = {part.size for part in found}
     if len(sizes) > 1 or found.weights.dtype.kind not in "fiub" or not np.isfinite(found.weights).all():
         raise InputError(
-            f"{path}: some weights are missing or not finite\n    expected: one finite number for each entry"
+            f"{where}some weights are missing or not finite\n    expected: one finite number for each entry"
         )
     return found._replace(weights=found.weights.astype(np.float64))
 

@@ -1,4 +1,4 @@
-"""Sparse connections: single synapses between units, random or from a file."""
+"""Sparse connections: single synapses between units, random or given."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.connections.coordinates import Coordinates, read_coordinates
+from petabatch.connections.coordinates import Coordinates, Matrix, given_coordinates, read_coordinates
 from petabatch.errors import InputError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.spec.model import Count, Fraction, OneOf
@@ -20,9 +20,11 @@ from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Border
 from petabatch.weight_mode import WeightMode, for_each_slice, over_positions, over_slices
 
+_ORIGINS = ("probability", "in_degree", "path", "matrix")
+
 
 class Sparse(Connection):
-    """Single synapses: `probability`, `in_degree` or `path` says which units they join.
+    """Single synapses: `probability`, `in_degree`, `path` or `matrix` says which units they join.
 
     What arrives is summed from the active units of the pre layer alone, so that its cost grows with their
     number. Which synapses there are is the same in all slices. Units are numbered in memory order: row,
@@ -37,26 +39,31 @@ class Sparse(Connection):
     path: FilePath | None = None
     """Matrix `[pre units, post units]` of weights: a `.npz` file written by `scipy.sparse.save_npz` (COO, CSR
     or CSC), or by `numpy.savez` with arrays `row`, `col` and `data`."""
+    matrix: Matrix | None = None
+    """A matrix of SciPy `[pre units, post units]`, or a list of edges: rows of pre unit, post unit and
+    weight, or a tuple of these columns; in Python only."""
     mode: WeightMode = "extra_non_shared"
     """Weight sharing. `non_shared`: synapses between all units of the two layers. `shared`: between the
     features at one position, the same at each position. Without prefix, each slice has its own weights; with
     `extra_`, all slices share the same weights."""
     init: Annotated[Initial, OneOf(Initial)] | None = None
-    """Initialisation of the weights, an array `[1, 1, 1, 1, 1, synapses]`; by default those of the file."""
+    """Initialisation of the weights, an array `[1, 1, 1, 1, 1, synapses]`; by default those of the file
+    or matrix."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Sparse:
-        given = [key for key in ("probability", "in_degree", "path") if getattr(self, key) is not None]
+        given = [key for key in _ORIGINS if getattr(self, key) is not None]
         if len(given) != 1:
             raise PydanticCustomError(
                 "sparse",
                 "it is not clear which synapses there are",
                 {
-                    "got": " and ".join(given) or "none of the three",
-                    "expected": "one of `probability`, `in_degree` and `path`",
+                    "got": " and ".join(given) or "none of them",
+                    "expected": "one of `probability`, `in_degree`, `path` and, in Python, `matrix`",
                 },
             )
-        if self.init is None and self.path is None:
+        weighted = self.path is not None or (self.matrix is not None and len(self.matrix) > 2)
+        if self.init is None and not weighted:
             raise PydanticCustomError(
                 "sparse_init",
                 "the weights of the synapses are missing",
@@ -107,18 +114,17 @@ class Sparse(Connection):
                 found=self.init.type,
                 expected="array, constant without same_feature, file, gaussian or uniform",
             )
-        if self.path is not None:
-            try:
-                read_coordinates(self.path, ends.pre, ends.post_units)
-            except InputError as error:
-                report("path", str(error))
-                return None
+        try:
+            self._given(ends)
+        except InputError as error:
+            report("path" if self.path is not None else "matrix", str(error))
+            return None
         return Wiring(synapses=ends)
 
     def synapses(self, ends: Ends, rng: np.random.Generator) -> Synapses:
         """Draw or read the synapses, by pre unit and post unit."""
-        if self.path is not None:
-            found = read_coordinates(self.path, ends.pre, ends.post_units)
+        if (given := self._given(ends)) is not None:
+            found = given
         elif self.probability is not None:
             found = _independent(ends, self.probability, rng)
         else:
@@ -127,10 +133,15 @@ class Sparse(Connection):
         order = np.lexsort((found.post, found.pre))
         starts = np.zeros(ends.pre + 1, np.int64)
         np.cumsum(np.bincount(found.pre, minlength=ends.pre), out=starts[1:])
-        given = None if self.init is not None else found.weights[order]
-        return Synapses(
-            starts, found.post[order].astype(np.int32), given, self.init, self.mode, self.path is None
-        )
+        weights = None if self.init is not None else found.weights[order]
+        targets = found.post[order].astype(np.int32)
+        return Synapses(starts, targets, weights, self.init, self.mode, given is None)
+
+    def _given(self, ends: Ends) -> Coordinates | None:
+        """Return the synapses that a file or matrix has; raises InputError if they do not fit."""
+        if self.path is not None:
+            return read_coordinates(self.path, ends.pre, ends.post_units)
+        return None if self.matrix is None else given_coordinates(self.matrix, ends.pre, ends.post_units)
 
     def deliver(
         self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None

@@ -37,7 +37,7 @@ def advice(plan: Plan, arrays: Mapping[str, Array] = MappingProxyType({})) -> It
     yield from (Advice("warning", text) for text in warnings)
     if text := consequences(graph, silence):
         yield Advice("warning" if warnings else "note", text)
-    notes = [_penalties(graph.network), _resets(plan), unneeded(graph, silence)]
+    notes = [_read_once(plan), _penalties(graph.network), _resets(plan), unneeded(graph, silence)]
     for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan)):
         yield from (Advice("note", text) for text in texts)
 
@@ -107,6 +107,13 @@ def _resets(plan: Plan) -> Iterator[str]:
                 f"layers.{name}: the films of {', '.join(films)} reset the variables of layers, and "
                 f"{layer.type} declares none; what it keeps of its activity of the step before is not reset"
             )
+
+
+def _read_once(plan: Plan) -> Iterator[str]:
+    """Yield the layers whose images cannot be read again."""
+    for name, layer in plan.inputs.items():
+        if layer.source.once:
+            yield f"layers.{name}: its images are read once, so this run cannot be resumed"
 
 
 def _recordings(plan: Plan) -> Iterator[str]:

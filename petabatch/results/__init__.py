@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arguments import whole_number
-from petabatch.errors import ArgumentError, NotRecorded, ResourceError, install, printable
+from petabatch.errors import MISSING, ArgumentError, NotRecorded, ResourceError, install, printable
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.results.names import Quantities, members, recorded, unknown
 from petabatch.results.notebook import as_html
@@ -145,7 +145,7 @@ class Results(RunFile):
         self._members("inputs", "input layer", layer)
         item, frame, crop = (self[f"inputs/{layer}/{name}"] for name in ShownImage._fields[2:])
         if (display is None) == (step is None):
-            raise ArgumentError("display", "the time must be given once", None, "`display` or `step`")
+            raise ArgumentError("display", "the time must be given once", MISSING, "`display` or `step`")
         time = whole_number("step" if display is None else "display", step if display is None else display)
         if time < 0:
             time = int(item.steps[item.index(display=display, step=step)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from petabatch.errors import ArgumentError, UnknownName, did_you_mean
+from petabatch.errors import MISSING, ArgumentError, UnknownName, did_you_mean
 from petabatch.simulator import numbers
 from petabatch.simulator.state_array import StateArray, assigned
 from petabatch.variable import host
@@ -41,7 +41,7 @@ class Part(ABC, Mapping[str, Any]):
     def _write(self, name: str, key: Any, value: Any) -> np.ndarray:
         """Assign `[name][key] = value`; return the whole array."""
         raise ArgumentError(
-            f"{self.kind}.{self.name}.{name}", "this is measured, and cannot be assigned", None
+            f"{self.kind}.{self.name}.{name}", "this is measured, and cannot be assigned", MISSING
         )
 
     def __getitem__(self, name: str) -> Any:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from petabatch.arguments import whole_number
+from petabatch.arguments import choice, whole_number
+from petabatch.arrays import Channels, as_numpy, channels_last, described
 from petabatch.assembly import assembled, assert_same_software, initialise, reloaded
 from petabatch.engine.engine import Engine
 from petabatch.engine.images import Instead
@@ -171,13 +172,14 @@ class Simulator:
         with shown(quiet), Progress(self.n_steps, last, run.display, self.network.batch, quiet) as progress:
             self._advance(last, progress)
 
-    def show(self, layer: str, images: Any, *, always: bool = False) -> None:
+    def show(self, layer: str, images: Any, *, always: bool = False, channels: Channels = "last") -> None:
         """Show images in an input layer until the next display begins, or for good with `always`.
 
         In the middle of a display they replace what is shown at once; between two displays they are shown in
-        the next one. `images` are `[batch, ny, nx, nf]`, of this rank's slices, or broadcast to that; None
-        shows the images of the source again. Raises UnknownName if there is no such input layer,
-        ArgumentError if the images do not fit.
+        the next one. `images` are an array of any library `[batch, ny, nx, nf]`, or with `channels="first"`
+        `[batch, nf, ny, nx]`, of this rank's slices, or broadcast to that; None shows the images of the
+        source again. Raises UnknownName if there is no such input layer, ArgumentError if the images do not
+        fit.
         """
         if layer not in self._engine.readers:
             raise _unknown("input layer", layer, self._engine.readers)
@@ -186,7 +188,8 @@ class Simulator:
             return
         reader, display = self._engine.readers[layer], self.network.run.display
         room = np.zeros((len(self.slices), *reader.shape), np.float32)
-        whole = assigned("images", room, ..., images)
+        choice("channels", channels, get_args(Channels))
+        whole = assigned("images", room, ..., _fitting(as_numpy("images", images), room.shape, channels))
         item = reader.layer.shown(self.n_steps + 1, display)
         self._show(layer, Instead(whole, self._engine.state.lo, item, None if always else item))
 
@@ -370,6 +373,23 @@ class Simulator:
             yield
         finally:
             self._busy = False
+
+
+def _fitting(images: np.ndarray, shape: tuple[int, ...], channels: Channels) -> np.ndarray:
+    """Return images with the channels last; raises ArgumentError if they cannot be broadcast to a shape."""
+    found = channels_last(images, channels)
+    if _broadcasts(found, shape):
+        return found
+    hint = 'channels = "first", if they are' if _broadcasts(channels_last(images, "first"), shape) else ""
+    expected = f"{list(shape)}, or what can be broadcast to it"
+    raise ArgumentError("images", "these images do not fit the layer", described(images), expected, hint)
+
+
+def _broadcasts(array: np.ndarray, shape: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(array.shape, shape) == shape
+    except ValueError:
+        return False
 
 
 def _unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from petabatch.arrays import as_numpy, described
 from petabatch.errors import ArgumentError
 
 
@@ -63,20 +64,21 @@ class StateArray(np.ndarray[Any, Any]):
 def assigned(name: str, array: np.ndarray, key: Any, value: Any, infinite: bool = False) -> np.ndarray:
     """Return a copy of an array with `array[key] = value`; raises ArgumentError when that is impossible."""
     what = f"{array.dtype} {list(array.shape)}"
-    try:
-        given = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(name, f"this is not an array: {error}", value, what) from None
-    if given.dtype.kind not in "biuf" or not np.can_cast(given.dtype, array.dtype, "same_kind"):
-        found = f"{given.dtype} {list(given.shape)}" if given.ndim else value
-        raise ArgumentError(name, "the values have the wrong type", found, what)
+    given = as_numpy(name, value, what)
+    if not np.can_cast(given.dtype, array.dtype, "same_kind"):
+        raise ArgumentError(name, "the values have the wrong type", described(given), what)
     with np.errstate(over="ignore"):
         given = given.astype(array.dtype)
     if not (~np.isnan(given) if infinite else np.isfinite(given)).all():
-        raise ArgumentError(name, "some values are not finite", value, f"finite numbers as {array.dtype}")
+        raise ArgumentError(
+            name,
+            "some values are not finite",
+            described(given) if given.ndim else value,
+            f"finite numbers as {array.dtype}",
+        )
     changed = array.copy()
     try:
         changed[key] = given
     except (IndexError, ValueError, TypeError) as error:
-        raise ArgumentError(name, f"cannot be assigned: {error}", f"{list(given.shape)}", what) from None
+        raise ArgumentError(name, f"cannot be assigned: {error}", described(given), what) from None
     return changed

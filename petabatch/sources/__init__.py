@@ -6,6 +6,7 @@ from petabatch.sources.function import Function
 from petabatch.sources.idx import Idx
 from petabatch.sources.images import Images
 from petabatch.sources.in_python import Dataset
+from petabatch.sources.iterable import Iterable
 from petabatch.sources.photographs import Photographs
 from petabatch.sources.sound import Sound
 from petabatch.sources.synthetic import Bars, DeadLeaves, Gratings, Noise
@@ -22,6 +23,7 @@ __all__ = [
     "Idx",
     "ImageArray",
     "Images",
+    "Iterable",
     "Noise",
     "Photographs",
     "Sound",

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.arrays import Channels
 from petabatch.errors import InputError
-from petabatch.sources.files import beginning_of_npy, dataset, shared_hdf5, shared_npy, values
+from petabatch.sources.files import beginning_of_npy, dataset, shared_hdf5, shared_npy
 from petabatch.sources.gallery import Gallery, lacking
 from petabatch.sources.mat import MatImages
-from petabatch.sources.memory import Data
+from petabatch.sources.memory import Several
 from petabatch.sources.npz import shared_npz
-from petabatch.sources.pixels import largest
 from petabatch.sources.pvp import pvp_images
 from petabatch.sources.shared import shared
+from petabatch.sources.stacks import in_memory, stack
 from petabatch.sources.view import View
 from petabatch.spec.paths import FilePath
 
@@ -25,9 +25,11 @@ _SINGLE = (".npy", ".npz", ".mat", ".pvp")
 
 
 class ImageArray(View):
-    """Images stacked in an array `[n, ny, nx, nf]`, or `[n, ny, nx]` for greyscale.
+    """Images in an array `[n, ny, nx, nf]`, or `[n, ny, nx]` for greyscale.
 
-    Only those parts of a file that are displayed are read.
+    Films are `[film, frame, ny, nx, nf]`. In Python the array may be that of any library, such as torch or
+    JAX, or a list: of images, which may differ in size, or of films, which may also differ in length. Only
+    those parts of a file that are displayed are read.
     """
 
     type: Literal["array"] = "array"
@@ -37,8 +39,12 @@ class ImageArray(View):
     dataset: str | None = None
     """Path of the dataset in the HDF5 file, such as `train/images`, or name of the variable in a `.npz` or
     `.mat` file, which may be omitted if there is only one."""
-    data: Data | None = None
-    """A numpy array, in place of a file; in Python only."""
+    data: Several | None = None
+    """An array in place of a file, or a list of images or films; in Python only."""
+    channels: Channels = "last"
+    """Axis of the channels: `first` for `[n, nf, ny, nx]`, as torch has them."""
+    given_as: ClassVar[str] = "data"
+    """The name of arrays in memory in messages."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> ImageArray:
@@ -51,6 +57,12 @@ class ImageArray(View):
         if self.dataset is None and self.file is not None and not self.file.endswith(_SINGLE):
             raise PydanticCustomError(
                 "array_dataset", "the dataset of an HDF5 file is missing", {"expected": "`dataset`"}
+            )
+        if self.channels == "first" and self.file is not None and self.file.endswith((".mat", ".pvp")):
+            raise PydanticCustomError(
+                "array_channels",
+                "these files have an order of axes of their own",
+                {"got": 'channels = "first"', "expected": "a .npy, .npz or HDF5 file, or an array"},
             )
         return self
 
@@ -66,51 +78,26 @@ class ImageArray(View):
     def gallery(self) -> Gallery:
         """Open the array; raises InputError if it is not an array of images."""
         if self.data is not None:
-            return _stack(self.data.array, "data")
+            return in_memory(self.data, self.given_as, self.channels)
         assert self.file is not None
-        return _of_file(self.file, self.dataset)
+        return _of_file(self.file, self.dataset, self.channels)
 
 
 @shared
-def _of_file(path: str, name: str | None) -> Gallery:
+def _of_file(path: str, name: str | None, channels: Channels) -> Gallery:
     """Return the images of the array `name` of a file, by default of its only one."""
     if path.endswith(".npy"):
         try:
-            return _stack(shared_npy(path), path)
+            return stack(shared_npy(path), path, channels)
         except InputError as error:
-            if (found := beginning_of_npy(path)) is None:
+            if (found := beginning_of_npy(path)) is None or found[0].ndim > 4:
                 raise
-            return lacking(_stack(found[0], path), found[1], error)
+            return lacking(stack(found[0], path, channels), found[1], error)
     if path.endswith(".pvp"):
         return pvp_images(path)
     full = path if name is None else f"{path}:{name}"
     if path.endswith((".npz", ".mat")):
-        return _stack((shared_npz if path.endswith(".npz") else MatImages)(path, name), full)
+        return stack((shared_npz if path.endswith(".npz") else MatImages)(path, name), full, channels)
     assert name is not None
     file = shared_hdf5(path)
-    return _stack(dataset(file, name), full, file)
-
-
-def _stack(stored: Any, name: str, file: Any = None) -> Gallery:
-    """Return the images of an array in an open `file`, or in memory."""
-    if len(stored.shape) not in (3, 4) or 0 in stored.shape:
-        raise InputError(
-            f"{name}: this is not an array of images\n    found:    {list(stored.shape)}\n"
-            f"    expected: [n, ny, nx, nf], or [n, ny, nx] for greyscale"
-        )
-    largest(stored.dtype, name)
-    count, ny, nx, nf = (*stored.shape, 1)[:4]
-
-    def read(number: int, rows: slice, columns: slice) -> np.ndarray:
-        pixels = values(stored, f"{name}[{number}]", (number, rows, columns))
-        return pixels.reshape(*pixels.shape[:2], -1)
-
-    shapes = [(ny, nx, nf)] * count
-    return Gallery(
-        shapes,
-        read,
-        lambda number: f"{name}[{number}]",
-        stack=tuple(stored.shape),
-        holders=[(name, count)],
-        file=file,
-    )
+    return stack(dataset(file, name), full, channels, file)

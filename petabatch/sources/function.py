@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import PlainValidator, ValidationInfo
 from pydantic_core import PydanticCustomError
 
+from petabatch.arrays import Channels, as_numpy, channels_last
 from petabatch.errors import InputError
 from petabatch.random import LazyStream
 from petabatch.sources.in_python import SCHEMA, WRITTEN, Held, held_object
@@ -34,15 +35,18 @@ def _function(value: Any, info: ValidationInfo) -> Held:
 class Function(TransformedSource):
     """Images that a function of Python returns, `function(slice, display) -> [ny, nx, nf]`.
 
-    `slice` is the global slice number, `display` counts from 0. The same arguments must always give the same
-    image. In a run it is called ahead on another thread, one call at a time. A `Simulator` calls it when the
-    image is shown, on its own thread, after all slices have made the steps before. Without transforms, an
-    image has the shape of the layer. For stacks of frames, what a slice is shown is one film.
+    `slice` is the global slice number, from 0, and `display` the number of the display, from 1 as everywhere.
+    The same arguments must always give the same image. In a run it is called ahead on another thread, one
+    call at a time. A `Simulator` calls it when the image is shown, on its own thread, after all slices have
+    made the steps before. Without transforms, an image has the shape of the layer. For stacks of frames, what
+    a slice is shown is one film.
     """
 
     type: Literal["function"] = "function"
     call: Annotated[Held, PlainValidator(_function), WRITTEN, SCHEMA]
     """The function; in Python only."""
+    channels: Channels = "last"
+    """Axis of the channels of its images; tensors of torch usually have them `first`."""
 
     @property
     def read_ahead(self) -> bool:
@@ -57,10 +61,18 @@ class Function(TransformedSource):
     def open(self, shape: Shape, batch: int, seed: int) -> Callable[[int, int], np.ndarray]:
         """Return the reader; it raises InputError for what is not an image or does not fit the layer."""
         self.fitted(shape, seed)
-        calls = _Calls(self, shape)
-        read = _Transformed(calls, self.chain(shape), seed).read if self.steps else calls.read
+        read = reader(self, Calls(self._called, shape), seed)
         read(0, 0)
-        return read if self.slices == "own" else lambda slice_, display: read(0, display)
+        return read if self.slices == "own" else lambda slice_, item: read(0, item)
+
+    def _called(self, slice_: int, item: int) -> tuple[np.ndarray, str]:
+        """Return what the function returns for an item, and its name."""
+        name = f"call({slice_}, {item + 1})"
+        try:
+            found = self.call.value(slice_, item + 1)
+        except Exception as error:
+            raise InputError(f"{name}: the function fails: {type(error).__name__}: {error}") from error
+        return channels_last(as_numpy(name, found, "an image"), self.channels), name
 
     def fitted(self, shape: Shape, seed: int) -> Self:
         """Return the source itself; raises InputError if a transform is to be fitted to its images."""
@@ -75,46 +87,49 @@ class Function(TransformedSource):
         return self
 
 
-class _Calls:
-    """What a function returns, checked."""
+def reader(source: TransformedSource, calls: Calls, seed: int) -> Callable[[int, int], np.ndarray]:
+    """Return what reads images one by one, and transforms them as a source says."""
+    return _Transformed(calls, source.chain(calls.shape), seed).read if source.steps else calls.read
 
-    def __init__(self, source: Function, shape: Shape) -> None:
-        self._call, self._shape, self._lock = source.call.value, shape, threading.Lock()
 
-    def read(self, slice_: int, display: int) -> np.ndarray:
+class Calls:
+    """What a function returns for a slice and an item, with a name; checked, one call at a time."""
+
+    def __init__(self, call: Callable[[int, int], tuple[np.ndarray, str]], shape: Shape) -> None:
+        self._call, self.shape, self._lock = call, shape, threading.Lock()
+
+    def read(self, slice_: int, item: int) -> np.ndarray:
         """Return an image of the shape of the layer, float32; integers are scaled to [0, 1]."""
-        pixels, top, name = self.image(slice_, display)
-        if pixels.shape != self._shape:
+        pixels, top, name = self.image(slice_, item)
+        if pixels.shape != self.shape:
+            turned = np.moveaxis(pixels, 0, -1).shape if pixels.ndim == 3 else ()
+            hint = '\n    hint:     channels = "first", if they are' if turned == self.shape else ""
             raise InputError(
                 f"{name}: image and layer differ in shape\n"
-                f"    found:    {list(pixels.shape)}\n    expected: {list(self._shape)}"
+                f"    found:    {list(pixels.shape)}\n    expected: {list(self.shape)}{hint}"
             )
         scaled = pixels.astype(np.float32) / np.float32(top)
         return _finite(scaled, name)
 
-    def image(self, slice_: int, display: int) -> tuple[np.ndarray, float, str]:
+    def image(self, slice_: int, item: int) -> tuple[np.ndarray, float, str]:
         """Return an image as it is, the number in it that means 1, and its name."""
-        name = f"call({slice_}, {display})"
-        try:
-            with self._lock:
-                pixels = np.asarray(self._call(slice_, display))
-        except Exception as error:
-            raise InputError(f"{name}: the function fails: {type(error).__name__}: {error}") from error
+        with self._lock:
+            pixels, name = self._call(slice_, item)
         return pixels, largest(pixels.dtype, name), name
 
 
 class _Transformed:
     """What transforms make of the images of a function."""
 
-    def __init__(self, calls: _Calls, chain: Chain, seed: int) -> None:
+    def __init__(self, calls: Calls, chain: Chain, seed: int) -> None:
         self._calls, self._chain, self._seed = calls, chain, seed
 
-    def read(self, slice_: int, display: int) -> np.ndarray:
+    def read(self, slice_: int, item: int) -> np.ndarray:
         """Return what a slice shows, float32."""
-        chain, key = self._chain, (slice_, display)
+        chain, key = self._chain, (slice_, item)
 
         def frame(age: int) -> Picture:
-            return self._frame(slice_, max(0, display - age))
+            return self._frame(slice_, max(0, item - age))
 
         rng, first = LazyStream(self._seed, "crop", *key), frame(0)
         for _ in range(DRAWS if chain.contrast else 1):
@@ -124,9 +139,9 @@ class _Transformed:
                 break
         return chain.finish(cropped, chance, frame).pixels.astype(np.float32)
 
-    def _frame(self, slice_: int, display: int) -> Picture:
+    def _frame(self, slice_: int, item: int) -> Picture:
         """Return an image after the first transforms; raises InputError if it does not fit the layer."""
-        pixels, top, name = self._calls.image(slice_, display)
+        pixels, top, name = self._calls.image(slice_, item)
         if pixels.ndim != 3 or 0 in pixels.shape:
             raise InputError(
                 f"{name}: this is not an image\n    found:    {pixels.dtype} {list(pixels.shape)}\n"

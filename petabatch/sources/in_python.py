@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from petabatch.arrays import Channels, as_numpy, channels_last, is_array
 from petabatch.errors import InputError
 from petabatch.sources.cache import ImageCache
 from petabatch.sources.gallery import Gallery
@@ -58,7 +60,13 @@ def _dataset(value: Any, info: ValidationInfo) -> Held:
         raise PydanticCustomError(
             "no_dataset",
             "this object has no numbered items",
-            {"got": repr(found), "expected": "an object with __len__ and __getitem__"},
+            {
+                "got": repr(found),
+                "expected": "an object with __len__ and __getitem__",
+                "hint": "Iterable(data=...) shows what can only be iterated over"
+                if hasattr(found.value, "__iter__")
+                else "",
+            },
         )
     return found
 
@@ -68,17 +76,22 @@ SCHEMA = WithJsonSchema({"not": {}, "description": "An object of Python; from Py
 
 
 class Dataset(View):
-    """The items of an object of Python that has `__len__` and `__getitem__`, such as a dataset of torch.
+    """The items of an object with `__len__` and `__getitem__`, such as a dataset of torch or Hugging Face.
 
-    Each item is an image `[ny, nx]` or `[ny, nx, nf]`, or a tuple that begins with one; all have one size.
-    The same number must always give the same item. Items are read ahead on another thread, one at a time.
+    Each item is an image `[ny, nx]` or `[ny, nx, nf]`, of any library, a tuple that begins with one, or a
+    dictionary with one; all have one size. The same number must always give the same item. Items are read
+    ahead on another thread, one at a time.
     """
 
     type: Literal["dataset"] = "dataset"
     data: Annotated[Held, PlainValidator(_dataset), WRITTEN, SCHEMA]
     """The object; in Python only."""
-    channels: Literal["last", "first"] = "last"
+    channels: Channels = "last"
     """Axis of the channels; tensors of torch usually have them `first`."""
+    column: str | None = None
+    """Name of the image in items that are dictionaries; by default the only one in them."""
+    given_as: ClassVar[str] = "data"
+    """The name of the object in messages."""
 
     @property
     def read_ahead(self) -> bool:
@@ -87,9 +100,9 @@ class Dataset(View):
 
     def gallery(self) -> Gallery:
         """Read the first item; raises InputError if it is not an image."""
-        count = len(self.data.value)
+        name, count = self.given_as, len(self.data.value)
         if not count:
-            raise InputError("data: this object has no items\n    expected: at least one")
+            raise InputError(f"{name}: this object has no items\n    expected: at least one")
         lock = threading.Lock()
 
         def item(number: int) -> np.ndarray:
@@ -103,29 +116,46 @@ class Dataset(View):
             pixels = cached(number)
             if pixels.shape != shape:
                 raise InputError(
-                    f"data[{number}]: this image has another size than the first\n"
+                    f"{name}[{number}]: this image has another size than the first\n"
                     f"    found:    {list(pixels.shape)}\n    expected: {list(shape)}"
                 )
             return pixels[rows, columns]
 
-        return Gallery([shape] * count, read, "data[{}]".format, holders=[("data", count)])
+        return Gallery([shape] * count, read, f"{name}[{{}}]".format, holders=[(name, count)])
 
     def _item(self, number: int) -> np.ndarray:
         """Return an item, `[ny, nx, nf]`; raises InputError if it cannot be had or is not an image."""
+        name = f"{self.given_as}[{number}]"
         try:
             found = self.data.value[number]
-            pixels = np.asarray(found[0] if isinstance(found, tuple | list) else found)
         except Exception as error:
-            raise InputError(
-                f"data[{number}]: this item cannot be read: {type(error).__name__}: {error}"
-            ) from error
+            raise InputError(f"{name}: this item cannot be read: {type(error).__name__}: {error}") from error
+        pixels = as_numpy(name, image_of(found, self.column, name), "an image")
         if pixels.ndim not in (2, 3) or 0 in pixels.shape:
             raise InputError(
-                f"data[{number}]: this item is not an image\n"
+                f"{name}: this item is not an image\n"
                 f"    found:    {type(found).__name__}, {pixels.dtype} {list(pixels.shape)}\n"
                 f"    expected: an array [ny, nx] or [ny, nx, nf], or a tuple that begins with one"
             )
-        largest(pixels.dtype, f"data[{number}]")
-        if self.channels == "first" and pixels.ndim == 3:
-            pixels = np.moveaxis(pixels, 0, -1)
+        largest(pixels.dtype, name)
+        pixels = channels_last(pixels, self.channels)
         return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def image_of(item: Any, column: str | None, name: str) -> Any:
+    """Return the image of an item of a dataset: the item, its first part, or what it has under a name.
+
+    Raises InputError if an item that is a dictionary has no image, or several.
+    """
+    if not isinstance(item, Mapping):
+        return item[0] if isinstance(item, tuple | list) and item else item
+    several = [key for key, value in item.items() if is_array(value) and np.ndim(value) > 1]
+    if column is None and len(several) == 1:
+        return item[several[0]]
+    if column in item:
+        return item[column]
+    found = ", ".join(map(str, item))
+    raise InputError(
+        f"{name}: it is not clear which part of this item is the image\n    found:    {found}\n"
+        f"    expected: {'one array' if column is None else column}\n    hint:     column = NAME chooses one"
+    )

@@ -13,6 +13,9 @@ import numpy as np
 from pydantic import BaseModel, PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from petabatch.arrays import as_numpy
+from petabatch.errors import ArgumentError
+
 _WRITTEN = re.compile(r"in memory: \S+ \[.*\], sha256 ([0-9a-f]{16})")
 
 
@@ -54,23 +57,45 @@ def held(value: Any) -> Iterator[InMemory]:
             yield from held(item)
 
 
-def _validate(value: Any, info: ValidationInfo) -> InMemory:
+def held_array(value: Any, info: ValidationInfo) -> InMemory:
+    """Return an array, or the one that stands in the params of a run."""
     if isinstance(value, InMemory):
         return value
-    folder, written = (info.context or {}).get("arrays"), _WRITTEN.fullmatch(str(value))
+    folder, written = (info.context or {}).get("arrays"), _written(value)
     if folder is not None and written is not None:
         return InMemory(_load(Path(folder) / f"{written[1]}.npy"))
-    if not hasattr(value, "__array__"):
-        raise PydanticCustomError(
-            "not_an_array",
-            "this is not a numpy array",
-            {
-                "got": repr(value)[:80],
-                "expected": "a numpy array, which can be given in Python only",
-                "hint": "in Python: numpy.asarray(data); in a params file: give a file instead",
-            },
-        )
-    return InMemory(np.asarray(value))
+    return InMemory(_array(value))
+
+
+def _validate_several(value: Any, info: ValidationInfo) -> InMemory | tuple[InMemory, ...]:
+    """Return one array of images, or several that differ in shape."""
+    if not isinstance(value, list | tuple) or not value:
+        return held_array(value, info)
+    if all(isinstance(one, InMemory) or _written(one) for one in value):
+        return tuple(held_array(one, info) for one in value)
+    arrays = [_array(one) for one in value]
+    if len({(array.shape, array.dtype) for array in arrays}) == 1:
+        return InMemory(np.stack(arrays))
+    return tuple(map(InMemory, arrays))
+
+
+def _array(value: Any) -> np.ndarray:
+    try:
+        return as_numpy("data", value, "an array of numbers, in Python")
+    except ArgumentError as error:
+        raise refused(error) from None
+
+
+def refused(error: ArgumentError) -> PydanticCustomError:
+    """Return what is wrong with an argument as an error of a model."""
+    found = error.problem
+    context = {"got": found.found, "expected": found.expected, "hint": found.hint}
+    return PydanticCustomError("not_an_array", found.message.replace("{", "(").replace("}", ")"), context)
+
+
+def _written(value: Any) -> re.Match[str] | None:
+    """Return the match of the text that stands for an array in the params of a run, None for others."""
+    return _WRITTEN.fullmatch(value) if isinstance(value, str) else None
 
 
 def _load(path: Path) -> np.ndarray:
@@ -85,9 +110,14 @@ def _load(path: Path) -> np.ndarray:
     return array
 
 
-Data = Annotated[
-    InMemory,
-    PlainValidator(_validate),
-    PlainSerializer(repr),
-    WithJsonSchema({"not": {}, "description": "A numpy array; from Python only."}),
+def _text(value: InMemory | tuple[InMemory, ...]) -> str | list[str]:
+    return repr(value) if isinstance(value, InMemory) else list(map(repr, value))
+
+
+_SCHEMA = WithJsonSchema({"not": {}, "description": "An array; from Python only."})
+Data = Annotated[InMemory, PlainValidator(held_array), PlainSerializer(_text), _SCHEMA]
+"""An array of any library."""
+Several = Annotated[
+    InMemory | tuple[InMemory, ...], PlainValidator(_validate_several), PlainSerializer(_text), _SCHEMA
 ]
+"""The same, or a list of arrays that differ in shape."""

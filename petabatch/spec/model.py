@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -14,11 +15,13 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     ValidationError,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from petabatch.errors import Problem, TableError, did_you_mean, with_article
+from petabatch.arrays import as_numpy, is_array
+from petabatch.errors import ArgumentError, Problem, TableError, did_you_mean, with_article
 from petabatch.spec.docstrings import docstrings
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
@@ -38,6 +41,7 @@ CONSENT = "the file is not below the current directory; --allow-code executes it
 """Hint where code was not executed."""
 
 
+_PYTHONS = frozenset((int, float, str, bool, type(None)))
 _PYDANTIC = frozenset(dir(BaseModel))
 
 
@@ -46,6 +50,18 @@ class Model(BaseModel):
 
     # A table's validator is built when the table is first used: a network uses few of the types there are.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_numbers(cls, data: Any) -> Any:
+        """Take numbers of any library, arrays of them in place of lists, and paths for those of Python."""
+        if not isinstance(data, dict):
+            return data
+        fields = cls.model_fields
+        return {
+            key: _plain(value, fields[key].annotation if key in fields else None)
+            for key, value in data.items()
+        }
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -121,6 +137,31 @@ class Part(Model):
             if isinstance(default, str) and not inspect.isabstract(part):
                 found.setdefault(default, []).append(part)
         return dict(sorted(found.items()))
+
+
+def _plain(value: Any, annotation: Any = None) -> Any:
+    """Return numbers and paths as Python's own; an array as a list where `annotation` has a tuple."""
+    if type(value) in _PYTHONS:
+        return value
+    if getattr(value, "ndim", None) == 0 or (
+        getattr(value, "ndim", None) == 1 and is_array(value) and _is_tuple(annotation)
+    ):
+        try:
+            return as_numpy("value", value).tolist()
+        except ArgumentError:
+            return value  # which is refused with the key
+    if type(value) is list:
+        return list(map(_plain, value))
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value
+
+
+def _is_tuple(annotation: Any) -> bool:
+    """Return whether a field may be a tuple."""
+    return get_origin(annotation) is tuple or any(map(_is_tuple, get_args(annotation)))
 
 
 def _problems(error: ValidationError, model: type[Model], keys: dict[str, Any]) -> list[Problem]:

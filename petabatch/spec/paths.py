@@ -6,7 +6,7 @@ import glob
 import os
 from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ValidationInfo
 
 from petabatch.errors import InputError, Problem
 
@@ -27,11 +27,7 @@ def _resolve(path: str, info: ValidationInfo) -> str:
     return path if folder is None else resolve_path(path, folder)
 
 
-def _text(path: object) -> object:
-    return os.fspath(path) if isinstance(path, os.PathLike) else path
-
-
-FilePath = Annotated[str, BeforeValidator(_text), AfterValidator(_resolve)]
+FilePath = Annotated[str, AfterValidator(_resolve)]
 """A path, also a `pathlib.Path`, or pattern. Validated with the context `{"folder": ...}`, it is searched for
 in that folder first."""
 

@@ -87,11 +87,11 @@ def test_arrays_are_read_and_assigned_as_those_of_numpy(sim: Simulator) -> None:
     [
         (np.nan, "some values are not finite"),
         (np.float64(1e300), "some values are not finite"),
-        ("x", "the values have the wrong type"),
-        (None, "the values have the wrong type"),
-        (1j, "the values have the wrong type"),
-        ([[1], [2, 3]], "this is not an array"),
-        ({"a": 1}, "the values have the wrong type"),
+        ("x", "this is not an array"),
+        (None, "this is not an array"),
+        (1j, "this is not an array of real numbers"),
+        ([[1], [2, 3]], "these lists are not an array: their lengths differ"),
+        ({"a": 1}, "this is not an array"),
         (np.zeros((2, 2)), "could not broadcast"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 import scipy.io
 from scipy.io import loadmat, savemat
 
-from petabatch.coding.images import _view
+from petabatch.coding.images import _of_path
 from petabatch.errors import InputError
 from petabatch.sources import ImageArray
 from petabatch.sources.mat import open_mat
@@ -157,4 +157,4 @@ def test_encode_takes_the_path_of_a_file_with_one_array(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=GREY)
     write_mat(tmp_path / "a.mat", False, IMAGES=GREY.transpose(1, 2, 0))
     for name in ("a.npz", "a.mat"):
-        assert len(_view(str(tmp_path / name)).gallery().shapes) == len(GREY)
+        assert len(_of_path(str(tmp_path / name), "last").gallery().shapes) == len(GREY)

@@ -12,7 +12,7 @@ from petabatch.bench.prediction.calibration import load
 from petabatch.bench.prediction.forecast import Forecast, forecast
 from petabatch.bench.prediction.link import link
 from petabatch.bench.prediction.report import as_json, show
-from petabatch.errors import ArgumentError
+from petabatch.errors import MISSING, ArgumentError
 from petabatch.spec.network import Network
 
 
@@ -30,7 +30,9 @@ def run(
     """Print a forecast, and draw it; return it ready for JSON."""
     for option, value in (("--ranks", ranks), ("--network", over)):
         if value is None:
-            raise ArgumentError(option, "a prediction needs it", None, "e.g. --ranks 1,8,64 --network 10GbE")
+            raise ArgumentError(
+                option, "a prediction needs it", MISSING, "e.g. --ranks 1,8,64 --network 10GbE"
+            )
     assert ranks is not None
     assert over is not None
     if picture is not None:

@@ -211,5 +211,5 @@ class Chain:
 def _channels_hint(found: Shape, wanted: Shape) -> str:
     first = convertible(found[0], wanted[2]) and found[1] >= wanted[0] and found[2] >= wanted[1]
     if first:
-        return "channels come last; numpy.moveaxis(images, -3, -1) moves them there"
+        return 'channels come last: of an array whose channels come first, channels = "first"'
     return f"set the last number of the layer's `shape` to {found[2]}"

@@ -76,6 +76,11 @@ class Source(Part):
         return False
 
     @property
+    def once(self) -> bool:
+        """Whether its images are gone when they have been read, so that a run cannot be resumed."""
+        return False
+
+    @property
     def traced(self) -> bool:
         """Whether `stream` knows which item it shows, so that the run records it."""
         return False

@@ -85,14 +85,15 @@ _WEIGHTS = "numbers of initial weights: tests/weights"
 NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys((
         "source cifar10", "source cifar100", "source idx", "source images", "source photographs",
-        "source sound", "source video", "ImageArray.", "Photographs.", "View.crop", "View.offset",
-        "View.contrast", "View.on_bad_item", "Dataset.channels", "Crop.", "Pad.", "Resize.", "Flip.",
+        "source sound", "source video", "source iterable", "Iterable.", "ImageArray.", "Photographs.", "View.crop", "View.offset",
+        "View.contrast", "View.on_bad_item", "Dataset.", "Function.channels", "Crop.", "Pad.", "Resize.", "Flip.",
         "Frames.", "Whiten.", "ZCA.", "transform ", "Normalize.method", "Bars.", "DeadLeaves.", "Gratings.",
         "Noise.",
     ), _PIXELS),
     **dict.fromkeys((
         "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "Uniform.", "WeightArray.", "WeightFile.",
     ), _WEIGHTS),
+    "Sparse.matrix": "read as a file is: tests/test_arrays.py",
     **dict.fromkeys(("Run.threads", "Run.device", "Run.kernel", "Run.tf32"), "run and compared with each"),
     **dict.fromkeys(("Run.wall_limit", "Run.stuck_after"), "when a run ends: tests/system"),
     **dict.fromkeys(("Run.start_from", "Run.batch_change"), "what a run starts from: tests/system"),
