@@ -102,7 +102,9 @@ def _stacked(name: str, values: Sequence[Any], expected: str) -> np.ndarray:
     for number, array in enumerate(arrays):
         if array.shape != arrays[0].shape:
             found = Described(f"{list(arrays[0].shape)}, and {list(array.shape)} of item {number}")
-            raise ArgumentError(name, "these arrays differ in shape", found, f"{expected}, of arrays of one shape")
+            raise ArgumentError(
+                name, "these arrays differ in shape", found, f"{expected}, of arrays of one shape"
+            )
     return np.stack(arrays)
 
 

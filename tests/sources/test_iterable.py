@@ -66,9 +66,7 @@ def test_a_loader_of_torch_is_a_source_and_can_be_coded() -> None:
     dictionary = np.random.default_rng(1).normal(size=(4, 2, 2, 3))
     expected = petabatch.encode(DATA[:, :, :4], dictionary, 0.3, stride=2, threads=1)
     for images in (tensors, loader, (image for image in np.moveaxis(DATA, -1, 1))):
-        codes = petabatch.encode(
-            images, dictionary, 0.3, stride=2, size=(4, 4), channels="first", threads=1
-        )
+        codes = petabatch.encode(images, dictionary, 0.3, stride=2, size=(4, 4), channels="first", threads=1)
         assert codes.activity.shape == (7, 4, 2, 2)
     assert expected.activity.shape == (7, 2, 2, 4)
 
@@ -145,7 +143,10 @@ def test_errors_of_an_iterable_are_named() -> None:
         ([7.0], r"(?s)data, item 0: this is neither an image nor a batch of images.*\[\]"),
         (["text"], r"data, item 0: this is not an array"),
         ([{"a": 1}], r"data, item 0: it is not clear which part"),
-        ([np.moveaxis(DATA[0], -1, 0)], r"(?s)image 0: image and layer differ in shape.*channels = \"first\""),
+        (
+            [np.moveaxis(DATA[0], -1, 0)],
+            r"(?s)image 0: image and layer differ in shape.*channels = \"first\"",
+        ),
         ([], r"(?s)there are no more images.*found: +0"),
     ):
         with pytest.raises(InputError, match=said):

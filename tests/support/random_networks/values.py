@@ -84,11 +84,11 @@ _PIXELS = "how images are made, of which steps see the pixels: tests/sources"
 _WEIGHTS = "numbers of initial weights: tests/weights"
 NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys((
-        "source cifar10", "source cifar100", "source idx", "source images", "source photographs",
-        "source sound", "source video", "source iterable", "Iterable.", "ImageArray.", "Photographs.", "View.crop", "View.offset",
-        "View.contrast", "View.on_bad_item", "Dataset.", "Function.channels", "Crop.", "Pad.", "Resize.", "Flip.",
-        "Frames.", "Whiten.", "ZCA.", "transform ", "Normalize.method", "Bars.", "DeadLeaves.", "Gratings.",
-        "Noise.",
+        "source cifar10", "source cifar100", "source idx", "source images", "source iterable",
+        "source photographs", "source sound", "source video", "ImageArray.", "Iterable.", "Photographs.",
+        "View.crop", "View.offset", "View.contrast", "View.on_bad_item", "Dataset.", "Function.channels",
+        "Crop.", "Pad.", "Resize.", "Flip.", "Frames.", "Whiten.", "ZCA.", "transform ", "Normalize.method",
+        "Bars.", "DeadLeaves.", "Gratings.", "Noise.",
     ), _PIXELS),
     **dict.fromkeys((
         "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "Uniform.", "WeightArray.", "WeightFile.",
