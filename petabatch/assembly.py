@@ -11,15 +11,18 @@ from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
 from petabatch.errors import StorageError
+from petabatch.kernels.cpu.target import LEVELS, target
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import refuse_shortage
+from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.network import Network
 from petabatch.start_from import initialise_from
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.inputs import compare_plugins
-from petabatch.storage.provenance import blas_libraries, compiler, library_versions
+from petabatch.storage.provenance import PROCESSOR, blas_libraries, compiler, library_versions
 from petabatch.version import __version__
 
 
@@ -28,7 +31,23 @@ def assert_same_software(comm: Comm, loaded: Loaded) -> None:
     if comm.size > 1:
         params = json.dumps(resolved(loaded.network), sort_keys=True)
         own = {"petabatch": __version__, "BLAS": ", ".join(blas_libraries()), "params": fingerprint(params)}
-        assert_same_environment(comm, {**library_versions(), **compiler(), **own})
+        facts = {**library_versions(), **compiler(), **own}
+        left = PROCESSOR if portable(loaded.network) else ()
+        assert_same_environment(comm, {name: fact for name, fact in facts.items() if name not in left})
+
+
+def portable(network: Network) -> bool:
+    """Return whether all processors with AVX2 and FMA give a network the same bits, as compiled steps do."""
+    run = network.run
+    if run.precision != "float32" or run.kernel == "array" or run.device != "cpu" or target() not in LEVELS:
+        return False
+    try:
+        for layer in network.layers.values():
+            if not layer.static:
+                layer.compiled_rule()
+    except NotSuitable:
+        return False
+    return True
 
 
 def reloaded(directory: RunDirectory, changed_input: bool, objects: Sequence[object]) -> Loaded:

@@ -17,6 +17,7 @@ from petabatch.assembly import (
     initialise,
     open_engine,
     open_evaluation,
+    portable,
     reloaded,
 )
 from petabatch.engine.engine import Engine
@@ -207,7 +208,8 @@ def _resume(
         if comm.rank == 0:
             directory.clean()
             before = recorded_provenance(directory)
-            if before is not None and (found := other_software(before, session.provenance)):
+            same = portable(loaded.network)
+            if before is not None and (found := other_software(before, session.provenance, same)):
                 log.warning(
                     "software versions have changed, so results may differ by rounding: %s", "; ".join(found)
                 )

@@ -18,6 +18,8 @@ from threadpoolctl import threadpool_info
 
 from petabatch.version import __version__
 
+PROCESSOR = ("BLAS", "CPU", "CPU features", "kernels for")
+"""Names of what differs between processors."""
 _COMPARED = ("libraries", "blas", "compiler")
 """Attributes that say what determines the bits; runs of earlier versions lack the last."""
 _LIBRARIES = (
@@ -114,10 +116,15 @@ def compiler() -> dict[str, str]:
     return {"LLVM": version, "CPU": name, "CPU features": enabled, "kernels for": target()}
 
 
-def other_software(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the software that differs between the provenance of two runs, such as `numpy 2.1, now 2.2`."""
+def other_software(before: Mapping[str, Any], now: Mapping[str, Any], portable: bool = False) -> list[str]:
+    """Return the software that differs between the provenance of two runs, such as `numpy 2.1, now 2.2`.
+
+    Processors and their BLAS kernels are left out for runs that are `portable` from one to another.
+    """
     known = ["petabatch_version", *(name for name in _COMPARED if name in before)]
     old, new = (_software({name: about[name] for name in known}) for about in (before, now))
+    if portable:
+        old, new = ({name: one[name] for name in one if name not in PROCESSOR} for one in (old, new))
     return [
         f"{name} {_change(old.get(name, 'missing'), new.get(name, 'missing'))}"
         for name in sorted(old.keys() | new.keys())

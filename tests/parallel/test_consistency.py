@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import BIN
+from support.commands import BIN, alone, contents
 from support.processes import PATIENCE
+from support.processors import PROCESSORS, unavailable
 
 pytestmark = pytest.mark.mpi
 
@@ -42,11 +43,22 @@ def test_another_version_of_a_library_on_one_rank_is_refused(small: Path) -> Non
     assert not (small.parent / "out").exists()
 
 
-def test_other_blas_kernels_on_one_rank_are_refused(small: Path) -> None:
+@pytest.mark.parametrize("key", ['precision = "float64"', 'kernel = "array"'])
+def test_other_blas_kernels_on_one_rank_are_refused(small: Path, key: str) -> None:
+    small.write_text(small.read_text().replace("[run]", f"[run]\n{key}"))
     refused = two(small, ["-env", "OPENBLAS_CORETYPE", "Nehalem"], small)
     assert refused.returncode != 0
     assert "BLAS is not the same on all ranks" in refused.stderr
     assert "Nehalem on rank 1" in refused.stderr
+
+
+def test_ranks_of_different_processors_have_the_bits_of_one(small: Path) -> None:
+    if reason := unavailable("x86-64-v4"):
+        pytest.skip(reason)
+    other = PROCESSORS["x86-64-v3"].environment
+    done = two(small, [word for name, value in other.items() for word in ("-env", name, value)], small)
+    assert done.returncode == 0, done.stderr
+    assert contents(small.parent / "out" / "run.h5") == contents(alone(small, "one") / "run.h5")
 
 
 def test_other_params_on_one_rank_are_refused(small: Path) -> None:

@@ -288,7 +288,12 @@ def test_other_libraries_than_before_are_named(stopped: Path) -> None:
     assert before is not None
     assert other_software(before, before) == []
     numpy, features = before["libraries"]["numpy"], before["compiler"]["CPU features"].split()
-    compiler = {"LLVM": "1.0", "CPU": "i486", "CPU features": " ".join([*features[1:], "new"])}
+    compiler = {
+        **before["compiler"],
+        "LLVM": "1.0",
+        "CPU": "i486",
+        "CPU features": " ".join([*features[1:], "new"]),
+    }
     libraries = {**before["libraries"], "numpy": "0.1"}
     found = other_software(
         before, {**before, "libraries": libraries, "blas": ["other"], "compiler": compiler}
@@ -296,12 +301,17 @@ def test_other_libraries_than_before_are_named(stopped: Path) -> None:
     assert [line.split()[0] for line in found] == ["BLAS", "CPU", "CPU", "LLVM", "numpy"]
     assert found[2] == f"CPU features {features[0]}, now new"
     assert found[4] == f"numpy {numpy}, now 0.1"
+    changed = {**before, "libraries": libraries, "blas": ["other"], "compiler": compiler}
+    assert other_software(before, changed, portable=True) == [found[3], found[4]]
 
 
-def test_another_processor_than_before_is_named_on_resume(
-    stopped: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("fused", [True, False])
+def test_another_processor_than_before_is_named_on_resume_unless_it_has_the_same_bits(
+    stopped: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fused: bool
 ) -> None:
-    """Kernels are compiled for it, and round differently."""
+    """Kernels for one without fused multiply-adds round differently."""
+    if not fused:
+        monkeypatch.setattr("petabatch.assembly.target", lambda: "x86-64-v2")
     with petabatch.open(stopped) as run:
         assert run.attributes["compiler"] == provenance.compiler()
     before = provenance.compiler()["CPU"]
@@ -309,7 +319,7 @@ def test_another_processor_than_before_is_named_on_resume(
     monkeypatch.setattr(logging.getLogger("petabatch"), "propagate", True)
     with pytest.raises(StoppedEarly):
         simulation.resume(stopped, quiet=True)
-    assert f"rounding: CPU {before}, now x86-64-v2" in caplog.text
+    assert (f"rounding: CPU {before}, now x86-64-v2" in caplog.text) != fused
 
 
 def test_the_log_of_a_run_ends_with_what_ended_it(small: Path, petabatch: Command) -> None:
