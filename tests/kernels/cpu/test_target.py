@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from petabatch.kernels.cpu.target import LEVELS
+from support import processors
 from support.processors import output, unavailable
 
 NETWORKS = """
@@ -41,6 +42,9 @@ def test_processors_with_avx2_and_with_avx512_give_the_same_bits() -> None:
     assert lower.pop(0) == "x86-64-v3 8"
     assert higher.pop(0) == "x86-64-v4 16"
     assert len(higher) > 30
+    assert lower == higher
+    random = ("--hashes", "--networks", "20", "--seed", "0")
+    lower, higher = (output(level, processors.__file__, *random) for level in ("x86-64-v3", "x86-64-v4"))
     assert lower == higher
 
 
