@@ -23,7 +23,7 @@ class Rescale(Layer):
     type: Literal["rescale"] = "rescale"
     method: Literal["range", "standard", "length", "softmax"]
     """`range`: scale linearly to [`low`, `high`]. `standard`: give mean `mean` and population standard
-    deviation `deviation`. `length`: scale to a sum of squares of 1. `softmax`: exp(x) / sum exp(x)."""
+    deviation `deviation`. `length`: scale to the L2 norm `norm`. `softmax`: exp(x) / sum exp(x)."""
     over: Literal["slice", "features"] = "slice"
     """Normalise over all units of a slice, or over the features of each position separately."""
     low: Finite = -1.0
@@ -34,6 +34,8 @@ class Rescale(Layer):
     """Mean, for `standard`."""
     deviation: Positive = 1.0
     """Population standard deviation, for `standard`."""
+    norm: Positive = 1.0
+    """L2 norm, for `length`."""
 
     @property
     def silent(self) -> bool:
@@ -42,8 +44,8 @@ class Rescale(Layer):
 
     @property
     def unused(self) -> Mapping[str, str]:
-        """Bounds are those of `range`, mean and deviation those of `standard`."""
-        of = {"low": "range", "high": "range", "mean": "standard", "deviation": "standard"}
+        """Bounds are those of `range`, mean and deviation those of `standard`, the norm that of `length`."""
+        of = {"low": "range", "high": "range", "mean": "standard", "deviation": "standard", "norm": "length"}
         given = [key for key in of if getattr(self, key) != type(self).model_fields[key].default]
         return {key: f'with method = "{self.method}"' for key in given if of[key] != self.method}
 
@@ -54,7 +56,7 @@ class Rescale(Layer):
             "low": self.low,
             "high": self.high,
             "mean": self.mean,
-            "deviation": self.deviation,
+            "deviation": self.norm if self.method == "length" else self.deviation,
             "together": float(together),
         }
         return CompiledRule(f"rescale_{self.method}", numbers)
@@ -80,7 +82,7 @@ class Rescale(Layer):
         return self.mean + self.deviation * centred / _divisor(x.std(axis=axes, keepdims=True), xp)
 
     def _length(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
-        return x / _divisor(xp.sqrt(xp.square(x).sum(axis=axes, keepdims=True)), xp)
+        return self.norm * x / _divisor(xp.sqrt(xp.square(x).sum(axis=axes, keepdims=True)), xp)
 
     def _softmax(self, x: Array, axes: tuple[int, ...], xp: Any) -> Array:
         # Relative to the maximum, so that no exponential overflows.

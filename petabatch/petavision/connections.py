@@ -198,11 +198,27 @@ def _copy(kind: str) -> Callable[[Draft, Part, Part, Part], None]:
                 part.refuse("originalConnName", "a transpose cannot teach", owner.name)
             if owner.flag("plasticityFlag"):
                 table["error"] = post.name
+        if kind == "copy":
+            table |= _scaled(draft, part, owner, table)
         recorded(draft, part)
         part.idle("initializeFromCheckpointFlag", "the weights are those of its original")
         draft.add("connections", part, table)
 
     return add
+
+
+def _scaled(draft: Draft, part: Part, owner: Part, table: Table) -> Table:
+    """Return the strength of a copy that is normalised as its original is, to another size."""
+    pre, post = (draft.named(owner, key, "layer") for key in ("preLayerName", "postLayerName"))
+    mine, theirs = (normalize(draft, one, pre, post) or {} for one in (part, owner))
+    strength = mine.pop("strength", 1.0) / theirs.pop("strength", 1.0)
+    if mine != theirs or not mine.get("at_start", True):
+        part.refuse(
+            "normalizeMethod", "a copy is normalised as its original is", str(mine), str(theirs),
+            hint="a HyPerConn of its own",
+        )  # fmt: skip
+    strength *= table.get("strength", 1.0)
+    return {"strength": strength} if strength != 1 else {}
 
 
 def _pool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
@@ -278,6 +294,7 @@ _KINDS: dict[str, Callable[[Draft, Part, Part, Part], None]] = {
     "HyPerConn": _weighted,
     "MomentumConn": _weighted,
     "CloneConn": _copy("plain"),
+    "CopyConn": _copy("copy"),
     "PlasticCloneConn": _copy("plastic"),
     "TransposeConn": _copy("plain"),
     "FeedbackConn": _copy("plain"),

@@ -347,7 +347,7 @@ CLASSES: dict[str, Class] = {
             "targetMin": number(-1.0, "`low`"),
             "targetMean": number(0.0, "`mean`"),
             "targetStd": number(1.0, "`deviation`"),
-            "patchSize": whole(1, "not supported"),
+            "patchSize": whole(1, "`deviation` is 1 / sqrt(patchSize); `norm`"),
         },
     ),
     "DropoutLayer": Class(
@@ -392,6 +392,11 @@ CLASSES: dict[str, Class] = {
         "connection",
         "clone",
         _DELIVERY | _RECORDED | {"originalConnName": text(REQUIRED, "`of`")},
+    ),
+    "CopyConn": Class(
+        "connection",
+        "clone",
+        _DELIVERY | _RECORDED | _NORMALIZE | {"originalConnName": text(REQUIRED, "`of`")},
     ),
     "PlasticCloneConn": Class(
         "connection",

@@ -180,23 +180,37 @@ def _mask(draft: Draft, part: Part) -> Table:
 
 
 def _rescale(draft: Draft, part: Part) -> Table:
+    """Return a normalisation. Source: PetaVision's `RescaleActivityBuffer.cpp`."""
     methods: dict[str, Table] = {
         "maxmin": {"method": "range"},
         "meanstd": {"method": "standard"},
         "pointmeanstd": {"method": "standard", "over": "features"},
         "softmax": {"method": "softmax", "over": "features"},
+        "pointResponseNormalization": {"method": "length", "over": "features"},
+        "l2": {"method": "standard"},
+        "l2NoMean": {"method": "length"},
+        "logreg": {"type": "sigmoid", "invert": True},
     }
-    found = dict(part.choice("rescaleMethod", methods))
+    kind = part.choice("rescaleMethod", {name: name for name in methods})
     numbers = {
-        "range": (("targetMin", "low", -1.0), ("targetMax", "high", 1.0)),
-        "standard": (("targetMean", "mean", 0.0), ("targetStd", "deviation", 1.0)),
+        "maxmin": (("targetMin", "low", -1.0), ("targetMax", "high", 1.0)),
+        "meanstd": (("targetMean", "mean", 0.0), ("targetStd", "deviation", 1.0)),
     }
-    for key, ours, default in numbers.get(found["method"], ()):
+    numbers["pointmeanstd"] = numbers["meanstd"]
+    found: Table = {"type": "rescale"} | methods[kind]
+    for key, ours, default in numbers.get(kind, ()):
         if (value := part.finite(key)) != default:
             found[ours] = value
+    if kind in ("l2", "l2NoMean"):
+        size = part.whole("patchSize")
+        if size < 1:
+            part.refuse("patchSize", "this is not a number of units", str(size))
+        units = math.prod(draft.shape(part)) if kind == "l2NoMean" else 1
+        if size != units:
+            found["norm" if kind == "l2NoMean" else "deviation"] = math.sqrt(units / size)
     original = draft.named(part, "originalLayerName", "layer")
     _reads(draft, part, original, {"type": "identity", "pre": original.name, "post": part.name})
-    return {"type": "rescale", **found}
+    return found
 
 
 def _reads(draft: Draft, part: Part, other: Part, table: Table) -> None:

@@ -169,7 +169,6 @@ INSTEAD = {
     "SigmoidLayer": "a layer of type sigmoid with the input of its original",
     "WTALayer": "a layer of type rescale with the method softmax",
     "TransposePoolingConn": "a connection of type pool onto the larger layer",
-    "CopyConn": "CloneConn, with a strength",
     "PvpListLayer": "one .pvp file with all frames",
 }
 """What to use in place of classes that are not supported."""

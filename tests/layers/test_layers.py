@@ -132,8 +132,8 @@ def test_rescale_reaches_its_target(over: Any) -> None:
     found = passed(Rescale(shape=SHAPE, method="standard", mean=1, deviation=3, over=over))[0]
     np.testing.assert_allclose(found.mean(axes), 1, atol=1e-5)
     np.testing.assert_allclose(found.std(axes), 3, atol=1e-4)
-    found = passed(Rescale(shape=SHAPE, method="length", over=over))[0]
-    np.testing.assert_allclose((found**2).sum(axes), 1, atol=1e-5)
+    found = passed(Rescale(shape=SHAPE, method="length", norm=3, over=over))[0]
+    np.testing.assert_allclose((found**2).sum(axes), 9, atol=1e-4)
     found = passed(Rescale(shape=SHAPE, method="softmax", over=over))[0]
     np.testing.assert_allclose(found.sum(axes), 1, atol=1e-5)
     assert (found > 0).all()

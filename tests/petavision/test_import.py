@@ -200,6 +200,7 @@ NEEDED: dict[str, str] = {
     "PvpLayer": 'inputPath = "images.pvp";',
     "MomentumConn": 'momentumMethod = "simple"; timeConstantTau = 0.5;',
     "CloneConn": 'originalConnName = "W";',
+    "CopyConn": 'originalConnName = "W";',
     "PlasticCloneConn": 'originalConnName = "W";',
     "TransposeConn": 'originalConnName = "W"; preLayerName = "O"; postLayerName = "C";',
     "FeedbackConn": 'originalConnName = "W";',
@@ -208,6 +209,47 @@ NEEDED: dict[str, str] = {
     "KneeTimeScaleProbe": 'targetName = "E";',
     "LogTimeScaleProbe": 'targetName = "E";',
 }
+
+RESCALED = [
+    ('"l2"; patchSize = 16', {"method": "standard", "deviation": 0.25}),
+    ('"l2NoMean"; patchSize = 2', {"method": "length", "norm": 8.0}),
+    ('"pointResponseNormalization"', {"method": "length", "over": "features"}),
+    ('"logreg"', {"type": "sigmoid", "invert": True}),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), RESCALED)
+def test_methods_of_rescaling(tmp_path: Path, given: str, expected: dict[str, object]) -> None:
+    group = f'RescaleLayer "X" = {{ nf = 2; phase = 5; originalLayerName = "O"; rescaleMethod = {given}; }};'
+    layer = tomllib.loads(translated(tmp_path, CONTEXT + group))["layers"]["X"]
+    assert {"type": "rescale", **expected}.items() <= layer.items()
+
+
+def test_a_copy_with_another_norm_is_a_clone_with_a_strength(tmp_path: Path) -> None:
+    text = CONTEXT.replace('"none"', '"normalizeSum"; strength = 0.5')
+    copy = (
+        'CopyConn "X" = { preLayerName = "C"; postLayerName = "O"; channelCode = 1; originalConnName = "W"; '
+    )
+    table = tomllib.loads(
+        translated(tmp_path, text + copy + 'normalizeMethod = "normalizeSum"; strength = 2; };')
+    )
+    assert table["connections"]["X"] == {
+        "type": "clone", "pre": "C", "post": "O", "of": "W", "channel": "inh", "strength": 4.0
+    }  # fmt: skip
+    with pytest.raises(ParamsError, match="a copy is normalised as its original is"):
+        translated(tmp_path, text + copy + 'normalizeMethod = "normalizeL2"; };')
+
+
+def translated(folder: Path, text: str) -> str:
+    """Return the params file that a text becomes; raises ParamsError for what is not supported."""
+    write_activities(folder / "images.pvp", (8, 8, 2), [(0.0, np.zeros((8, 8, 2)))])
+    (folder / "given.params").write_text(text)
+    (found,) = read(folder / "given.params", folder)
+    if (error := found.translation.error()) is not None:
+        raise error
+    return found.text
+
+
 CONNECTION = 'preLayerName = "C"; postLayerName = "O"; channelCode = 0; nxp = 3; nyp = 3; '
 UNUSUAL = {"number": "0.75", "whole": "7", "text": '"unusual"', "numbers": "[3, 5]"}
 

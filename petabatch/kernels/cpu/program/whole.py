@@ -67,7 +67,7 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
         size = math.sqrt(sum_squares(x))
         size = size if size > 0 else 1.0
         for i in range(n):
-            x[i] = np.float32(x[i] / size)
+            x[i] = np.float32(deviation * x[i] / size)
     else:
         most, total = x[0], 0.0
         for a in x:
