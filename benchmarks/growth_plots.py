@@ -1,4 +1,4 @@
-"""Figures of the results of `growth.py`, one per axis, with the floor."""
+"""Figures of the results of `growth.py`, one per axis, beside two dense matrix products."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from petabatch.plotting.figures import STYLE, logarithmic
+from petabatch.plotting.texts import capital
+
 WALL, FLOOR, BASE = 0, 3, 4
 """Indices into what is stored per point; see `growth.py`."""
 PLOTS = Path(__file__).parent / "plots"
-COLOURS = {"dense": "tab:blue", "lazy": "tab:green", "auto": "tab:orange"}
+COLOURS = {"dense": "C0", "lazy": "C2", "auto": "C1"}
 NAMES = {"dense": "all units computed (dense)", "lazy": "silent units sleep (lazy)", "auto": "auto"}
 MARKS = {"dense": "o-", "lazy": "s-", "auto": "x--"}
 
@@ -21,12 +24,12 @@ def draw(results: dict[str, Any]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    pyplot.style.use(STYLE)
     PLOTS.mkdir(exist_ok=True)
     for name, found in results.items():
-        figure, axes = pyplot.subplots(figsize=(5, 3.6))
+        figure, axes = pyplot.subplots(figsize=(3.5, 2.8), layout="constrained")
         _axis(axes, name, found)
-        figure.tight_layout()
-        figure.savefig(PLOTS / f"growth_{name}.png", dpi=110)
+        figure.savefig(PLOTS / f"growth_{name}.png")
         pyplot.close(figure)
         print(f"figure written to {PLOTS / f'growth_{name}.png'}")
 
@@ -50,25 +53,24 @@ def _axis(axes: Any, name: str, found: dict[str, Any]) -> None:
         middle = [statistics.median(one) for one in rounds]
         low = [statistics.median(one) - min(one) for one in rounds]
         high = [max(one) - statistics.median(one) for one in rounds]
-        style = {"color": COLOURS[kernel], "label": NAMES[kernel], "ms": 4, "lw": 1.2, "capsize": 2}
+        style = {"color": COLOURS[kernel], "label": NAMES[kernel], "ms": 3, "lw": 1.0, "capsize": 2}
         axes.errorbar(x, middle, [low, high], fmt=MARKS[kernel], **style)
     if relative:
         axes.axhspan(0.95, 1.05, color="0.9", label="within 5 %", zorder=0)
     else:
         floor = [statistics.median(times(p, kernels[0], FLOOR)) for p in points]
-        axes.plot(x, floor, "k:", label="floor: two dense sgemm")
-    cost = "time of a step of a slice"
+        axes.plot(x, floor, "k:", label="two dense sgemm")
+    cost = "Time per step and slice"
     axes.set(
-        xlabel="active units (%)" if sparsity else found["label"],
-        ylabel=f"{cost}, over that of {found['base']} slices" if relative else f"{cost} (us)",
+        xlabel="Active units (%)" if sparsity else capital(found["label"]),
+        ylabel=f"{cost} / that of {found['base']} slices" if relative else f"{cost} (µs)",
     )
     if not sparsity:
-        axes.set_xscale("log", base=2 if name == "features" else 10)
+        logarithmic(axes, "x")
     if found["power"]:
-        axes.set_yscale("log")
+        logarithmic(axes)
     else:
         axes.set_ylim(bottom=0)
-    axes.set_title(f"{found['threads']} threads; bars: least and most of the rounds", fontsize=8, loc="right")
-    axes.grid(alpha=0.25, which="both", lw=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)
+    axes.set_title(f"{found['threads']} threads; bars: smallest and largest of the rounds")
+    axes.grid(axis="y")
+    axes.legend()

@@ -114,7 +114,7 @@ def make() -> list[Path]:
         simulation.run(network, FOLDER / name, force=True, mpi=False, quiet=True)
     files = []
     for figure in (each for group in FIGURES.values() for each in group):
-        dpi = [] if "--dpi" in figure.options else ["--dpi", "100"]
+        dpi = [] if "--dpi" in figure.options else ["--dpi", "150"]
         plot([*shlex.split(figure.command)[2:], *dpi])
         files.append(FOLDER / figure.file)
         if files[-1].suffix == ".png":

@@ -44,10 +44,12 @@ def draw() -> Any:
         axes_title(axes, title)
         axes.set_ylim(0, 1.05)
         ranks_axis(axes, RANKS)
-    strong.plot([*KRIZHEVSKY], [*KRIZHEVSKY.values()], "x", color=MUTED, label="Krizhevsky 2014, measured")
+    strong.plot(
+        [*KRIZHEVSKY], [*KRIZHEVSKY.values()], "x", color=MUTED, label="Krizhevsky 2014, measured on GPUs"
+    )
     strong.set_ylabel("Parallel efficiency")
     legend_below(figure, *strong.get_legend_handles_labels())
-    heading(figure, f"PREDICTION, not measured: {JOB.name}, one rank per core")
+    heading(figure, f"Prediction, not measured: {JOB.name}, one rank per core")
     return figure
 
 

@@ -38,21 +38,23 @@ runs = {
 
 # %%
 plt.style.use(plotting.STYLE)
-figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.7), layout="constrained")
+figure, (first, left, right) = plt.subplots(1, 3, figsize=(7.2, 2.6), layout="constrained")
+first.plot((1, 200, 400), (2, 0.55, 0.55))
+first.plot((1, 400), (0.55, 0.55))
 for name, run in runs.items():
-    for axes, quantity, unit in ((left, "energy/total", 1), (right, "active/fraction", 100)):
-        series = run[f"probes/{quantity}"]
-        axes.plot(series.steps, unit * series[...].mean(axis=1), label=name)
-    energy, active = (
-        run[f"probes/{quantity}"][-1].mean() for quantity in ("energy/total", "active/fraction")
-    )
-    print(f"{name}: energy {energy:.2f}, active {active:.2%}")
-left.set(xlabel="Step of the display", ylabel=f"Energy, mean of {run.batch} images", yscale="log")
+    energy, active = (run[f"probes/{quantity}"] for quantity in ("energy/total", "active/fraction"))
+    last, share = energy[-1].mean(), active[-1].mean()
+    left.plot(energy.steps, energy[...].mean(axis=1), label=f"{name} (final energy {last:.1f})")
+    right.plot(active.steps, 100 * active[...].mean(axis=1))
+    print(f"{name}: energy {last:.2f}, active {share:.2%}")
+first.set(ylabel="Threshold of V1", ylim=(0, None))
+left.set(ylabel=f"Energy, mean of {run.batch} images", yscale="log")
 left.set_yticks([200, 400, 800, 1600], ["200", "400", "800", "1600"])
 left.minorticks_off()
-for axes in (left, right):
+right.set(ylabel="Active units of V1 (%)", ylim=(0, None))
+for axes in (first, left, right):
     axes.axvline(200, color="grey", ls=":", lw=1, zorder=0, label="end of annealing")
-left.legend(title="Threshold")
-right.set(xlabel="Step of the display", ylabel="Active units of V1 (%)", ylim=(0, None))
+    axes.set(xlabel="Step of the display")
+figure.legend(*left.get_legend_handles_labels(), title="Threshold", loc="outside lower center", ncols=3)
 figure.savefig("runs/demos/annealing.png")
 print("figure: runs/demos/annealing.png")

@@ -46,13 +46,13 @@ encoded = petabatch.encode(images, "runs/demos/digits")
 
 # %%
 codes = {
-    "Recorded while learning": learned.layer("V1")[...],  # [display, slice, y, x, feature]
-    "Dictionary fixed": fixed.layer("V1")[...],
-    "petabatch.encode": encoded.activity,
+    "recorded while learning": learned.layer("V1")[...],  # [display, slice, y, x, feature]
+    "of a run with the learned dictionary": fixed.layer("V1")[...],
+    "of petabatch.encode, certified": encoded.activity,
 }
 plt.style.use(plotting.STYLE)
-figure = plt.figure(figsize=(7.2, 5.4), layout="constrained")
-above, below = figure.subfigures(2, 1, height_ratios=[2.4, 1])
+figure = plt.figure(figsize=(7.2, 6.2), layout="constrained")
+above, below = figure.subfigures(2, 1, height_ratios=[2.5, 1])
 plotting.dictionary(learned, figure=above, title="64 features of digits", per_row=16)
 axes = below.subplots()
 for name, code in codes.items():
@@ -62,7 +62,9 @@ for name, code in codes.items():
     axes.barh(name, score, color="C0")
     axes.text(score, name, f" {score:.2f}", va="center")
     print(f"{name}: accuracy {score:.2f}, {np.mean(code != 0):.1%} of the units active")
-axes.set(xlabel="Accuracy", xlim=(0, 1))
+axes.axvline(0.1, color="black", ls="--", lw=0.8)
+axes.set(xlabel="Accuracy (dashed: chance)", xlim=(0, 1), ylabel="Codes")
+axes.set_title(f"Recognition of {len(images) - TRAINED} digits that the classifier has not seen")
 axes.invert_yaxis()
 figure.savefig("runs/demos/digits.png")
 print("figure: runs/demos/digits.png")

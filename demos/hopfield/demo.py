@@ -50,11 +50,12 @@ recalled = {load: recall(load) for load in loads}
 # %% [markdown]
 # ## Look
 #
-# The overlap is the mean product of the pixels of two patterns, 1 where they are the same.
+# The overlap is the mean product of the pixels of two patterns, 1 where they are the same. Below are
+# three slices of networks with 32 and 80 patterns, with the overlaps of the cue and of what was recalled.
 
 # %%
 plt.style.use(plotting.STYLE)
-figure = plt.figure(figsize=(7.2, 4.8), layout="constrained")
+figure = plt.figure(figsize=(7.2, 5.0), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=(1.4, 1))
 axes = above.subplots()
 for load, (patterns, _, found) in recalled.items():
@@ -63,15 +64,17 @@ for load, (patterns, _, found) in recalled.items():
     slices = axes.plot([load] * len(overlap), overlap, ".", color="C0", alpha=0.25, ms=5)
     mean = axes.plot(load, overlap.mean(), "o", color="C1", ms=6)
 capacity = axes.axvline(0.138, color="grey", ls="--", lw=1)
-axes.set(xlabel="Patterns / neurons", ylabel="Overlap with the pattern")
+axes.set(xlabel="Patterns / neurons, of 400 neurons", ylabel="Overlap with the pattern")
 names = ["a slice", f"mean of {len(overlap)} slices", "capacity of an infinite network, 0.138"]
 axes.legend([*slices, *mean, capacity], names, loc="lower left")
 for row, load in zip(below.subplots(2, 9), (0.08, 0.2), strict=True):
     images = [each[number] for number in range(3) for each in recalled[load]]
-    for axes, image, title in zip(row, images, ("Pattern", "Cue", "Recalled") * 3, strict=True):
+    names = ("Pattern", "Cue", "Recalled") * 3
+    for number, (axes, image, name) in enumerate(zip(row, images, names, strict=True)):
         axes.imshow(image, cmap="gray")
-        plotting.bare(axes)
-        axes.set_title(title)
-    row[0].set_ylabel(f"{load:g} N")
+        plotting.bare(axes, title=name if load == 0.08 else "")
+        overlap = (images[number // 3 * 3] * image).mean()
+        axes.set_xlabel("Overlap:" if name == "Pattern" else f"{overlap:.2f}", labelpad=2)
+    row[0].set_ylabel(f"{load * SIDE**2:.0f} patterns")
 figure.savefig("runs/demos/hopfield.png")
 print("figure: runs/demos/hopfield.png")

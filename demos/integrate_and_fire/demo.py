@@ -29,8 +29,8 @@ run = petabatch.run(params, "runs/demos/integrate_and_fire", force=True)
 # %% [markdown]
 # ## Look
 #
-# The spikes of some neurons in 200 steps for each of two images. Right, the second image and how often the
-# neurons of a pixel spiked, on average over its three channels.
+# The spikes of some neurons in 200 ms (a step is 1 ms) for each of two images. Right, the second image and
+# how often the neurons of a pixel spiked, on average over its three channels.
 
 # %%
 spikes = run["layers/sheet/A"][...]  # [step, slice, row, column, channel]
@@ -38,13 +38,13 @@ print(f"{spikes.mean():.1%} of the neurons spike in a step")
 plt.style.use(plotting.STYLE)
 figure = plt.figure(figsize=(7.2, 3.5), layout="constrained")
 left, right = figure.subfigures(1, 2, width_ratios=[3, 1])
-plotting.raster(run, layers=["sheet"], count=60, figure=left)
+plotting.raster(run, layers=["sheet"], count=60, unit="ms", figure=left)
 steps = params.network.run.display
 above, below = right.subplots(2, 1)
 above.imshow(np.clip(run.layer("image")[-1, 0], 0, 1))
 plotting.bare(above, title="Second image")
-rates = below.imshow(spikes[-steps:, 0].mean(axis=(0, 3)), cmap="gray", vmin=0)
+rates = below.imshow(1000 * spikes[-steps:, 0].mean(axis=(0, 3)), cmap="gray", vmin=0)
 plotting.bare(below, title="Mean rate")
-right.colorbar(rates, ax=below, label="Spikes per step")
+right.colorbar(rates, ax=below, label="Rate (Hz)", shrink=0.8)
 figure.savefig("runs/demos/integrate_and_fire.png")
 print("figure: runs/demos/integrate_and_fire.png")

@@ -12,6 +12,7 @@ A thousand spiking neurons, four fifths of them excitatory, with noisy input and
 # synapses and its own noise.
 
 # %%
+import matplotlib.pyplot as plt
 import numpy as np
 
 import petabatch
@@ -35,6 +36,7 @@ run = petabatch.run(params, "runs/demos/izhikevich", force=True)
 # %%
 spikes = np.concatenate([run.layer(name)[...].ravel() for name in ("exc", "inh")])
 print(f"{1000 * spikes.mean():.2f} spikes of a neuron in a second, in the mean")
+plt.style.use(plotting.STYLE)
 figure = plotting.raster(run, unit="ms")
 figure.savefig("runs/demos/izhikevich.png")
 print("figure: runs/demos/izhikevich.png")

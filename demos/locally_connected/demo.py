@@ -51,8 +51,11 @@ figure = plt.figure(figsize=(7.2, 4.5), layout="constrained")
 above, below = figure.subfigures(2, 1, height_ratios=[1, 1.5])
 for row, layer in zip(above.subplots(2, 8), ("image", "recon"), strict=True):
     for number, axes in enumerate(row):
-        axes.imshow(run.layer(layer)[-1 - number // 2, number % 2, ..., 0], cmap="gray", vmin=-2, vmax=2)
+        slice_, display = divmod(number, 4)
+        axes.imshow(run.layer(layer)[-1 - display, slice_, ..., 0], cmap="gray", vmin=-2, vmax=2)
         plotting.bare(axes)
+        if layer == "image" and not display:
+            axes.set_title(("Faces", "Other images")[slice_])
     row[0].set_ylabel({"image": "Image", "recon": "Reconstruction"}[layer])
 left, middle, right = below.subplots(1, 3, width_ratios=[1, 1, 1.1])
 for slice_, (axes, name) in enumerate(((left, "faces"), (middle, "other images"))):
@@ -61,10 +64,10 @@ for slice_, (axes, name) in enumerate(((left, "faces"), (middle, "other images")
     patches = patches / np.abs(patches).max(axis=(2, 3), keepdims=True)
     framed = np.pad(patches, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=0.4)  # grey
     axes.imshow(framed.swapaxes(1, 2).reshape(6 * 13, 6 * 13)[:-1, :-1], cmap="gray", vmin=-1, vmax=1)
-    plotting.bare(axes, title=f"Learned from {name}")
+    plotting.bare(axes, title=f"Learned from {name}", xlabel="Grey margin: beyond the image")
     right.plot(energy.displays, energy[:, slice_], label=name)
     print(f"energy of unseen faces, learned from {name}: {energy[-1, slice_]:.1f}")
-right.set(xlabel="Display", title="Energy of unseen faces", ylim=(0, None))
+right.set(xlabel="Display", ylabel="Energy of unseen faces", ylim=(0, None))
 right.legend(title="Learned from")
 figure.savefig("runs/demos/locally_connected.png")
 print("figure: runs/demos/locally_connected.png")

@@ -53,9 +53,9 @@ for name, features in (("learned", weights[-1]), ("at the start", weights[0])):
             print(f"{quantity}: median {middle:.2f}, quartiles {low:.2f} and {high:.2f}")
 
 plt.style.use(plotting.STYLE)
-figure = plt.figure(figsize=(7.2, 10.5), layout="constrained")
-above, below = figure.subfigures(2, 1, height_ratios=[1, 1.25])
-plotting.dictionary(run, per_row=20, figure=above)
+figure = plt.figure(figsize=(7.2, 12), layout="constrained")
+above, below = figure.subfigures(2, 1, height_ratios=[1.1, 1])
+plotting.dictionary(run, figure=above)
 plotting.receptive_fields(run, figure=below)
 figure.savefig("runs/demos/olshausen_field.png")
 print("figure: runs/demos/olshausen_field.png")

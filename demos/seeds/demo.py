@@ -39,7 +39,7 @@ seeds = run.coordinates["seed"]
 energy = run["probes/evaluate/energy_total"]
 plt.style.use(plotting.STYLE)
 figure = plt.figure(figsize=(7.2, 4.1), layout="constrained")
-above, below = figure.subfigures(2, 1, height_ratios=[1.3, 1])
+above, below = figure.subfigures(2, 1, height_ratios=[1.2, 1])
 for axes, seed, features in zip(above.subplots(2, 4).flat, seeds, weights, strict=True):
     power = np.abs(np.fft.rfft2(features[..., 0])) ** 2
     frequency = (power * np.hypot(np.fft.fftfreq(8)[:, None], np.fft.rfftfreq(8))).sum(axis=(1, 2))
@@ -52,11 +52,12 @@ for axes, seed, features in zip(above.subplots(2, 4).flat, seeds, weights, stric
 left, right = below.subplots(1, 2, width_ratios=[1.6, 1])
 lines = left.plot(energy.displays, energy[...], color="0.75", lw=0.8)
 mean = left.plot(energy.displays, energy[...].mean(axis=1))
-left.legend([lines[0], *mean], ["a seed", "mean of eight seeds"])
-left.set(xlabel="Display", ylabel="Energy of held-out images")
+left.legend([lines[0], *mean], ["a seed", "mean of eight"])
+left.set(xlabel="Display", ylabel="Held-out energy")
 last = energy[-1]
 right.plot(seeds, last, "o")
-right.set(xlabel="Seed", ylabel="Energy at the end", ylim=(0, 1.1 * last.max()))
-right.set_title(f"Mean {last.mean():.1f}, s.d. {last.std(ddof=1):.1f}")
+right.set(xlabel="Seed", ylabel="Held-out energy", xticks=seeds)
+right.axhline(last.mean(), color="0.75", lw=0.8, zorder=0)
+right.set_title(f"At the end: mean {last.mean():.1f}, s.d. {last.std(ddof=1):.1f}")
 figure.savefig("runs/demos/seeds.png")
 print("figure: runs/demos/seeds.png")

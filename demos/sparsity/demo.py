@@ -11,6 +11,8 @@ How sparse should a code be? Eight thresholds in one run.
 # with the threshold (`combine = "zip"`), for it is the penalty that the code minimises.
 
 # %%
+import matplotlib.pyplot as plt
+
 import petabatch
 from petabatch import plotting
 
@@ -30,6 +32,7 @@ run = petabatch.run(params, "runs/demos/sparsity", force=True)
 # Small dots are the four crops.
 
 # %%
+plt.style.use(plotting.STYLE)
 figure = plotting.sweep(run, against="threshold", quantities=["active/fraction", "quality/psnr"])
 figure.savefig("runs/demos/sparsity.png")
 print("figure: runs/demos/sparsity.png")

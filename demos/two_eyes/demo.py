@@ -15,6 +15,7 @@ farther.
 # %%
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 from skimage.data import stereo_motorcycle
 
@@ -44,6 +45,7 @@ run = petabatch.run(params, "runs/demos/two_eyes", force=True)
 # Each feature has the patch of the left eye on the left.
 
 # %%
+plt.style.use(plotting.STYLE)
 figure = plotting.dictionary(run, title="64 features of two patches of 10 × 10: left eye | right eye")
 figure.savefig("runs/demos/two_eyes.png")
 print("figure: runs/demos/two_eyes.png")

@@ -36,11 +36,13 @@ run = petabatch.run(params, "runs/demos/two_layers", force=True)
 
 # %%
 plt.style.use(plotting.STYLE)
-figure = plt.figure(figsize=(7.2, 10), layout="constrained")
-first, second, below = figure.subfigures(3, 1, height_ratios=[1.1, 1.5, 1.1])
+figure = plt.figure(figsize=(7.2, 10.2), layout="constrained")
+first, second, below = figure.subfigures(3, 1, height_ratios=[1.1, 1.6, 1.1])
 plotting.dictionary(run, connection="dictionary", figure=first, title="V1: 32 features", per_row=16)
-plotting.dictionary(run, connection="dictionary2", figure=second, title="V2, through V1", per_row=16)
-layers = {"image": "Image", "recon": "By V1", "recon2": "By V2"}
+plotting.dictionary(
+    run, connection="dictionary2", figure=second, title="V2: 64 features, drawn through V1", per_row=16
+)
+layers = {"image": "Image", "recon": "Reconstructed\nby V1", "recon2": "Reconstructed\nby V2"}
 for (layer, name), row in zip(layers.items(), below.subplots(3, 8), strict=True):
     pixels = run.layer(layer)[-1][..., 0]  # [slice, row, column]
     for image, axes in zip(pixels, row, strict=True):
@@ -48,7 +50,7 @@ for (layer, name), row in zip(layers.items(), below.subplots(3, 8), strict=True)
         plotting.bare(axes)
     row[0].set_ylabel(name)
     image = run.layer("image")[-1][..., 0]
-    print(f"{name}: {np.square(image - pixels).sum() / np.square(image).sum():.0%} of the image is missing")
+    print(f"{layer}: {np.square(image - pixels).sum() / np.square(image).sum():.0%} of the image is missing")
 for name in ("active", "active2"):
     print(f"{name}: {run[f'probes/{name}/fraction'][-1].mean():.1%}")
 figure.savefig("runs/demos/two_layers.png")

@@ -78,10 +78,12 @@ def code(
     right.set_anchor("NW")
     label(right, laid, [str(each) for each in order])
     layer = series.name.split("/")[1]
-    figure.colorbar(drawn, ax=right, shrink=0.8, label=f"Activity of {layer}", panchor=False)
+    # Beside the image, as high as it is, wherever the layout puts it.
+    place = right.inset_axes((1 + 0.1 / laid.inches, 0, 0.1 / laid.inches, 1))
+    figure.colorbar(drawn, cax=place, label=f"Activity of {layer}")
     active = np.count_nonzero(values)
-    strongest = "strongest feature" if len(order) == 1 else f"{len(order)} strongest features"
-    many = f", the {strongest}" if len(order) < values.shape[-1] else ""
+    features = "feature" if len(order) == 1 else "features"
+    many = f", the {len(order)} most active {features}" if len(order) < values.shape[-1] else ""
     text = f"{active:,} of {values.size:,} units active{many}"
     heading(figure, title or f"Code of {layer}, {of_slice(run, number)}, {when(run, step)}: {text}")
     return figure

@@ -11,7 +11,7 @@ from petabatch.plotting.curves import at_record, curve, drawn, ends, lost_steps,
 from petabatch.plotting.figures import colours, grid, grid_of_panels, styled
 from petabatch.plotting.options import Steps, Title, Unit
 from petabatch.plotting.patches import read_dictionary
-from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
+from petabatch.plotting.texts import capital, heading, legend_below, points, wrapped
 from petabatch.plotting.words import Clock, clocks, of_slice, quantity
 from petabatch.results import Results
 
@@ -56,7 +56,7 @@ def compare(
     runs = [run, *others]
     alike = _similarities(runs) if others else []
     times = clocks(runs, unit)
-    figure, places = grid_of_panels(figure, len(names) + bool(alike), 2.0)
+    figure, places = grid_of_panels(figure, len(names) + bool(alike), 2.2)
     chosen = {} if others else _chosen(run, names[0])
     scale = colours(len(runs) if others else len(chosen))
     at_ends = any(ends(one[name], one.display) for one in runs for name in names)
@@ -70,7 +70,7 @@ def compare(
         times[0].label_axis(axis, steps and len({time.per for time in times}) == 1)
         if all(len(one[name]) == 1 for one in runs):
             at_record(axis, run[name].steps, times[0])
-        axis.set_ylabel(wrapped(quantity(run, name, names), 1.6, points("axes.labelsize")))
+        axis.set_ylabel(wrapped(quantity(run, name, names), 1.3, points("axes.labelsize")))
         grid(axis)
     if others:
         labels = ["; ".join([name, *lost_steps(one)]) for name, one in zip(_labels(runs), runs, strict=True)]
@@ -83,9 +83,7 @@ def compare(
         notes = [*meaning([1], at_ends), *lost_steps(run)]
     if alike:
         _alike(places[len(names)], alike, scale)
-    if notes:
-        note(places[0], capital("; ".join(notes)))
-    legend_below(figure, lines, labels)
+    legend_below(figure, lines, labels, capital("; ".join(notes)))
     heading(figure, title or (f"{len(runs)} runs compared" if others else f"{run.batch} slices of a run"))
     return figure
 

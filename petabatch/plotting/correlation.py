@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.activity import Units, most_active, of_layers, over_time, read_units, shares
+from petabatch.plotting.activity import Units, every_of, most_active, of_layers, over_time, read_units, shares
 from petabatch.plotting.figures import colours, grid, panels, solid, styled, width_of
-from petabatch.plotting.options import Option, Slice, Title
+from petabatch.plotting.options import Option, Slice, Title, Unit
 from petabatch.plotting.select import check_slice
 from petabatch.plotting.texts import axes_title, heading
-from petabatch.plotting.words import of_slice
+from petabatch.plotting.words import of_slice, span
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -41,6 +41,7 @@ def correlation(
     slice: Slice = 0,
     count: Annotated[int, Option("number of units, the most active", least=2)] = 100,
     bin: Annotated[int | None, Option("records in a bin (default: a hundred bins)", least=1)] = None,
+    unit: Unit = "",
     title: Title = "",
     figure: Any = None,
 ) -> Any:
@@ -65,11 +66,11 @@ def correlation(
     beside = wide > 5
     shape: tuple[int, int]
     ratios: dict[str, Any]
-    shape, ratios = ((1, 2), {"width_ratios": [1.25, 1]}) if beside else ((2, 1), {"height_ratios": [1.6, 1]})
-    figure, axes = panels(figure, 3.1 if beside else 4.9, *shape, **ratios)
+    shape, ratios = ((1, 2), {"width_ratios": [1.1, 1]}) if beside else ((2, 1), {"height_ratios": [1.6, 1]})
+    figure, axes = panels(figure, 3.6 if beside else 5.4, *shape, **ratios)
     left, right = axes.flat
     image = left.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
-    figure.colorbar(image, ax=left, label="Correlation", shrink=0.9)
+    figure.colorbar(image, ax=left, label="Correlation", location="bottom", shrink=0.8, aspect=30)
     ends = np.cumsum([0, *(len(each.numbers) for each in drawn)])
     for end in ends[1:-1]:
         left.axhline(end - 0.5, color="#404040", lw=0.6)
@@ -85,16 +86,12 @@ def correlation(
         left.set(xlabel="Unit, in the order of the layer", ylabel="Unit")
     pairs = matrix[np.triu_indices(len(matrix), 1)]
     pairs = pairs[np.isfinite(pairs)]
-    right.hist(pairs, np.linspace(-1, 1, 41), **solid(colours(1)[0]))
-    right.set(
-        xlabel="Correlation of two units",
-        ylabel="Number of pairs",
-        xlim=(-1, 1),
-        xticks=(-1, -0.5, 0, 0.5, 1),
-    )
+    low, high = np.floor(10 * pairs.min()) / 10, np.ceil(10 * pairs.max()) / 10
+    right.hist(pairs, np.linspace(low, high, 41), **solid(colours(1)[0]))
+    right.set(xlabel="Correlation of two units", ylabel="Pairs of units")
     grid(right)
     axes_title(right, f"Mean {pairs.mean():.2f}, s.d. {pairs.std():.2f}")
-    bins = "one record" if width == 1 else f"{width} records"
+    bins = span(run, width * every_of(found[0]), unit)
     heading(
         figure,
         title or f"Correlation of {of_layers(drawn, every)}, {of_slice(run, number)}, in bins of {bins}",

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.plotting.figures import colours, from_zero, grid, logarithmic
 from petabatch.plotting.texts import capital, note
-from petabatch.plotting.words import Clock
+from petabatch.plotting.words import Clock, factor_of
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.storage.gaps import Gap, steps_text
@@ -51,15 +51,18 @@ def curve(series: Series, period: int | None, most: int = _MOST) -> Curve:
 def drawn(series: Series, period: int | None, most: int = _MOST) -> tuple[np.ndarray, np.ndarray]:
     """Return the steps `[n]` and values `[n, slice]` of a probe of which lines over the run are made.
 
-    They are those at ends of displays, where `ends` says so, with NaN where steps are lost.
+    They are those at ends of displays, where `ends` says so, with NaN where steps are lost; in the unit of
+    `words.quantity`.
     """
+    factor = factor_of(series.name)
     if not ends(series, period):
-        return thinned(series, most)
+        steps, values = thinned(series, most)
+        return steps, factor * values
     display = (series.steps - 1) // (period or 1)
     last = np.flatnonzero(np.diff(display, append=display[-1] + 1))
     every = -(-len(last) // _MOST_ENDS)
     last = last[(len(last) - 1) % every :: every]
-    return interrupted(series, series.steps[last], np.stack([series[int(at)] for at in last]))
+    return interrupted(series, series.steps[last], factor * np.stack([series[int(at)] for at in last]))
 
 
 def ends(series: Series, period: int | None) -> bool:
@@ -109,17 +112,18 @@ def over_the_run(run: Results, axes: Any, clock: Clock, at_ends: bool = False, s
     """Label the axes of curves over a run; `at_ends` as `ends` says of what is drawn."""
     clock.label_axis(axes, steps)
     mark_gaps(axes, run.gaps, clock.per)
-    if notes := [*meaning([run.batch], at_ends), *lost_steps(run)]:
+    if notes := [*meaning([run.batch], at_ends, len(axes.lines)), *lost_steps(run)]:
         note(axes, capital("; ".join(notes)))
 
 
-def meaning(batches: Collection[int], at_ends: bool) -> list[str]:
+def meaning(batches: Collection[int], at_ends: bool, lines: int = 2) -> list[str]:
     """Return a note of what lines and bands of runs with these batches are, if there is anything to say."""
     when = ["at the end of each display"] if at_ends else []
     if max(batches) == 1:
         return when
     slices = f"of {max(batches)} slices" if len(set(batches)) == 1 else "over slices"
-    return [" ".join([f"lines: mean {slices}", *when]), "bands: 10–90 % of them"]
+    line, band = ("line", "band") if lines == 1 else ("lines", "bands")
+    return [" ".join([f"{line}: mean {slices}", *when]), f"{band}: 10–90 % of them"]
 
 
 def lost_steps(run: Results) -> list[str]:

@@ -82,8 +82,8 @@ def dictionary(
     count = len(read.weights)
     numbers = np.arange(count) if use is None or order == "index" else np.argsort(-use, kind="stable")
     tiles = pictures(about_zero(read.weights[numbers]), grey)
-    per_row = per_row or columns_of(count, tiles.shape[1] / tiles.shape[2])
     wide, below = width_of(figure), 0.35 if use is None else 1.75
+    per_row = per_row or columns_of(count, tiles.shape[1] / tiles.shape[2], across=wide - 0.2)
     laid = mosaic(tiles, per_row, wide - 0.2, len(str(count - 1)), tallest=height_of(figure) - below)
     rows = [1.0] if use is None else [laid.tall, 0.9]
     figure, axes = panels(figure, laid.tall + below, len(rows), 1, height_ratios=rows)
@@ -103,7 +103,7 @@ def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     if len(dead):  # an empty line would count as one at the corner of the figure when it is laid out
         axes.plot(dead, np.zeros(len(dead)), "|", color=MARK, ms=6, mew=1, clip_on=False)
     places = "in the order above" if order == "use" else "number"
-    axes.set(xlim=(-0.5, count - 0.5), xlabel=f"Feature, {places}", ylabel="Active (%)")
+    axes.set(xlim=(-0.5, count - 0.5), xlabel=f"Feature, {places}", ylabel="Active units (%)")
     axes.locator_params(axis="x", integer=True)
     grid(axes)
     text = f"{len(dead):,} of {count:,} dead (framed)" if len(dead) else "none dead"

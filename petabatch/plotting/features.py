@@ -73,7 +73,7 @@ def features(
         pixels = pictures(about_zero(found.dictionary.weights[each]), grey)
         show(left, pixels)
         frame(left, pixels.shape[:2])
-        left.set_title(f"{each}: {percent(use[each])}", fontsize=7, pad=2)
+        left.set_title(f"{each}, active {percent(use[each])}", fontsize=7, pad=2)
         patches = [cut(found.image, found.dictionary, unit) for unit in driven[each][:count]]
         if not patches:
             right.text(0, 0.5, "Inactive in all codes", color=MUTED, va="center")
@@ -91,9 +91,7 @@ def features(
     name = capital(found.dictionary.connection)
     heading(
         figure,
-        title
-        or f"{name}, {step}: features, with the share of their units that are active, and the image patches "
-        "that drive them most, with the activity",
+        title or f"{name}, {step}: features, and the image patches that drive them most, with the activity",
     )
     return figure
 

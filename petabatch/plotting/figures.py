@@ -26,6 +26,8 @@ MUTED = "#606060"
 FRAME = "#b0b0b0"
 COLUMNS = {1: 3.5, 2: 7.2}
 """Inches of one and two columns of a journal (89 and 183 mm)."""
+_MULTIPLES = (tuple(range(1, 10)), (1, 2, 3, 4, 6, 8), (1, 2, 3, 5), (1, 2, 5), (1, 3), (1,))
+"""Of powers of ten, the numbers at a logarithmic axis, from many to few."""
 _PAGE = 9.2
 """Inches of the height of a page."""
 
@@ -158,19 +160,35 @@ def _hex(colour: Any) -> str:
 
 
 def logarithmic(axes: Any, along: Literal["x", "y"] = "y") -> None:
-    """Make an axis logarithmic; its numbers are plain text, as all text is."""
-    from matplotlib.ticker import LogFormatter
+    """Make an axis logarithmic, with as many ticks as there is room for, each with its number in plain text.
 
-    class Plain(LogFormatter):
-        """Chooses the ticks that are labelled."""
+    Smaller ticks between them show that the scale is logarithmic. An axis of too few such numbers has even
+    ones.
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-        def __call__(self, x: float, pos: int | None = None) -> str:
-            return f"{x:.6g}" if super().__call__(x, pos) else ""
+    class Ticks(LogLocator):
+        """Ticks at these multiples of powers of ten that have room for their numbers."""
+
+        def tick_values(self, vmin: float, vmax: float) -> Any:
+            assert self.axis is not None
+            room = self.axis.get_tick_space()
+            for subs in _MULTIPLES:
+                self.set_params(subs=subs, numticks=room)
+                ticks = np.asarray(super().tick_values(vmin, vmax))
+                inside = ticks[(vmin <= ticks) & (ticks <= vmax)]
+                apart = np.diff(np.log(inside)) / np.log(vmax / vmin) * room
+                if (len(inside) > 2 or subs == _MULTIPLES[-1]) and (apart >= 1).all():
+                    break
+            return (
+                ticks if len(inside) > 1 else MaxNLocator(room, steps=[1, 2, 5, 10]).tick_values(vmin, vmax)
+            )
 
     axes.set(**{f"{along}scale": "log"})
     axis = axes.xaxis if along == "x" else axes.yaxis
-    axis.set_major_formatter(Plain())
-    axis.set_minor_formatter(Plain())
+    axis.set_major_locator(Ticks())
+    axis.set_major_formatter(lambda x, _: f"{x:.6g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def from_zero(axes: Any, lowest: float) -> None:

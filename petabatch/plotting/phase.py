@@ -53,7 +53,7 @@ def phase(
 ) -> Any:
     """Return the phase portrait of a unit: one variable against another, a curve for each slice.
 
-    A dot is the start of a curve.
+    A dot is the start of a curve, an arrow its direction in the middle.
     """
     one, other = find(run, variables)
     even = np.unique(np.linspace(0, run.batch - 1, min(_SLICES, run.batch)).round().astype(int))
@@ -66,7 +66,8 @@ def phase(
     for each, colour in zip(shown, colours(len(shown)), strict=True):
         x, y = (read_units(series, each, times).values[:, unit] for series in (one, other))
         axes.plot(x, y, color=colour, lw=0.9, label=of_slice(run, each))
-        axes.plot(x[:1], y[:1], "o", color=colour, clip_on=False)
+        axes.plot(x[:1], y[:1], "o", color=MUTED, clip_on=False, zorder=4)
+        _arrow(axes, x, y, colour)
     axes.set(xlabel=variable(run, one.name), ylabel=variable(run, other.name))
     lines, labels = axes.get_legend_handles_labels()
     start = pyplot().Line2D([], [], color=MUTED, marker="o", ls="none")
@@ -76,3 +77,16 @@ def phase(
     names = layer_names(series.name.split("/")[1] for series in (one, other))
     heading(figure, title or f"Phase portrait of {names}{of}{cut}")
     return figure
+
+
+def _arrow(axes: Any, x: np.ndarray, y: np.ndarray, colour: str) -> None:
+    """Draw an arrow in the middle of a curve, if it moves there."""
+    spans = (float(np.nanmax(each) - np.nanmin(each)) or 1.0 for each in (x, y))
+    moved = np.hypot(*(np.diff(each) / span for each, span in zip((x, y), spans, strict=True)))
+    far = np.nancumsum(moved)
+    if not far.size or not far[-1] > 0:
+        return
+    start = int(np.searchsorted(far, far[-1] / 2))
+    end = int(np.searchsorted(far, min(far[start] + 0.02, far[-1])))
+    arrow = {"arrowstyle": "-|>", "color": colour, "lw": 0, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 14}
+    axes.annotate("", (x[end + 1], y[end + 1]), (x[start], y[start]), arrowprops=arrow)

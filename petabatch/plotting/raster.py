@@ -143,7 +143,7 @@ def _map(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: fl
 
 
 def _number(axes: Any, drawn: Sequence[Units]) -> None:
-    """Label the rows: by layers if there are several, else by the numbers of units."""
+    """Label the rows: by layers if there are several, else by numbers of units, or some of them."""
     ends = np.cumsum([0, *(len(each.numbers) for each in drawn)])
     axes.set_ylim(ends[-1] - 0.5, -0.5)
     if len(drawn) > 1:
@@ -157,5 +157,4 @@ def _number(axes: Any, drawn: Sequence[Units]) -> None:
         axes.set_ylabel("Number of the unit")
         return
     ticks = np.unique(np.linspace(0, len(numbers) - 1, min(7, len(numbers))).round().astype(int))
-    axes.set_yticks(ticks, [f"{number}" for number in numbers[ticks]])
-    axes.set_ylabel("Number of the unit")
+    axes.set_yticks(ticks, [f"unit {number}" for number in numbers[ticks]])

@@ -84,7 +84,7 @@ def receptive_fields(
         figure,
         title
         or f"{capital(found.name)}, {when(run, found.step)}: features by the Gabor functions fitted to "
-        f"them; below each, the fit and its R² (median of all {np.median(fits.r2):.2f})",
+        f"them; below each, R² and the fit (median R² {np.median(fits.r2):.2f})",
     )
     return figure
 
@@ -149,7 +149,8 @@ def _orientation(axes: Any, fits: Gabors, like: np.ndarray) -> None:
 def _frequency(axes: Any, fits: Gabors, like: np.ndarray) -> None:
     axes.hist(fits.frequency[like], np.linspace(0, 0.4, 17), color=colours(1)[0], rwidth=0.9)
     middle = np.median(fits.frequency[like])
-    axes.set(xlabel=f"Frequency (cycles per pixel), median {middle:.2f}", ylabel="Gabor-like features")
+    axes.set(xlabel="Frequency (cycles per pixel)", ylabel="Gabor-like features")
+    axes_title(axes, f"Dashed: median {middle:.2f}")
     axes.locator_params(axis="y", integer=True)
     axes.axvline(middle, color="#404040", lw=0.8, ls="--")
     grid(axes)
@@ -157,9 +158,9 @@ def _frequency(axes: Any, fits: Gabors, like: np.ndarray) -> None:
 
 def _shape(axes: Any, fits: Gabors, like: np.ndarray) -> None:
     across, along = (s[like] * fits.frequency[like] for s in (fits.sigma_u, fits.sigma_v))
-    axes.axvspan(0.1, 0.8, color="#ececec", zorder=0, lw=0, label="about the range of macaque V1 cells")
-    axes.plot(across, along, "o", ms=2.5, color=colours(1)[0], alpha=0.7, mew=0, label="Gabor-like features")
+    axes.axvspan(0.1, 0.8, color="#ececec", zorder=0, lw=0)
+    axes.plot(across, along, "o", ms=2.5, color=colours(1)[0], alpha=0.7, mew=0)
     axes.set(xlabel="σ × f, across the bars", ylabel="σ × f, along the bars")
+    axes_title(axes, "Grey: about the range in macaque V1")
     right, top = (max(0.9, 1.05 * float(np.max(each, initial=0))) for each in (across, along))
     axes.set(xlim=(0, right), ylim=(0, top))
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=6, borderaxespad=0)

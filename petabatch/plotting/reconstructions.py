@@ -62,7 +62,7 @@ def reconstructions(
     """Return images, their reconstructions and errors side by side, with PSNR and the scale of the error.
 
     Image and reconstruction share the grey or colour scale of the image; the error (image - reconstruction)
-    has the same scale, centred on middle grey: black and white are the numbers below it.
+    has the same scale, centred on middle grey: the numbers below are those of black and white.
     PSNR = 20 log10(range of the image / rms error).
     """
     found = find(run, image, recon)
@@ -83,8 +83,7 @@ def reconstructions(
                 axes.set_title(word, loc="center", pad=3)
     heading(
         figure,
-        title
-        or f"Reconstructions, {when(run, step)}; below each error, the values of black (−) and white (+)",
+        title or f"Reconstructions, {when(run, step)}; errors as black to white, in units of the input",
     )
     return figure
 
@@ -118,7 +117,11 @@ def _triple(place: np.ndarray, image: np.ndarray, recon: np.ndarray, text: str, 
     low, span = image.min(), (image.max() - image.min()) or 1.0
     shown = (image - low) / span, (recon - low) / span, 0.5 + (image - recon) / span
     quality = psnr(image, recon)
-    below = text, f"PSNR {quality:.1f} dB" if np.isfinite(quality) else "exact", f"± {span / 2:.2g}"
+    below = (
+        text,
+        f"PSNR {quality:.1f} dB" if np.isfinite(quality) else "exact",
+        f"−{span / 2:.2g} to {span / 2:.2g}",
+    )
     for axes, values, said in zip(place, shown, below, strict=True):
         pixels = pictures(values, grey)
         show(axes, pixels)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from petabatch.plotting.curves import Curve, curve, draw_curves, ends, interrupted, over_the_run, spread_curve
+from petabatch.plotting.curves import curve, draw_curves, ends, interrupted, over_the_run, spread_curve
 from petabatch.plotting.figures import colours, grid, grid_of_panels, solid, styled
 from petabatch.plotting.options import Code, Steps, Title, Unit
 from petabatch.plotting.select import code_layer, percent, recorded, with_records
@@ -56,8 +56,7 @@ def sparsity(
     figure, (left, right) = grid_of_panels(figure, 2, 2.4)
     probe, time = found.fraction, clock(run, unit)
     active = spread_curve(*_measured(found.code)) if probe is None else curve(probe, run.display)
-    percents = Curve(active.steps, 100 * active.mean, 100 * active.band)
-    draw_curves(left, {"active": percents}, time, f"Active units of {layer} (%)")
+    draw_curves(left, {"active": active}, time, f"Active units of {layer} (%)")
     over_the_run(run, left, time, probe is not None and ends(probe, run.display), steps)
     use = use_of(found.code, None)
     heights = 100 * np.sort(use)[::-1]
@@ -66,7 +65,7 @@ def sparsity(
     right.axhline(100 * even, color="#404040", lw=0.8, ls="--")
     text = f"mean {percent(even)}"
     right.text(len(use) - 1, 100 * even, text, ha="right", va="bottom", fontsize=7)
-    right.set(xlim=(-0.5, len(use) - 0.5), xlabel="Feature, most used first", ylabel="Active (%)")
+    right.set(xlim=(-0.5, len(use) - 0.5), xlabel="Feature, most used first", ylabel="Active units (%)")
     right.locator_params(axis="x", integer=True)
     grid(right)
     dead = int(np.count_nonzero(use == 0))
@@ -77,10 +76,10 @@ def sparsity(
 
 
 def _measured(code: Series) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps and the active fraction of recorded codes, `[time, slice]`; the latest that fit."""
+    """Return the steps, and the percentage of active units, `[time, slice]`, of the latest codes that fit."""
     found: dict[int, list[float]] = {}
     for time, slice_ in latest_codes(code):
         values = code[time, slice_]
-        found.setdefault(time, []).append(np.count_nonzero(values) / values.size)
+        found.setdefault(time, []).append(100 * np.count_nonzero(values) / values.size)
     times = sorted(time for time in found if len(found[time]) == code.shape[1]) or sorted(found)[-1:]
     return interrupted(code, code.steps[times], np.array([found[time] for time in times]))

@@ -11,16 +11,13 @@ from petabatch.errors import InputError
 from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels, logarithmic, styled
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
-from petabatch.plotting.texts import capital, heading, legend_below, note, points, ticks_at, wrapped
-from petabatch.plotting.words import quantity, spaced
+from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
+from petabatch.plotting.words import factor_of, quantity, spaced
 from petabatch.results import Results
 from petabatch.results.series import Series
 
 _WIDE = 8.0
 """Ratio of the largest to the smallest value, from which an axis of uneven values is logarithmic."""
-_FEW = 12
-"""Values up to which a logarithmic axis has its ticks at them."""
-
 _LEGEND = 12
 """Curves up to which there is a legend."""
 _MEAN = "mean of slices"
@@ -75,13 +72,12 @@ def sweep(
 ) -> Any:
     """Return what probes measured against the values in which slices differ, one panel for each quantity.
 
-    Small dots are slices, large ones the means of those that have the same values. Where slices differ in
+    Circles are slices, dots the means of those that have the same values. Where slices differ in
     several values, there is a curve for each combination of the others, without those that follow from the
     first.
     """
     found = find(run, quantities, against)
     along = found.columns[found.along]
-    places = np.unique(along)
     columns = {name: column for name, column in found.columns.items() if not _follows(column, along)}
     swept = [found.along, *(name for name in found.columns if name not in (*columns, found.along))]
     curves: dict[tuple[float, ...], list[int]] = {}
@@ -90,7 +86,7 @@ def sweep(
     figure, panels = grid_of_panels(figure, len(found.measured), 2.5)
     names = [series.name for series in found.measured.values()]
     for axes, series in zip(panels, found.measured.values(), strict=True):
-        values = series[-last:].mean(axis=0)
+        values = factor_of(series.name) * series[-last:].mean(axis=0)
         for (others, numbers), colour in zip(curves.items(), colours(len(curves)), strict=True):
             label = ", ".join(
                 f"{spaced(key)} {value:.6g}" for key, value in zip(columns, others, strict=True)
@@ -98,8 +94,6 @@ def sweep(
             _curve(axes, along[numbers], values[numbers], colour, label)
         if _is_wide(along):
             logarithmic(axes, "x")
-            if len(places) <= _FEW:
-                ticks_at(axes, places)
         grid(axes)
         axes.set(
             xlabel=capital(spaced(found.along)),
@@ -127,7 +121,7 @@ def _curve(axes: Any, along: np.ndarray, values: np.ndarray, colour: str, label:
     means = [values[along == place].mean() for place in places]
     if len(places) < len(values):
         text = f"slices, {label}".removesuffix(", ")
-        axes.plot(along, values, "o", color=colour, label=text, ms=2, alpha=0.45, mew=0)
+        axes.plot(along, values, "o", color=colour, label=text, ms=3, mfc="none", mew=0.5, clip_on=False)
     axes.plot(places, means, "o-", color=colour, label=label or _MEAN, zorder=3)
 
 

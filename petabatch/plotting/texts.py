@@ -6,8 +6,6 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from petabatch.plotting.figures import MUTED, pyplot
 
 _LETTER = 0.55
@@ -35,13 +33,16 @@ def heading(figure: Any, text: str) -> Any:
     return figure.suptitle(lines, x=0.05 / inches, ha="left")
 
 
-def legend_below(figure: Any, lines: Sequence[Any], labels: Sequence[str]) -> None:
-    """Put a legend below all panels, in as many columns as the labels leave."""
+def legend_below(figure: Any, lines: Sequence[Any], labels: Sequence[str], title: str = "") -> None:
+    """Put a legend below all panels, in as many columns as the labels leave, a remark on all above it."""
     size, inches = points("legend.fontsize"), figure.bbox.width / figure.dpi - 0.1
     texts = [wrapped(label, inches - 0.4, size) for label in labels]
     widest = _LETTER * size / 72 * max(len(line) for text in texts for line in text.splitlines()) + 0.5
     across = max(1, min(len(texts), int(inches / widest)))
-    figure.legend(lines, texts, loc="outside lower left", ncols=across, borderaxespad=0.2)
+    figure.legend(
+        lines, texts, loc="outside lower left", ncols=across, borderaxespad=0.2, alignment="left",
+        title=wrapped(title, inches, points("legend.title_fontsize")) if title else None,
+    )  # fmt: skip
 
 
 def capital(text: str) -> str:
@@ -70,21 +71,6 @@ def _width(axes: Any) -> float:
     margins, whole = figure.subplotpars, figure.bbox.width / figure.dpi
     share = axes.get_subplotspec().get_position(figure).width / (margins.right - margins.left)
     return max(0.8, float(share * whole) - _LABELS)
-
-
-def ticks_at(axes: Any, values: np.ndarray) -> None:
-    """Put the ticks of a logarithmic x axis at these ascending values, and label those that have room."""
-    texts = [f"{value:.3g}" for value in values]
-    places = np.log(values / values[0]) / np.log(values[-1] / values[0]) * _width(axes)  # in inches
-    letter, end = _LETTER * points("xtick.labelsize") / 72, -np.inf
-    labels = []
-    for place, text in zip(places, texts, strict=True):
-        half = letter * len(text) / 2
-        room = place - half >= end
-        labels.append(text if room else "")
-        end = place + half + letter if room else end
-    axes.set_xticks(values, labels)
-    axes.minorticks_off()
 
 
 def described(figure: Any) -> str:

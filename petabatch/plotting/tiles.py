@@ -18,6 +18,8 @@ _LARGEST = 1.0
 """Inches of the longer side of a tile, where there are few of them."""
 _FONT = 4.5, 7.0
 """Smallest and largest labels in points: smaller ones cannot be read in print."""
+_LINE = 1.6
+"""Distance of tiles by the size of the labels between them, which are nearer to those below."""
 _FRAMED = 14.0
 """Points of the longer side of a tile from which on its frame is as broad as those of axes."""
 
@@ -84,7 +86,7 @@ def mosaic(
         points = 72 * inches / pixels  # of one pixel
         font = min(_FONT[1], points * (width + between) / (_DIGIT * longest)) if longest else 0.0
         font = font if font >= _FONT[0] else 0.0
-        above = int(np.ceil(1.25 * font / points)) if font else 0
+        above = int(np.ceil(_LINE * font / points)) if font else 0
     step = height + max(between, above)
     image = np.full((rows * step - (0 if font else between), pixels, channels), gap)
     corners = np.stack(
@@ -123,12 +125,14 @@ def frame(axes: Any, size: Sequence[int]) -> None:
     label(axes, Mosaic(np.zeros((size[0], size[1], 1)), np.zeros((1, 2), int), (size[0], size[1]), 0.0, 1.0))
 
 
-def columns_of(count: int, aspect: float, wide: float = 1.5) -> int:
+def columns_of(count: int, aspect: float, wide: float = 1.5, across: float = 0.0) -> int:
     """Return a number of columns for a mosaic `wide` times as wide as high, preferring full rows.
 
-    `aspect` is the height of a tile by its width.
+    `aspect` is the height of a tile by its width. Tiles of the largest size fill `across` inches, if
+    there are as many.
     """
-    ideal: float = math.sqrt(wide * count * aspect)
-    near = range(max(1, int(0.75 * ideal)), max(2, int(1.4 * ideal) + 1))
+    least = across / (1.1 * _LARGEST * min(1.0, 1 / aspect))
+    ideal: float = max(math.sqrt(wide * count * aspect), min(least, count))
+    near = range(max(1, int(0.75 * ideal), int(min(least, count))), max(2, int(1.6 * ideal) + 1))
     full = [n for n in near if count % n == 0]
     return min(full or [max(1, round(ideal))], key=lambda n: float(abs(n - ideal)))

@@ -65,14 +65,14 @@ def weights(
     for (left, right), series, matrix in zip(cells, found, read, strict=True):
         name = series.name.split("/")[1]
         table = run.params.get("connections", {}).get(name, {})
-        _draw(figure, left, matrix, table)
+        _draw(figure, left, matrix, table, series.shape[-3:])
         flat = matrix[np.isfinite(matrix)]
         right.hist(flat, 50, **solid(colours(1)[0]))
         logarithmic(right)
         right.set(xlabel="Weight", ylabel="Number of weights")
         rows, columns = matrix.shape
-        what = f"{columns:,} synapses" if rows == 1 else f"{rows:,} × {columns:,}"
-        axes_title(left, capital(f"{name}: {what}"))
+        what = f"{columns:,} synapses" if rows == 1 else f"{rows:,} × {columns:,} weights"
+        axes_title(left, capital(f"{name}: {what}") if count > 1 else what)
         axes_title(right, f"Mean {flat.mean():.2g}, s.d. {flat.std():.2g}")
     step = int(found[0].steps[time])
     names = " and ".join(series.name.split("/")[1] for series in found)
@@ -89,7 +89,7 @@ def _matrix(series: Series, time: int, slice_: int) -> np.ndarray:
     return values.reshape(values.shape[0], -1) if values.ndim > 1 else values[None]
 
 
-def _draw(figure: Any, axes: Any, matrix: np.ndarray, table: dict[str, Any]) -> None:
+def _draw(figure: Any, axes: Any, matrix: np.ndarray, table: dict[str, Any], patch: tuple[int, ...]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     if len(matrix) == 1:
@@ -100,11 +100,12 @@ def _draw(figure: Any, axes: Any, matrix: np.ndarray, table: dict[str, Any]) -> 
     largest = float(np.nanmax(np.abs(matrix))) or 1.0
     image = axes.imshow(
         matrix[:: every[0], :: every[1]], cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto",
-        extent=(-0.5, matrix.shape[1] - 0.5, matrix.shape[0] - 0.5, -0.5),
+        interpolation="auto", extent=(-0.5, matrix.shape[1] - 0.5, matrix.shape[0] - 0.5, -0.5),
     )  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, integer=True))
     figure.colorbar(image, ax=axes, label="Weight", pad=0.02)
     pre, post = (table.get(end, end) for end in ("pre", "post"))
-    within = "feature" if table.get("patch") in ([1, 1], None) else "row, column and feature"
+    flat = " × ".join(map(str, patch))
+    within = "feature" if patch[:2] == (1, 1) else f"{flat} weights, flattened"
     axes.set(xlabel=f"To {post}: {within}", ylabel=f"From {pre}: feature")

@@ -13,7 +13,7 @@ from petabatch.results import Results
 
 _QUANTITIES = {
     "total": "energy",
-    "fraction": "active units (fraction)",
+    "fraction": "active units (%)",
     "active": "active units",
     "psnr": "PSNR (dB)",
     "relative_gap": "duality gap / energy",
@@ -21,6 +21,8 @@ _QUANTITIES = {
     "kkt": "violation of optimality",
 }
 """Names of quantities that are shorter than their descriptions."""
+_PERCENT = ("fraction",)
+"""Quantities that figures give in percent."""
 
 
 class Clock(NamedTuple):
@@ -71,6 +73,13 @@ def clock(run: Results, unit: str = "", every: float = np.inf) -> Clock:
     return Clock(1 / dt, "Time (unit of dt)", "per unit of dt", 1 / dt)
 
 
+def span(run: Results, steps: float, unit: str = "") -> str:
+    """Return a number of steps in words: `4 steps`, or `4 ms` if the unit of `dt` is given."""
+    if unit:
+        return f"{steps / clock(run, unit).per:g} {unit}"
+    return "one step" if steps == 1 else f"{steps:,g} steps"
+
+
 def clocks(runs: Sequence[Results], unit: str = "") -> list[Clock]:
     """Return how the time of each run is drawn on one axis; where their units differ, all are in steps."""
     found = [clock(run, unit) for run in runs]
@@ -101,6 +110,11 @@ def _quantity(run: Results, name: str) -> str:
     head, _, unit = words.partition(" (")
     text = f"{head} of {layer}" if isinstance(layer, str) else head
     return capital(f"{text} ({unit}" if unit else text)
+
+
+def factor_of(name: str) -> float:
+    """Return the number that values of a quantity are multiplied by in figures: 100 for those in percent."""
+    return 100.0 if name.startswith("probes/") and name.endswith(_PERCENT) else 1.0
 
 
 def spaced(name: str) -> str:

@@ -190,6 +190,20 @@ def test_a_page_has_the_size_the_pixels_and_the_style_that_are_asked_for(
         assert picture.size == (300, 180)
 
 
+def test_fractions_are_in_percent_as_their_labels_say(made: Callable[..., Path]) -> None:
+    with petabatch.open(made("coding", 4, 64)) as run:
+        last = run["probes/active/fraction"][-1]
+        figures = plotting.energy(run, probe="active"), plotting.compare(run), plotting.sweep(run)
+        label = "Active units of V1 (%)"
+        line, several, swept = (
+            next(axes for axes in figure.axes if " ".join(axes.get_ylabel().split()) == label).lines
+            for figure in figures
+        )
+    np.testing.assert_allclose(line[0].get_ydata()[-1], 100 * last.mean())
+    np.testing.assert_allclose([line.get_ydata()[-1] for line in several], 100 * last)
+    assert max(max(line.get_ydata()) for line in swept) == pytest.approx(100 * last.max())
+
+
 def test_csv_has_the_numbers_that_are_drawn(made: Callable[..., Path], tmp_path: Path) -> None:
     folder = made("coding", 4, 64)
     plot(["energy", str(folder), "--quantities", "total", "-o", str(tmp_path / "x.csv")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import runpy
 import shutil
 import subprocess
@@ -25,7 +26,6 @@ from petabatch.plotting.curves import curve, thinned
 from petabatch.plotting.figures import MARK, Page, logarithmic, panels
 from petabatch.plotting.kinds import KINDS, draw_function
 from petabatch.plotting.patches import find_weights
-from petabatch.plotting.texts import ticks_at
 from petabatch.report.integrity import verify
 from petabatch.results import Results
 from petabatch.results.series import Series
@@ -164,7 +164,7 @@ def test_reconstructions_share_the_scale_of_their_input_and_the_error_is_grey_at
     assert [texts(place) for place in axes] == [
         ["coefficient 0.2"],
         [f"PSNR {quality:.1f} dB"],
-        [f"± {span / 2:.2g}"],
+        [f"−{span / 2:.2g} to {span / 2:.2g}"],
     ]
 
 
@@ -229,15 +229,20 @@ def test_numbers_that_are_infinite_have_a_mean_and_no_band(
             assert np.isnan(band).all()
 
 
+def remark(figure: Any) -> str:
+    """Return what is said above a legend."""
+    return str(figure.legends[0].get_title().get_text().replace("\n", " "))
+
+
 def test_runs_of_many_displays_are_compared_at_their_ends(longer: Path, folder: Path) -> None:
     with petabatch.open(longer) as run, petabatch.open(folder) as short:
-        axes = plotting.compare(run, short).axes[0]
+        figure = plotting.compare(run, short)
+        axes = figure.axes[0]
         assert_ends_with_the_spread_of_slices(axes.lines[0], axes.collections[0], totals(run))
         assert np.array_equal(axes.lines[1].get_xdata(), np.arange(1, 9) / 4)  # all records of two displays
         said = "Lines: mean of 3 slices at the end of each display; bands: 10–90 % of them"
-        assert texts(axes)[0].replace("\n", " ") == said
-        (text,) = texts(plotting.compare(short, short).axes[0])
-        assert "at the end" not in text
+        assert remark(figure) == said
+        assert "at the end" not in remark(plotting.compare(short, short))
 
 
 def test_runs_whose_displays_have_other_lengths_are_compared_by_displays(
@@ -270,9 +275,10 @@ def test_quantities_of_other_units_have_panels_of_their_own(run: Results) -> Non
 def test_slices_of_a_run_of_many_displays_are_compared_at_their_ends(longer: Path, tmp_path: Path) -> None:
     with petabatch.open(longer) as run:
         total = totals(run)[:, -1]
-        axes = plotting.compare(run).axes[0]
+        figure = plotting.compare(run)
+        axes = figure.axes[0]
         np.testing.assert_allclose(np.transpose([line.get_ydata() for line in axes.lines[:3]]), total)
-        assert texts(axes) == ["At the end of each display"]
+        assert remark(figure) == "At the end of each display"
     shutil.copytree(longer, tmp_path / "lossy")
     (lost,) = (tmp_path / "lossy" / "parts").glob("steps_000000000017-*")
     lost.unlink()
@@ -519,11 +525,11 @@ def test_receptive_fields_say_what_their_panels_show_and_when_there_is_nothing_t
     assert any("No feature is Gabor-like" in text for text in said)
     assert not [axes for axes in figure.axes if axes.axison]
     like[2] = True
-    (shape,) = (axes for axes in plotting.receptive_fields(run).axes if axes.get_legend())
-    assert [text.get_text() for text in shape.get_legend().get_texts()] == [
-        "about the range of macaque V1 cells",
-        "Gabor-like features",
-    ]
+    panels = [axes for axes in plotting.receptive_fields(run).axes if axes.axison]
+    titles = [axes.get_title(loc="left").replace("\n", " ") for axes in panels]
+    assert titles[2] == "Grey: about the range in macaque V1"
+    (dashed,) = (line for line in panels[1].lines if line.get_linestyle() == "--")
+    assert titles[1] == f"Dashed: median {dashed.get_xdata()[0]:.2f}"
 
 
 def test_text_with_dollars_is_no_formula_and_numbers_on_a_logarithmic_axis_are_plain(
@@ -536,19 +542,25 @@ def test_text_with_dollars_is_no_formula_and_numbers_on_a_logarithmic_axis_are_p
     assert not any("$" in label for label in labels)
 
 
-def test_ticks_are_at_the_values_that_were_swept_and_labelled_where_there_is_room() -> None:
-    _, ((axes,),) = panels(Page(size=(3.6, 3.4)), 0)
-    for values, labels in (
-        ((0.1, 0.2, 0.3, 0.5, 0.8, 1.0), ["0.1", "0.2", "0.3", "0.5", "0.8", "1"]),
-        ((0.1, 0.11, 0.3, 1.0), ["0.1", "", "0.3", "1"]),
+def test_a_logarithmic_axis_has_round_numbers_where_there_is_room_and_small_ticks_between() -> None:
+    figure, ((axes,),) = panels(Page(size=(3.6, 3.4)), 0)
+    for ends, labels in (
+        ((0.1, 3.0), ["0.1", "0.2", "0.5", "1", "2"]),
+        ((190, 640), ["200", "300", "400", "500", "600"]),
+        ((1e-8, 1e3), ["1e-08", "1e-06", "0.0001", "0.01", "1", "100"]),
+        ((210, 215), ["210", "211", "212", "213", "214", "215"]),
     ):
         axes.clear()
-        axes.plot(values, values)
+        axes.set_xmargin(0)
+        axes.plot(ends, ends)
         logarithmic(axes, "x")
-        ticks_at(axes, np.array(values))
-        assert axes.get_xticks().tolist() == list(values)
-        assert [text.get_text() for text in axes.get_xticklabels()] == labels
-        assert not axes.get_xticks(minor=True).size
+        figure.canvas.draw()
+        low, high = axes.get_xlim()
+        seen = [text for text in axes.get_xticklabels() if low <= text.get_position()[0] <= high]
+        assert [text.get_text() for text in seen] == labels
+        boxes = [text.get_window_extent() for text in seen]
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+        assert not any(text.get_text() for text in axes.get_xticklabels(minor=True))
 
 
 def test_several_runs_are_compared_by_the_names_that_tell_them_apart(folder: Path, tmp_path: Path) -> None:

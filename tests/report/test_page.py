@@ -235,14 +235,21 @@ def in_browser(page: str, script: str, folder: Path, *options: str) -> list[Any]
     """Return what a script in the head of a page leaves as the title, in JSON."""
     file = folder / "opened.html"
     file.write_text(page.replace("</head>", f"{script}</head>"), encoding="utf-8")
-    done = subprocess.run(
-        [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000",
-         *options, "--dump-dom", file.as_uri()],
-        capture_output=True, text=True, timeout=PATIENCE, check=True,
-        env={**os.environ, "HOME": str(folder)},
-    )  # fmt: skip
+    # Chromium hangs now and then as it starts on a busy machine; a second one has a profile of its own.
+    for attempt in range(2):
+        try:
+            done = subprocess.run(
+                [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+                 "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                 f"--user-data-dir={folder / f'profile{attempt}'}", "--virtual-time-budget=5000",
+                 *options, "--dump-dom", file.as_uri()],
+                capture_output=True, text=True, timeout=PATIENCE / 2, check=True,
+                env={**os.environ, "HOME": str(folder)},
+            )  # fmt: skip
+            break
+        except subprocess.TimeoutExpired:
+            if attempt:
+                raise
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
     assert title
     return list(json.loads(unescape(title[1])))

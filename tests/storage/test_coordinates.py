@@ -90,13 +90,14 @@ def test_probes_are_drawn_against_the_values(run: Path) -> None:
             plotting.sweep(opened, against="tau")
 
 
-def test_a_logarithmic_axis_has_its_ticks_at_the_values(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_spread_over_scales_have_a_logarithmic_axis(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(sys.modules["petabatch.plotting.sweep"], "_is_wide", lambda along: True)
     with results.open(run) as opened:
         for axes in plotting.sweep(opened, against="threshold").axes:
             assert axes.get_xscale() == "log"
-            assert [text.get_text() for text in axes.get_xticklabels()] == ["0.2", "0.5"]
 
 
 def test_slices_of_a_sweep_are_compared_by_their_values(run: Path) -> None:

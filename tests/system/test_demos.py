@@ -136,6 +136,22 @@ def test_wilson_cowan_follows_the_equations_to_the_order_of_the_step() -> None:
     assert 1.6 < errors[0] / errors[1] < 2.4
 
 
+def test_wilson_cowan_oscillates_for_the_inputs_that_are_shaded(tmp_path: Path) -> None:
+    params = petabatch.load(DEMOS / "wilson_cowan" / "network.toml")
+    run = petabatch.run(params, tmp_path / "run", quiet=True)
+    names: dict[str, Any] = {"np": np, "params": params, "run": run}
+    look = (DEMOS / "wilson_cowan" / "demo.py").read_text().partition("## Look")[2]
+    exec(look.partition("# %%\n")[2].partition("plt.style")[0], names)
+    inputs = names["inputs"]
+    lasting = [
+        (inputs["layers.E.input"][number], inputs["layers.I.input"][number])
+        for number in np.flatnonzero(names["lasting"])
+    ]
+    assert lasting == [(1.2, -0.5), (1.2, 0), (1.6, -0.5), (1.6, 0)]
+    page = (DEMOS / "wilson_cowan" / "README.md").read_text()
+    assert "for four of them oscillations last" in page
+
+
 def test_hopfields_memory_recalls_few_patterns_and_not_many(folder: Path) -> None:
     recall = network_cell("hopfield")["recall"]
     shares = {}

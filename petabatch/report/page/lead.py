@@ -100,7 +100,5 @@ def _probes(run: Results) -> Iterator[str]:
             continue
         whole, _, unit = quantity(run, name, names).removesuffix(")").partition(" (")
         ends_at = (float(series[place].mean()) for place in (0, -1))
-        first, last = (
-            percent(value) if unit == "fraction" else f"{value:.4g} {unit}".strip() for value in ends_at
-        )
+        first, last = (percent(value) if unit == "%" else f"{value:.4g} {unit}".strip() for value in ends_at)
         yield f"{whole}: {last} at the end, {first} at first." if len(series) > 1 else f"{whole}: {last}."
