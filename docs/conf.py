@@ -50,6 +50,7 @@ CONTENTS = {
             "ranks",
             "scaling",
             "gpu",
+            "equations",
             "extending",
             "security",
         )

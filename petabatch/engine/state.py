@@ -110,12 +110,12 @@ class State:
         return problems
 
     def _start_variables(self, name: str, layer: Layer, without: str = "", only: str = "") -> list[Problem]:
-        """Initialise the variables that `start` names; return what is wrong with the files that are read."""
+        """Initialise the variables that `starts` names; return what is wrong with the files that are read."""
         problems = []
-        for variable, initial in layer.start.items():
+        for variable, (path, initial) in layer.starts.items():
             if variable == without or (only and variable != only):
                 continue
-            key, values = f"layers.{name}.start.{variable}", self.arrays[f"layers/{name}/{variable}"]
+            key, values = f"layers.{name}.{path}", self.arrays[f"layers/{name}/{variable}"]
             try:
                 with calling(initial, key):
                     self._fill(

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from petabatch.geometry import Axis, Link, Patches, pre_perspective
 from petabatch.variable import Array, Border
 
@@ -66,10 +68,29 @@ class ArrayKernels:
         """
         xp, lanes = self.xp, len(layer)
         starts, targets, weights = (synapses[name] for name in ("starts", "targets", "weights"))
+        if xp is np:
+            return self._scatter_active(
+                layer.reshape(lanes, positions, pre), starts[0], targets[0], weights, shape
+            )
         sources = xp.searchsorted(starts[0], xp.arange(targets.shape[1]), side="right") - 1
         carried = layer.reshape(lanes, positions, pre)[:, :, sources] * weights[:, None]
         out = xp.zeros((lanes, *shape), layer.dtype)
         xp.add.at(out.reshape(lanes, positions, -1), (slice(None), slice(None), targets[0]), carried)
+        return out
+
+    def _scatter_active(
+        self, units: Array, starts: Array, targets: Array, weights: Array, shape: tuple[int, ...]
+    ) -> Array:
+        """Return the same of units `[L, positions, pre]`, from the synapses of active units alone."""
+        out = np.zeros((len(units), *shape), units.dtype)
+        there = out.reshape(*units.shape[:2], -1)
+        for lane, place in zip(*np.nonzero(units.any(axis=2)), strict=True):
+            active = np.flatnonzero(units[lane, place])
+            counts = starts[active + 1] - starts[active]
+            ends = np.cumsum(counts)
+            found = np.arange(ends[-1]) + np.repeat(starts[active] - ends + counts, counts)
+            carried = np.repeat(units[lane, place, active], counts) * weights[lane % len(weights), found]
+            np.add.at(there[lane, place], targets[found], carried)
         return out
 
     def project(self, fine: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:

@@ -19,6 +19,8 @@ class Form(NamedTuple):
     variables: tuple[str, ...]
     buffers: int
     draws: tuple[str, ...]
+    timed: bool = False
+    """Whether there is a parameter `t`, float64: the time at the start of the step, 0 at that of step 1."""
 
     @property
     def numbers(self) -> int:

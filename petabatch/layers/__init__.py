@@ -9,6 +9,7 @@ from petabatch.layers.lca import LCA
 from petabatch.layers.leaky_integrator import LeakyIntegrator
 from petabatch.layers.mask import Mask
 from petabatch.layers.momentum_lca import MomentumLCA
+from petabatch.layers.neurons import Neurons
 from petabatch.layers.noise import Dropout, GaussianNoise
 from petabatch.layers.pointwise import Constant, Linear, Product, Quotient, Rectified, Sigmoid, Squared
 from petabatch.layers.rescale import Rescale
@@ -31,6 +32,7 @@ __all__ = [
     "LogTimeScale",
     "Mask",
     "MomentumLCA",
+    "Neurons",
     "Product",
     "Quotient",
     "Rectified",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from petabatch.errors import ParamsError, Problem
@@ -27,7 +27,7 @@ from petabatch.network.over_time import check_over_time
 from petabatch.network.slices import check_fits, check_slices, first_of_seeds
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Wiring
+from petabatch.spec.parts import Connection, Layer, Wiring
 
 
 def build(network: Network) -> Graph:
@@ -109,13 +109,34 @@ def _wire(network: Network, problems: list[Problem]) -> dict[str, Wiring]:
         ]
         if dangling:
             continue
-        channels = network.layers[connection.post].channels
-        if connection.channel not in (*channels, "none"):
-            problems.append(unknown(f"{place}.channel", "channel", connection.channel, (*channels, "none")))
+        problems += _delivery_problems(place, connection, network.layers[connection.post])
         wiring = connection.wire(network.layers, network.connections, reporter(place, problems))
         if wiring is not None:
             wirings[name] = wiring
     return wirings
+
+
+def _delivery_problems(place: str, connection: Connection, post: Layer) -> Iterator[Problem]:
+    """Yield what is wrong with the channel or the target that a connection delivers to."""
+    what = "target" if post.targets else "channel"
+    known = list(post.channels)
+    if what == "target" and connection.target is None and connection.channel != "none":
+        yield Problem(
+            f"{place}.target",
+            f"it is not said to which variable or current of {connection.post} it delivers",
+            expected=f"one of {', '.join(known)}",
+        )
+    elif what == "channel" and connection.target is not None:
+        yield Problem(
+            f"{place}.target",
+            f"layer {connection.post} is of type {post.type}, which has channels",
+            found=connection.target,
+            expected=f"channel, one of {', '.join((*known, 'none'))}",
+        )
+    elif connection.into not in (*known, "none"):
+        yield unknown(
+            f"{place}.{what}", what, connection.into, (*known, "none") if what == "channel" else known
+        )
 
 
 def _edges(
@@ -125,8 +146,9 @@ def _edges(
     for name, connection in network.connections.items():
         if connection.post != post or not delivers(connection):
             continue
-        buffer, sign = network.layers[post].channels[connection.channel]
-        before = connection.feedback or levels[connection.pre] >= levels[post]
+        buffer, sign = network.layers[post].channels[connection.into]
+        pre = network.layers[connection.pre]
+        before = connection.feedback or pre.later or levels[connection.pre] >= levels[post]
         found.append(
             Edge(
                 name,

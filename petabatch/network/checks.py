@@ -44,8 +44,8 @@ def check_starts(network: Network, problems: list[Problem]) -> None:
     for name, layer in network.layers.items():
         known = [variable.name for variable in layer.variables() if variable.dtype == "float"]
         known += [] if "V" in known or layer.images is not None else ["A"]
-        for variable, initial in layer.start.items():
-            key = f"layers.{name}.start.{variable}"
+        for variable, (path, initial) in layer.starts.items():
+            key = f"layers.{name}.{path}"
             if variable not in known:
                 problems.append(unknown(key, f"state variable of {name}", variable, known))
             elif initial.of_patches:
@@ -197,7 +197,7 @@ def check_resets(network: Network, problems: list[Problem]) -> None:
     """Check that layers to be reset have state, and are reset to layers of the same shape."""
     for name, layer in network.layers.items():
         key, variables = f"layers.{name}", [variable.name for variable in layer.variables()]
-        if layer.reset.count and not variables:
+        if layer.restarts.count and not variables:
             message = "this layer has no state to reset: its activity is a function of its input"
             hint = "reset layers with state variables, such as lca"
             if remembers(layer):
@@ -209,7 +209,7 @@ def check_resets(network: Network, problems: list[Problem]) -> None:
             continue
         if source not in network.layers:
             problems.append(unknown(f"{key}.reset_to", "layer", source, network.layers))
-        elif network.layers[source].shape != layer.shape or "V" not in variables or not layer.reset.count:
+        elif network.layers[source].shape != layer.shape or "V" not in variables or not layer.restarts.count:
             problems.append(
                 Problem(
                     f"{key}.reset_to",

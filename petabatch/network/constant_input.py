@@ -20,7 +20,7 @@ def check_constant_input(graph: Graph) -> list[Problem]:
         drive = [_drive(edges, buffer, known) for buffer in range(layer.buffers)]
         reason = layer.refused(drive, network.run.dt, network.run.length)
         if reason:
-            by = (f"{edge.factor:g} {edge.connection.pre} ({edge.connection.channel})" for edge in edges)
+            by = (f"{edge.factor:g} {edge.connection.pre} ({edge.connection.into})" for edge in edges)
             found = f"{reason}; input: {' + '.join(by) or 'none'}"
             message = "the numbers of this layer do not stay finite"
             problems.append(Problem(f"layers.{name}", message, found, hint=layer.diverges))
@@ -32,7 +32,7 @@ def _constants(graph: Graph) -> dict[str, float]:
     found: dict[str, float] = {}
     for name in (name for level in graph.order for name in level):
         layer = graph.network.layers[name]
-        value = None if layer.start else layer.constant
+        value = None if layer.starts else layer.constant
         if value is None and layer.linear_gain is not None and layer.steady:
             drive = _drive(graph.edges[name], 0, found)
             value = None if drive is None else layer.linear_gain * drive

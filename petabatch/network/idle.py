@@ -83,7 +83,7 @@ def too_short(plan: Plan) -> Iterator[str]:
     if plan.evaluation > length:
         yield f"the run is too short to evaluate: evaluate.every is {plan.evaluation:,} steps"
     for name, layer in network.layers.items():
-        every, reset = (one.steps(network.run.display) for one in (layer.every, layer.reset))
+        every, reset = (one.steps(network.run.display) for one in (layer.every, layer.restarts))
         due = math.lcm(every, reset)
         if due and due != reset:
             yield (

@@ -20,7 +20,7 @@ def find_levels(network: Network, problems: list[Problem]) -> dict[str, int]:
         if connection.pre not in layers or connection.post not in layers or not delivers(connection):
             continue
         pinned = all(layers[end].phase is not None for end in (connection.pre, connection.post))
-        if not connection.feedback and not pinned:
+        if not connection.feedback and not pinned and not layers[connection.pre].later:
             before[connection.post].append(connection.pre)
     levels: dict[str, int] = {}
     path: list[str] = []

@@ -46,7 +46,7 @@ def find_loop(graph: Graph) -> Loop:
     code, rule = _code(moving)
     for name, layer in moving.items():
         if not layer.steady:
-            raise NotSuitable(f"{name}.{'reset' if layer.reset.count else 'every'} is set")
+            raise NotSuitable(f"{name}.{'reset' if layer.restarts.count else 'every'} is set")
     films = [
         name for name, layer in layers.items() if layer.images is not None and layer.images.source.resets
     ]

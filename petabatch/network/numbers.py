@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import ValidationError
 
@@ -93,6 +93,11 @@ def problem_of_values(
         )
     if not _is_number(table, keys) or keys[0] == "start":  # starts are drawn for each slice, if at all
         numbers = [key for key in type(table).model_fields if _is_number(table, [key])]
+        numbers += [
+            f"parameters.{key}"
+            for key, one in (_inner(table, "parameters") or {}).items()
+            if type(one) is float
+        ]
         return Problem(
             key,
             f"this cannot {vary}",
@@ -178,8 +183,17 @@ def _is_number(table: Any, keys: Sequence[str]) -> bool:
     """Return whether the keys lead to a field that takes a real number."""
     for key in keys[:-1]:
         table = _inner(table, key)
+    if isinstance(table, dict):  # numbers by name
+        return type(table.get(keys[-1])) in (int, float)
     field = type(table).model_fields.get(keys[-1]) if isinstance(table, Model) else None
-    return field is not None and float in (field.annotation, *get_args(field.annotation))
+    return field is not None and _takes_a_number(field.annotation)
+
+
+def _takes_a_number(annotation: Any) -> bool:
+    return annotation is float or any(
+        one is float or (get_origin(one) is Annotated and get_args(one)[0] is float)
+        for one in get_args(annotation)
+    )
 
 
 def _inner(table: Any, key: str) -> Any:
@@ -198,7 +212,7 @@ def _with(table: Any, keys: Sequence[str], value: float) -> Any:
         at = int(key)
         return (*table[:at], _with(table[at], rest, value), *table[at + 1 :])
     if isinstance(table, dict):
-        return FrozenDict({**table, key: _with(table[key], rest, value)})
+        return FrozenDict({**table, key: _with(table[key], rest, value) if rest else value})
     inner = _with(getattr(table, key), rest, value) if rest else _as_number(table, key, value)
     return table.model_copy(update={key: inner})
 

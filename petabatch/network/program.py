@@ -152,7 +152,7 @@ class _Maker:
         return [*operations, Call(key, name, reason, tuple(sources), buffers, when=when)]
 
     def _restart(self, name: str, layer: Layer, when: When, drives: Sequence[Drive]) -> Iterator[Operation]:
-        period = layer.reset.steps(self.run.display)
+        period = layer.restarts.steps(self.run.display)
         if not period or not when.period:
             return
         at = When(math.lcm(period, when.period), 1 + layer.offset)

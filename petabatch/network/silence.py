@@ -55,6 +55,6 @@ class Silence:
     def _active_alone(self, name: str) -> bool:
         """Return whether the activity of a layer may differ from 0 without input."""
         layer = self._graph.network.layers[name]
-        if self.varies("layers", name) or layer.images is not None or layer.start:
+        if self.varies("layers", name) or layer.images is not None or layer.starts:
             return True
         return not layer.silent if layer.constant is None else layer.constant != 0

@@ -18,7 +18,7 @@ def mermaid(graph: Graph) -> str:
         lines.append(f'    {name}["{name}<br/>{layer.type} {"x".join(map(str, layer.shape))}"]')
     for name, connection in graph.network.connections.items():
         arrow = "-.->" if connection.feedback else "-->"
-        sign = " (-)" if connection.channel == "inh" else ""
+        sign = " (-)" if connection.into == "inh" else ""
         lines.append(f'    {connection.pre} {arrow}|"{name}{sign}"| {connection.post}')
     return "\n".join(lines) + "\n"
 

@@ -19,7 +19,7 @@ def summary(plan: Plan) -> str:
 
 def explain(plan: Plan) -> str:
     """Return the summary and the full plan: the operations of a step and all schedules."""
-    return "\n".join([summary(plan), "", *_operations(plan), "", *_schedules(plan)])
+    return "\n".join([summary(plan), "", *_operations(plan), "", *_schedules(plan), *_generated(plan)])
 
 
 def _layers(plan: Plan) -> Iterator[str]:
@@ -30,6 +30,8 @@ def _layers(plan: Plan) -> Iterator[str]:
             layer = graph.network.layers[name]
             kept = f"  history of {graph.depth[name]} steps" if graph.depth[name] > 1 else ""
             yield f"  {name:16} {layer.type:9} {graph.levels[name]:5}  {list(layer.shape)}{kept}"
+            for remark in layer.remarks(graph.network.run.dt):
+                yield from wrapped(f"  {'':32}  ", remark, 36)
 
 
 def _connections(plan: Plan) -> Iterator[str]:
@@ -50,7 +52,7 @@ def _connections(plan: Plan) -> Iterator[str]:
         if name in graph.synapses:
             count, per = len(graph.synapses[name].targets), graph.synapses[name].per
             notes.append(f"{count:,} synapses, weights of {'each slice' if per == 'slice' else 'all slices'}")
-        arrow = f"{connection.pre} -> {connection.post} ({connection.channel})"
+        arrow = f"{connection.pre} -> {connection.post} ({connection.into})"
         text = f"{arrow}{'; ' if notes else ''}{', '.join(notes)}"
         yield from wrapped(f"  {name:16} {connection.type:9} ", text, 31)
 
@@ -147,6 +149,16 @@ def _schedules(plan: Plan) -> Iterator[str]:
         else "  checkpoint at the end"
     )
     yield f"  signals    checked at least every {plan.block} steps"
+
+
+def _generated(plan: Plan) -> Iterator[str]:
+    """Yield the sources of what was generated for layers, those of several layers once."""
+    found: dict[str, list[str]] = {}
+    for name, layer in plan.graph.network.layers.items():
+        if layer.generated:
+            found.setdefault(layer.generated, []).append(name)
+    for source, names in found.items():
+        yield from ("", f"generated for {', '.join(names)}", *(f"  {line}" for line in source.splitlines()))
 
 
 def _flop(count: float) -> str:

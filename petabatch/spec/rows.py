@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,12 @@ class RowFunction:
     values: tuple[float, ...]
     """Of its parameters from the second on; the first is dt, which the run knows."""
     draws: tuple[Draw, ...]
+    derived: Callable[[float], Sequence[float]] | None = field(default=None, compare=False)
+    """The values of parameters after those, which depend on dt."""
+
+    def numbers(self, dt: float) -> tuple[float, ...]:
+        """Return the values of all parameters, for steps of `dt`."""
+        return (dt, *self.values, *(() if self.derived is None else self.derived(dt)))
 
 
 def row_function(layer: Layer) -> RowFunction | None:
@@ -59,11 +65,7 @@ def row_function(layer: Layer) -> RowFunction | None:
     variables = tuple(variable.name for variable in layer.variables())
     form = Form(tuple(parameters), variables, buffers, tuple(layer.draws))
     if form.numbers > NUMBERS or buffers > BUFFERS:
-        raise PartError(
-            f"{_declared(function)}layers of type {layer.type}: too much for a row function\n"
-            f"    found:    {form.numbers} parameters with dt, {buffers} buffers\n"
-            f"    expected: at most {NUMBERS} and {BUFFERS}"
-        )
+        raise PartError(f"{_declared(function)}layers of type {layer.type}: {too_much(form)}")
     function = getattr(function, "__func__", function)
     return RowFunction(function, form, tuple(values), tuple(layer.draws.values()))
 
@@ -72,6 +74,15 @@ def _declared(function: Any) -> str:
     """Return the file and line of a function of a plug-in, for the beginning of a message."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
+
+
+def too_much(form: Form) -> str:
+    """Return what is wrong with a form that has more than a row function can have."""
+    return (
+        "too much for a row function\n"
+        f"    found:    {form.numbers} parameters with dt, {form.buffers} buffers\n"
+        f"    expected: at most {NUMBERS} and {BUFFERS}"
+    )
 
 
 _COMMON = ("type", "shape", "phase", "border", "every", "offset", "reset", "reset_to", "start")
@@ -101,7 +112,7 @@ def update_by_row(
     for lane, number in enumerate(ctx.slices):
         arrays = [array[lane] for array in (*drive, *(state[name] for name in row.form.variables))]
         arrays += [drawn(layer, ctx, name, number).astype(activity.dtype) for name in row.form.draws]
-        call_row(row.function, row.form, (ctx.dt, *row.values), [*arrays, activity[lane]])
+        call_row(row.function, row.form, row.numbers(ctx.dt), [*arrays, activity[lane]])
 
 
 def drawn(layer: Layer, ctx: StepContext, name: str, number: int) -> np.ndarray:

@@ -12,7 +12,7 @@ import pytest
 import petabatch.builtins  # noqa: F401  (all types are registered)
 from petabatch.connections import Conv, Identity, Sparse, Transpose
 from petabatch.errors import ParamsError
-from petabatch.layers import LCA, Constant, Input, Rescale
+from petabatch.layers import LCA, Constant, Input, Neurons, Rescale
 from petabatch.layers.timescale import TimeScale
 from petabatch.network.build import build
 from petabatch.network.program import find_program
@@ -63,6 +63,8 @@ def variants(kind: type[Any], given: dict[str, Any]) -> Iterator[Any]:
     given = {**{key: value for key, value in REQUIRED.items() if key in fields}, **given}
     choices: list[dict[str, Any]] = [{}]
     for key, field in fields.items():
+        if kind is Neurons and key in ("every", "reset", "reset_to", "method"):
+            continue  # they advance in each step, and are reset by spikes; tests/equations has the methods
         named = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
         choices += [{key: value} for value in VALUES.get(key, named if key != "type" else ())]
     for choice in choices:
@@ -89,13 +91,22 @@ def test_every_built_in_layer_has_an_operation(kind: type[Any]) -> None:
     if kind.__name__ in EXCEPTIONS:
         pytest.skip(EXCEPTIONS[kind.__name__])
     tried = 0
-    for layer in variants(kind, {"method": "range"} if kind is Rescale else {}):
+    required: dict[type[Any], dict[str, Any]] = {
+        Rescale: {"method": "range"},
+        Neurons: {"equations": "dv/dt = 1 - g * v\ndg/dt = -g"},
+    }
+    for layer in variants(kind, required.get(kind, {})):
         layers = {"image": Input(shape=SHAPE, source=IMAGE), "layer": layer, "after": Constant(shape=SHAPE)}
         joined: dict[str, Connection] = {
-            channel: Identity(pre="image", post="layer", channel=channel, delay=1)
+            channel: Identity(
+                pre="image", post="layer", delay=1, **{"target" if layer.targets else "channel": channel}
+            )
             for channel in (layer.channels if not layer.static else ())
         }
-        joined["back"] = Conv(pre="layer", post="layer", patch=(3, 3), init=INIT, feedback=True, delay=2)
+        target = next(iter(layer.channels)) if layer.targets else None
+        joined["back"] = Conv(
+            pre="layer", post="layer", patch=(3, 3), init=INIT, feedback=True, delay=2, target=target
+        )
         if layer.static:
             del joined["back"]
         found = interpreted(layers, joined)

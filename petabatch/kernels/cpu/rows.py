@@ -4,7 +4,7 @@ A row function is called with named tuples of parameters, variables and random n
 own. A few lines around it take what they hold from a table of addresses, so that programs call all row
 functions alike:
 
-    table   int64 [2 + arrays]   units; address of the parameters, float64; addresses of the arrays
+    table   int64 [3 + arrays]   units; address of the parameters, float64; step; addresses of the arrays
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from petabatch.kernels.cpu.loading import can_load
 from petabatch.kernels.cpu.program.views import pointer
 from petabatch.kernels.rows import Form
 
-UNITS, PARAMETERS, ARRAYS = range(3)
+UNITS, PARAMETERS, STEP, ARRAYS = range(4)
 """Columns of the table; the last is the first of the arrays."""
 
 
@@ -48,12 +48,16 @@ def row_address(function: Callable[..., None], form: Form) -> int:
 
 
 def call_row(
-    function: Callable[..., None], form: Form, values: Sequence[float], arrays: Sequence[np.ndarray]
+    function: Callable[..., None],
+    form: Form,
+    values: Sequence[float],
+    arrays: Sequence[np.ndarray],
+    step: int = 1,
 ) -> None:
     """Call a row function on whole arrays, all of one precision, with every index checked."""
     given = [np.ascontiguousarray(array) for array in arrays]
     numbers = np.array(values, np.float64)
-    places = [numbers.ctypes.data, *(array.ctypes.data for array in given)]
+    places = [numbers.ctypes.data, step, *(array.ctypes.data for array in given)]
     table = np.array([given[-1].size, *places], np.int64)
     _compiled(function, form, given[-1].dtype.name, True)(table.ctypes.data)
     for array, copy in zip(arrays, given, strict=True):
@@ -88,7 +92,7 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
         "numbers": _doubles,
         "real": np.float32 if precision == "float32" else np.float64,
         "floats": _singles if precision == "float32" else _doubles,
-        "Parameters": namedtuple("Parameters", [name for name, _, _ in form.parameters]),
+        "Parameters": namedtuple("Parameters", [*(n for n, _, _ in form.parameters), *["t"] * form.timed]),
         "State": namedtuple("State", form.variables),
         "Draws": namedtuple("Draws", form.draws),
         "__name__": function.__module__,
@@ -101,7 +105,8 @@ def _compiled(function: Callable[..., None], form: Form, precision: str, checked
     version = crc32(f"{text} {precision} {checked} {values} {_sources(Path(file))}".encode())
     call.__qualname__ = function.__qualname__
     dispatcher = numba.njit(**options)(call)
-    if Path(file).is_file() and values is not None and can_load():
+    written = Path(file).is_file() or hasattr(function, "generated")
+    if written and values is not None and can_load():
         dispatcher._cache = KernelCache(call, f"{version:08x}")
     try:
         dispatcher.compile(SIGNATURE)
@@ -128,6 +133,8 @@ def _text(form: Form) -> str:
         read = {"float": "real(n[{}])", "int": "int(n[{}])", "bool": "n[{}] != 0"}[kind]
         several = [read.format(next(taken)) for _ in range(max(1, length))]
         given.append(f"({', '.join(several)},)" if length else several[0])
+    if form.timed:
+        given.append(f"(at[{STEP}] - 1) * n[0]")
     arrays = [f"floats(at[{ARRAYS + number}], at[{UNITS}])" for number in range(form.arrays)]
     begin, end = form.buffers, form.buffers + len(form.variables)
     return f"""def call(table):

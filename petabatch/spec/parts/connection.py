@@ -50,12 +50,20 @@ class Connection(Part):
     channel: str = "exc"
     """Input channel of the post layer, usually `exc` (added) or `inh` (subtracted); `none` delivers no
     input."""
+    target: str | None = None
+    """For post layers of type `neurons`, in place of `channel`: the variable that what arrives is added to,
+    or the current that it is."""
     strength: Finite = 1.0
     """Factor on the delivered input."""
     delay: Index = 0
     """Additional transmission delay, in steps."""
     feedback: Flag = False
     """Feedback connection: it closes a cycle and transmits the activity of the previous step."""
+
+    @property
+    def into(self) -> str:
+        """The name of what it delivers to: its target or its channel."""
+        return self.channel if self.target is None else self.target
 
     @property
     def operation(self) -> Operation:

@@ -95,6 +95,12 @@ class Layer(Part):
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {"exc": (0, 1.0), "inh": (0, -1.0)}
     """Channel name to (buffer, sign); `update` receives one summed array per buffer."""
 
+    targets: ClassVar[bool] = False
+    """Connections name what they deliver to by `target`, not by `channel`."""
+
+    later: ClassVar[bool] = False
+    """Its activity is delivered in the next step at the earliest, so that its connections close no cycle."""
+
     graph_safe: ClassVar[bool] = False
     """`update` launches the same kernels on the same arrays in each step, so that steps can be captured and
     replayed as CUDA graphs."""
@@ -146,7 +152,17 @@ class Layer(Part):
     @property
     def steady(self) -> bool:
         """Whether the layer updates in every step and is never reset."""
-        return self.every == STEP and self.reset.count == 0
+        return self.every == STEP and self.restarts.count == 0
+
+    @property
+    def restarts(self) -> Schedule:
+        """The schedule of its resets."""
+        return self.reset
+
+    @property
+    def starts(self) -> Mapping[str, tuple[str, Initial]]:
+        """The variables in step 0 that are not at their initial values: their keys and initialisers."""
+        return {name: (f"start.{name}", initial) for name, initial in self.start.items()}
 
     @property
     def static(self) -> bool:
@@ -195,6 +211,15 @@ class Layer(Part):
         """
         return None
 
+    def remarks(self, dt: float) -> Sequence[str]:
+        """Return what `check` says of its dynamics, a line each."""
+        return ()
+
+    @property
+    def generated(self) -> str:
+        """The source of what was generated for it, which `check --explain` prints."""
+        return ""
+
     def refused(self, drive: Sequence[float | None], dt: float, steps: int) -> str:
         """Return why its numbers do not stay finite under this drive, "" where they do or it is not known.
 
@@ -238,7 +263,7 @@ class Layer(Part):
 
     def resets(self, step: int, display: int) -> bool:
         """Return whether the layer is reset in `step`."""
-        return fires(self.reset.steps(display), step, 1 + self.offset)
+        return fires(self.restarts.steps(display), step, 1 + self.offset)
 
     def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
         """Reset in place: all variables to their initial values, or only `V` to `potential` if given.

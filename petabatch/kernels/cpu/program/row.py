@@ -10,7 +10,7 @@ from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.table import IN, OUT, A, B, C, D, E, F
 from petabatch.kernels.cpu.program.units import CHUNK, gather
 from petabatch.kernels.cpu.program.views import DEPTH, address, floats, longs
-from petabatch.kernels.cpu.rows import ARRAYS, PARAMETERS, UNITS
+from petabatch.kernels.cpu.rows import ARRAYS, PARAMETERS, STEP, UNITS
 
 
 @njit(nogil=True, error_model="numpy")
@@ -19,7 +19,7 @@ def run_row(row: Any, own: Any, sources: Any, factors: Any, arrays: Any, step: i
     activity = floats(arrays, row[OUT], step)
     previous, carried = floats(arrays, row[OUT], step - 1), arrays[row[OUT], DEPTH] > 1
     table, room, buffers = longs(arrays, row[D]), floats(arrays, row[IN], 0), row[E]
-    table[PARAMETERS] = own.ctypes.data
+    table[PARAMETERS], table[STEP] = own.ctypes.data, step
     for begin in range(0, activity.size, CHUNK):
         end = min(begin + CHUNK, activity.size)
         table[UNITS] = end - begin

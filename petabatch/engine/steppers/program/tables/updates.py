@@ -108,7 +108,7 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
         place = row_address(function.function, form)
     row = {t.A: first, t.B: last, t.C: place, t.D: to.array(room), t.E: form.buffers, **ends}
     row |= {t.IN: to.array(buffers)}
-    to.row(t.Op.ROW, one, row, (to.graph.network.run.dt, *function.values))
+    to.row(t.Op.ROW, one, row, function.numbers(to.graph.network.run.dt))
 
 
 def _accelerate(to: Writer, one: Update, row: dict[int, int]) -> None:

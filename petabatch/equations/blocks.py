@@ -1,0 +1,183 @@
+"""Blocks of lines: the equations of a layer, and the statements of its reset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from petabatch.equations.expression import Apply, Expression, Name, names_in
+from petabatch.equations.grammar import LONGEST, EquationError, Place, check_name, parse
+from petabatch.errors import did_you_mean
+
+LINES = 60
+"""The most lines of a block."""
+NOISE = re.compile(r"xi(_[A-Za-z0-9]+)*")
+"""Names of white noise; different names are independent."""
+_DERIVATIVE = re.compile(r"\s*d([A-Za-z]\w*)\s*/\s*dt\s*=(?!=)")
+_DEFINITION = re.compile(r"\s*([A-Za-z]\w*)\s*=(?!=)")
+_STATEMENT = re.compile(r"\s*([A-Za-z]\w*)\s*([-+*/]?)=(?!=)")
+_FLAG = "unless refractory"
+
+
+class Derivative(NamedTuple):
+    """The equation of a variable."""
+
+    rate: Expression
+    """Its derivative by time."""
+    paused: bool
+    """It stands still while the unit is refractory."""
+
+
+@dataclass(frozen=True)
+class Equations:
+    """The equations of a layer."""
+
+    derivatives: Mapping[str, Derivative]
+    """By variable."""
+    definitions: Mapping[str, Expression]
+    """Algebraic lines, each of which uses those before it alone."""
+
+    @property
+    def noises(self) -> tuple[str, ...]:
+        """The names of white noise in them, in order."""
+        found = (name for one in self.derivatives.values() for name in names_in(one.rate))
+        return tuple(dict.fromkeys(name for name in found if NOISE.fullmatch(name)))
+
+
+class Statement(NamedTuple):
+    """An assignment of a reset."""
+
+    variable: str
+    value: Expression
+
+
+class _Line(NamedTuple):
+    text: str
+    place: Place
+
+
+class _Head(NamedTuple):
+    name: str
+    place: Place
+    right: _Line
+    derivative: bool
+
+
+def read_equations(text: str, given: Collection[str]) -> Equations:
+    """Return the equations of a text; `given` are the names of parameters and currents.
+
+    Raises EquationError.
+    """
+    lines = list(_lines(text))
+    if not lines:
+        raise EquationError("there are no equations", None, expected="lines such as dv/dt = -v / 20")
+    heads = [_head(line) for line in lines]
+    variables = [head.name for head in heads if head.derivative]
+    defined = {head.name: head.right for head in heads if not head.derivative}
+    for number, head in enumerate(heads):
+        if head.name in given or head.name in [other.name for other in heads[:number]]:
+            what = "a parameter or a current" if head.name in given else "given twice"
+            expected = "one equation for each name"
+            raise EquationError(f"this name is {what}", head.place, head.name, expected)
+    if not variables:
+        raise EquationError("there is no differential equation", None, expected="a line such as dv/dt = -v")
+    known = (*variables, *given, "t", "dt")
+    definitions: dict[str, Expression] = {}
+    for name, line in _ordered(defined):
+        definitions[name] = parse(line.text, (*known, *definitions), line.place)
+    derivatives = {
+        head.name: _derivative(head.right, (*known, *definitions)) for head in heads if head.derivative
+    }
+    return Equations(derivatives, definitions)
+
+
+def read_statements(text: str, variables: Collection[str], given: Collection[str]) -> tuple[Statement, ...]:
+    """Return the statements of a reset, lines or parts between semicolons, in the order of the text.
+
+    Raises EquationError.
+    """
+    found = []
+    for line in _lines(text, "\n;"):
+        match = _STATEMENT.match(line.text)
+        if match is None:
+            raise EquationError("this is not an assignment", line.place, line.text.strip(), "such as v = -60")
+        name, operator = match[1], match[2]
+        if name not in variables:
+            hint = did_you_mean(name, variables)
+            expected = ", ".join(variables)
+            raise EquationError("there is no variable of this name", line.place, name, expected, hint)
+        value = parse(line.text[match.end() :], (*variables, *given), line.place.moved(match[0]))
+        found.append(Statement(name, Apply(operator, (Name(name), value)) if operator else value))
+    if not found:
+        raise EquationError("there is no statement", None, expected="such as v = -60")
+    return tuple(found)
+
+
+def _lines(text: str, separators: str = "\n") -> Iterator[_Line]:
+    """Yield the lines of a text without comments; one with an open parenthesis goes on in the next."""
+    if len(text) > LONGEST:
+        raise EquationError(
+            "this text is too long", None, f"{len(text):,} characters", f"at most {LONGEST:,}"
+        )
+    text = re.sub(r"#[^\n]*", lambda comment: " " * len(comment[0]), text)
+    start, depth, count = 0, 0, 0
+    for number, character in enumerate(f"{text}\n"):
+        depth += (character == "(") - (character == ")")
+        if number < len(text) and (depth > 0 or character not in separators):
+            continue
+        part = text[start:number]
+        if part.strip():
+            count += 1
+            yield _Line(part.strip(), Place().moved(text[: start + len(part) - len(part.lstrip())]))
+        start, depth = number + 1, 0
+        if count > LINES:
+            raise EquationError("there are too many lines", None, expected=f"at most {LINES}")
+
+
+def _head(line: _Line) -> _Head:
+    """Return what is on the left of a line, and the rest."""
+    for pattern in (_DERIVATIVE, _DEFINITION):
+        match = pattern.match(line.text)
+        if match is not None:
+            place = line.place.moved(line.text[: match.start(1)])
+            check_name(match[1], place)
+            right = _Line(line.text[match.end() :], line.place.moved(match[0]))
+            return _Head(match[1], place, right, pattern is _DERIVATIVE)
+    hint = ""
+    if re.match(r"\s*[A-Za-z]\w*'\s*=", line.text):
+        hint = "derivatives are written dv/dt"
+    raise EquationError(
+        "this is not an equation", line.place, line.text.strip(), "dv/dt = ... or w = ...", hint
+    )
+
+
+def _derivative(line: _Line, known: Collection[str]) -> Derivative:
+    rate, colon, flag = line.text.partition(":")
+    if colon and " ".join(flag.split()) != _FLAG:
+        place = line.place.moved(f"{rate}:{flag[: len(flag) - len(flag.lstrip())]}")
+        hint = "equations have no units here" if flag.strip() else ""
+        raise EquationError("there is nothing of this name to say", place, flag.strip(), _FLAG, hint)
+    noises = dict.fromkeys(found for found in re.findall(r"\bxi\w*\b", rate) if NOISE.fullmatch(found))
+    return Derivative(parse(rate, (*known, *noises), line.place), bool(colon))
+
+
+def _ordered(lines: Mapping[str, _Line]) -> Iterator[tuple[str, _Line]]:
+    """Yield definitions in an order in which each uses those before it alone."""
+    waiting, done = dict(lines), set[str]()
+    while waiting:
+        ready = [
+            name
+            for name, line in waiting.items()
+            if not {n for n in re.findall(r"[A-Za-z]\w*", line.text) if n in lines} - done
+        ]
+        if not ready:
+            name, line = next(iter(waiting.items()))
+            raise EquationError(
+                "definitions depend on each other in a circle", line.place, ", ".join(waiting),
+                "each by variables, parameters and others before it",
+            )  # fmt: skip
+        for name in ready:
+            yield name, waiting.pop(name)
+            done.add(name)

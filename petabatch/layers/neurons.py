@@ -1,0 +1,281 @@
+"""Neurons, and any other units, by their equations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from petabatch.equations.arrays import evaluate
+from petabatch.equations.grammar import EquationError
+from petabatch.equations.methods import stability_limit
+from petabatch.equations.read import Texts, WrongTexts, read_step
+from petabatch.equations.source import row_function, row_source
+from petabatch.equations.step import LEFT, Step
+from petabatch.kernels.rows import BUFFERS, NUMBERS, Draw, Form
+from petabatch.spec.compiled import CompiledRule
+from petabatch.spec.frozen import FROZEN, FrozenDict
+from petabatch.spec.model import Finite, NonNegative, OneOf
+from petabatch.spec.parts import Layer, StepContext
+from petabatch.spec.rows import RowFunction, drawn
+from petabatch.spec.schedule import NEVER, STEP, Schedule
+from petabatch.spec.weights import Initial
+from petabatch.variable import LAYER_DIMS, Array, Variable
+
+NumberOrInitial = Annotated[dict[str, Finite | Annotated[Initial, OneOf(Initial)]], FROZEN]
+
+
+class Neurons(Layer):
+    """Units by their equations: neurons with or without spikes, oscillators, any system dx/dt = f(x, t).
+
+    A step of a unit: what arrives is added to the variables, the spike of the step before resets them, the
+    equations are integrated, and the spike condition is tested. Its activity is 1 where it spikes, 0
+    elsewhere; without `spike` that of `activity`. Others see it in the next step at the earliest, so that
+    connections from such a layer close no cycle. See [equations](equations.md).
+    """
+
+    targets: ClassVar[bool] = True
+    later: ClassVar[bool] = True
+    diverges: ClassVar[str] = (
+        "a solution may grow without bound, or the step be too large: lower run.dt (`petabatch check` shows "
+        "the limit where it is known), or choose another `method`"
+    )
+    type: Literal["neurons"] = "neurons"
+    equations: str
+    """Equations, one in each line: `dv/dt = ...` of a variable, `: unless refractory` at its end where it
+    stands still in refractory units; `w = ...` of an algebraic one. They may use variables, `parameters`,
+    `currents`, the time `t`, `dt`, and white noise `xi`."""
+    parameters: NumberOrInitial = Field(default_factory=FrozenDict)
+    """Parameters of the equations by name: a number, or an initialiser for a value of each unit."""
+    currents: tuple[str, ...] = ()
+    """Names in the equations that stand for what connections with this `target` deliver in a step."""
+    spike: str | None = None
+    """Condition at which a unit spikes, such as `v > -50`."""
+    reset: str | None = None  # type: ignore[assignment]  # of other layers, a schedule
+    """Statements of a unit that has spiked, such as `v = -60; w += 0.1`, made in the next step."""
+    reset_to: None = None
+    """Not used: variables are reset by spikes."""
+    refractory: NonNegative | None = None
+    """Time after a spike in which a unit does not spike again, and equations `unless refractory` stand still;
+    in the unit of `run.dt`."""
+    activity: str | None = None
+    """Activity of a layer without `spike`: an expression, by default the first variable."""
+    method: Literal["auto", "exact", "exponential_euler", "euler", "heun", "rk4", "euler_maruyama"] = "auto"
+    """Integration method. `auto`: `euler_maruyama` with noise; `exact`, the propagator of a linear system, if
+    the equations are linear with constant coefficients; `exponential_euler` if each is linear in its own
+    variable; else `rk4`."""
+    start: NumberOrInitial = Field(default_factory=FrozenDict)  # type: ignore[assignment]
+    """Variables in step 0, by name: a number or an initialiser, `start = { v = -60.0 }`; others are 0."""
+
+    @model_validator(mode="after")
+    def _equations_can_be_read(self) -> Neurons:
+        try:
+            self._check_size()
+            return self
+        except WrongTexts as wrong:
+            errors = wrong.errors
+        raise ValidationError.from_exception_data(
+            type(self).__name__,
+            [
+                InitErrorDetails(type=_custom(error), loc=(key,), input=getattr(self, key))
+                for key, error in errors
+            ],
+        )
+
+    def _check_size(self) -> None:
+        """Check that its step is not more than a row function can have."""
+        wrong = WrongTexts()
+        form, updates = self._form, (self.every, self.offset)
+        if updates != (STEP, 0):
+            error = EquationError(
+                "equations advance in each step", None, expected='every = "step", offset = 0'
+            )
+            wrong.errors.append(("every" if self.every != STEP else "offset", error))
+        for count, most, what in (
+            (form.numbers, NUMBERS, "numbers: parameters and what a method derives of them"),
+            (form.buffers, BUFFERS, "variables and currents"),
+        ):
+            if count > most:
+                error = EquationError(
+                    "these equations are too many", None, f"{count} {what}", f"at most {most}"
+                )
+                wrong.errors.append(("equations", error))
+        if wrong.errors:
+            raise wrong
+
+    @property
+    def step(self) -> Step:
+        """The lines of a step; raises WrongTexts where the texts of the layer are no equations."""
+        numbers = tuple(name for name, value in self.parameters.items() if isinstance(value, float))
+        units = tuple(name for name in self.parameters if name not in numbers)
+        return read_step(
+            Texts(
+                self.equations, self.currents, numbers, units, self.spike, self.reset,
+                self.refractory is not None, self.activity, self.method, tuple(self.start),
+            )
+        )  # fmt: skip
+
+    @property
+    def generated(self) -> str:
+        """The source of the row function."""
+        form = self._form
+        numbers = [name for name, _, _ in form.parameters]
+        return row_source(self.step, numbers, form.variables, self._inputs, form.draws)
+
+    @property
+    def channels(self) -> Mapping[str, tuple[int, float]]:  # type: ignore[override]  # of other layers, of a type
+        """The targets of connections: variables and currents, each with a buffer of its own."""
+        return {name: (at, 1.0) for at, name in enumerate((*self.step.system.variables, *self.currents))}
+
+    @property
+    def draws(self) -> Mapping[str, Draw]:  # type: ignore[override]
+        """Random numbers of a step: white noise."""
+        return dict.fromkeys(self.step.system.equations.noises, "normal")
+
+    @property
+    def host_numbers(self) -> bool:
+        """Noise is drawn by the host."""
+        return bool(self.draws)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether most activities are zero: spikes are rare."""
+        return self.spike is not None
+
+    @property
+    def restarts(self) -> Schedule:
+        """Never: `reset` is that of spikes."""
+        return NEVER
+
+    @property
+    def starts(self) -> Mapping[str, tuple[str, Initial]]:
+        """The variables that start, and the parameters that are, different in each unit."""
+        tables = (("start", self.start), ("parameters", self.parameters))
+        return {
+            name: (f"{key}.{name}", one)
+            for key, table in tables
+            for name, one in table.items()
+            if isinstance(one, Initial)
+        }
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the generated row function."""
+        step = self.step
+        names = tuple(name for name, _, _ in self._form.parameters[1:])
+        derived = _Derived(step, names, tuple(self._values.items()), self.refractory or 0.0)
+        draws: tuple[Draw, ...] = tuple(self.draws.values())
+        row = RowFunction(row_function(self.generated), self._form, (), draws, derived)
+        return CompiledRule("row", memory=True, row=row)
+
+    def variables(self) -> Sequence[Variable]:
+        """Declare the variables, the steps of the refractory time left, and parameters of each unit."""
+        found = []
+        for name in self.step.system.variables:
+            one = self.start.get(name, 0.0)
+            initial = one if isinstance(one, float) else 0.0
+            found.append(Variable(name, self.shape, LAYER_DIMS, f"variable of d{name}/dt", initial=initial))
+        if self.step.rests:
+            text = "steps left of the refractory time"
+            found.append(Variable(LEFT, self.shape, LAYER_DIMS, text, units="steps"))
+        units = (name for name, one in self.parameters.items() if isinstance(one, Initial))
+        return (*found, *(Variable(name, self.shape, LAYER_DIMS, "parameter of each unit") for name in units))
+
+    def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
+        """Set the variables to their initial values; parameters stay."""
+        for variable in self.variables():
+            if variable.name not in self.parameters:
+                state[variable.name][...] = variable.initial
+
+    def prepare(self, state: Mapping[str, Array], activity: Array) -> None:
+        """Set the activity at step 0: there are no spikes before."""
+        equations = self.step.system.equations
+        if self.spike is not None:
+            activity[...] = 0
+            return
+        values: dict[str, Any] = {
+            **self._values,
+            **state,
+            **dict.fromkeys(self.currents, 0.0),
+            "t": 0.0,
+            "dt": 1.0,
+        }
+        with np.errstate(all="ignore"):
+            for name, definition in equations.definitions.items():
+                values[name] = evaluate(definition, values)
+            activity[...] = evaluate(self.step.seen, values)
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Make the lines of a step on whole arrays."""
+        step, xp = self.step, ctx.xp
+        values: dict[str, Any] = {**step.numbers(self._values, ctx.dt, self.refractory or 0.0), **state}
+        values |= dict(zip(self._inputs, drive, strict=True))
+        values |= {"A": previous, "t": (ctx.step - 1) * ctx.dt}
+        for name in self.draws:
+            noise = np.stack([drawn(self, ctx, name, number) for number in ctx.slices])
+            values[name] = xp.asarray(noise.astype(activity.dtype))
+        with np.errstate(all="ignore"):
+            for line in step.lines:
+                values[line.name] = evaluate(line.value, values, xp)
+        for name, line_name in step.state.items():
+            state[name][...] = values[line_name]
+        activity[...] = values[step.activity]
+
+    def remarks(self, dt: float) -> Sequence[str]:
+        """Return its method and why, and the stability limit where it is known."""
+        (method, reason), step = self.step.choice, self.step
+        limit = stability_limit(method, step.system, self._values, dt)
+        if limit is None:
+            known = ""
+        elif limit < dt:
+            known = f"; unstable: run.dt {dt:g} is above the stability limit {limit:.4g}"
+        else:
+            known = f"; stable up to run.dt {limit:.4g}"
+        return (f"method {method}, because {reason}{known}",)
+
+    @property
+    def _values(self) -> dict[str, float]:
+        """The parameters that are numbers."""
+        return {name: value for name, value in self.parameters.items() if isinstance(value, float)}
+
+    @property
+    def _inputs(self) -> tuple[str, ...]:
+        """What lines call the input of each buffer."""
+        return (*(f"{name}__in" for name in self.step.system.variables), *self.currents)
+
+    @property
+    def _form(self) -> Form:
+        step = self.step
+        numbers = [name for name in step.numbers(self._values, 1.0, 0.0) if name != "dt"]
+        parameters = tuple((name, "float", 0) for name in ("dt", *numbers))
+        variables = tuple(variable.name for variable in self.variables())
+        return Form(parameters, variables, self.buffers, tuple(self.draws), "t" in step.names)
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """The numbers of a row function after dt."""
+
+    step: Step
+    names: tuple[str, ...]
+    values: tuple[tuple[str, float], ...]
+    refractory: float
+
+    def __call__(self, dt: float) -> tuple[float, ...]:
+        found = self.step.numbers(dict(self.values), dt, self.refractory)
+        return tuple(found[name] for name in self.names)
+
+
+def _custom(error: EquationError) -> PydanticCustomError:
+    about = {"got": error.found, "expected": error.expected, "hint": error.hint}
+    return PydanticCustomError("equation", str(error).replace("{", "(").replace("}", ")"), about)

@@ -1,0 +1,124 @@
+"""The grammar of equations: what is accepted, what is refused and where, and that nothing is executed."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from petabatch.equations.arrays import evaluate
+from petabatch.equations.blocks import read_equations, read_statements
+from petabatch.equations.grammar import EquationError, parse
+from petabatch.equations.read import Texts, WrongTexts, read_step
+from support.fuzz_equations import Executed, outcomes, watching
+
+VALUES = {"v": 0.7, "w": -1.3, "tau": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("(v + w) * tau - 3 / 2", (0.7 - 1.3) * 2 - 1.5),
+        ("-v ** 2 + +w", -(0.7**2) - 1.3),
+        ("2 ** -v", 2**-0.7),
+        ("exp(v) if w < 0 <= v else 7", np.exp(0.7)),
+        ("int(v > 0 and not w > 0 or tau == 3)", 1.0),
+        ("clip(w, -1, 1) + min(v, w) + max(v, w)", -1 + 0.7 - 1.3),
+        ("exprel(0) + exprel(v)", 1 + np.expm1(0.7) / 0.7),
+        ("w % tau + sign(w) + floor(w) + ceil(w)", -1.3 % 2 - 1 - 2 - 1),
+        ("sin(pi / 2) * sqrt(abs(w))\n + 1", np.sqrt(1.3) + 1),
+    ],
+)
+def test_expressions_have_the_values_that_python_gives_them(text: str, value: float) -> None:
+    assert evaluate(parse(text, VALUES), VALUES) == pytest.approx(value, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message", "hint"),
+    [
+        ("dv/dt = (gee - v) / 20\ndge/dt = -ge", "line 1, column 10", "nothing of this name", "ge?"),
+        (
+            "dv/dt = -v\n  # a comment\n  dw/dt = (v +\n   vv)",
+            "line 4, column 4",
+            "nothing of this name",
+            "v?",
+        ),
+        ("dv/dt = -v : volt", "line 1, column 14", "nothing of this name to say", "no units"),
+        ("dv/dt = -v\ndw/dt = (v", "line 2, column 9", "not closed", ""),
+        ("dv/dt = v)", "line 1, column 10", "closes none", ""),
+        ("v' = 3", "line 1, column 1", "not an equation", "dv/dt"),
+        ("dv/dt = v + * 2", "line 1, column 13", "not an expression", ""),
+        ("dv/dt = 2 * v ** 99", "line 1, column 18", "exponent is too large", ""),
+        ("dv/dt = v ^ 2", "line 1, column 9", "not allowed", "**"),
+        ("dv/dt = v // 2", "line 1, column 9", "not allowed", "floor"),
+        ("dv/dt = exp(v, 2)", "line 1, column 9", "other arguments", ""),
+        ("dv/dt = expp(v)", "line 1, column 9", "no function", "exp?"),
+        ("dv/dt = v(3)", "line 1, column 9", "no function", "*"),
+        ("dv/dt = 1 + (v > 3)", "line 1, column 14", "a condition", "int"),
+        ("dv/dt = v * 'a'", "line 1, column 13", "not a number", ""),
+        ("dv/dt = 1e999", "line 1, column 9", "too large", ""),
+        ("dv/dt = v \N{MULTIPLICATION SIGN} 2", "line 1, column 11", "character", ""),
+        ("dv/dt = -v\n dv/dt = 3", "line 2, column 3", "given twice", ""),
+        ("dexp/dt = 3", "line 1, column 2", "a meaning of its own", ""),
+        ("dlambda/dt = 3", "line 1, column 2", "a meaning of its own", ""),
+        ("dv/dt = a\na = b\nb = a", "line 2, column 4", "circle", ""),
+        ("dv/dt = v.real", "line 1, column 9", "not allowed", ""),
+        ("dv/dt = [v][0]", "line 1, column 9", "not allowed", ""),
+        ("dv/dt = (v := 3)", "line 1, column 13", "nothing of this name to say", ""),
+        ("dv/dt = __import__('os').system('false')", "line 1, column 9", "not allowed", ""),
+        ("dv/dt = (v, 3)", "line 1, column 9", "not allowed", ""),
+        ("dv/dt = " + "(" * 250 + "v" + ")" * 250, "line 1, column", "", ""),
+        ("dv/dt = " + "-" * 3000 + "v", "line 1, column 9", "", ""),
+        ("dv/dt = " + " + ".join(["v"] * 500), "line 1, column 9", "too large", "names"),
+        ("dv/dt = -v + x\nx = " + "9" * 6000, "line 2, column", "", ""),
+        ("\n".join(["dv/dt = -v", *(f"x{n} = {n}" for n in range(70))]), "", "too many lines", ""),
+        ("dv/dt = -v" + " " * 20_000, "", "too long", ""),
+        ("", "", "no equations", ""),
+        ("w = 3", "", "no differential equation", ""),
+    ],
+)
+def test_what_is_no_equation_is_refused_at_its_place(text: str, place: str, message: str, hint: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(EquationError) as found:
+        read_equations(text, ())
+    assert str(found.value).startswith(place)
+    assert message in str(found.value)
+    assert hint in found.value.hint
+    assert time.perf_counter() - began < 2
+
+
+def test_statements_of_a_reset_are_assignments_to_variables() -> None:
+    found = read_statements("v = -60; w += 2 * tau\n w *= 3  # more", ("v", "w"), ("tau",))
+    values = dict(VALUES)
+    for name, value in found:
+        values[name] = evaluate(value, values)
+    assert values == {"v": -60, "w": pytest.approx((-1.3 + 4) * 3), "tau": 2}
+    for text, place in (
+        ("w = 3; vv = 2", "line 1, column 8"),
+        ("v == 3", "line 1, column 1"),
+        ("v = 3; w", "line 1"),
+    ):
+        with pytest.raises(EquationError) as error:
+            read_statements(text, ("v", "w"), ())
+        assert str(error.value).startswith(place)
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    with pytest.raises(WrongTexts) as found:
+        read_step(Texts("dv/dt = -v", spike="v > u", reset="w = 3", activity="v", started=("x",)))
+    assert [key for key, _ in found.value.errors] == ["spike", "reset", "activity", "start"]
+
+
+def test_random_texts_are_read_or_refused_in_time_and_never_executed() -> None:
+    """A short form of `python tests/support/fuzz_equations.py --seconds 600`."""
+    found, failed = outcomes(range(600))
+    assert not failed, failed[0][1]
+    assert found["refused"] > 100
+    assert found.total() - found["refused"] > 100
+
+
+def test_what_is_executed_while_texts_are_read_is_noticed() -> None:
+    outcomes(range(1))
+    with pytest.raises(Executed, match="exec"), watching():
+        eval("1")

@@ -1,0 +1,339 @@
+"""Neurons in equations: a step by hand, arrays against rows, parameters, connections, records and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from petabatch import in_memory
+from petabatch.connections import Identity, Sparse
+from petabatch.engine.engine import Engine
+from petabatch.errors import ParamsError
+from petabatch.layers import Input, LeakyIntegrator, Neurons
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.report.explain import explain
+from petabatch.spec.load import Loaded, parse, resolved
+from petabatch.spec.network import LayerOutput, Network, Output, Run
+from petabatch.spec.parts import STEP, Connection, Layer
+from petabatch.spec.sweep import Sweep
+from petabatch.weights import Uniform
+from petabatch.weights.random import Constant
+from support.networks import GivenImages
+
+N = 300
+"""More units than a chunk of a compiled step has."""
+CUBA_TEXT = """
+    dv/dt  = (ge + gi - (v + 49)) / tau : unless refractory
+    dge/dt = -ge / 5
+    dgi/dt = -gi / 10
+"""
+CUBA: dict[str, Any] = {
+    "equations": CUBA_TEXT,
+    "parameters": {"tau": 20.0},
+    "spike": "v > -50",
+    "reset": "v = -60",
+    "refractory": 2.0,
+    "start": {"v": Uniform(low=-60.0, high=-50.0), "ge": Uniform(high=9.0), "gi": 1.0},
+}
+
+
+def recorded(net: Network, threads: int | None = None) -> Mapping[str, np.ndarray]:
+    return in_memory.run(net, threads=threads).recorded
+
+
+def alone(
+    layer: Neurons, steps: int = 50, variables: tuple[str, ...] = ("A",), **run: Any
+) -> Mapping[str, np.ndarray]:
+    """Return what a layer without connections does, `[step, slice, unit]`."""
+    output = Output(layers={"n": LayerOutput(every=STEP, variables=variables)})
+    net = Network(run=Run(**{"steps": steps, "dt": 0.1, **run}), layers={"n": layer}, output=output)
+    return {key.rpartition("/")[2]: np.asarray(one)[:, :, 0, 0] for key, one in recorded(net).items()}
+
+
+def balanced(**keys: Any) -> Network:
+    """Return two populations that excite and inhibit each other, of three slices."""
+    layers: dict[str, Layer] = {
+        "e": Neurons(shape=(1, 1, N), **CUBA),
+        "i": Neurons(shape=(1, 1, N // 4), **CUBA),
+    }
+    connections: dict[str, Connection] = {}
+    for pre, target, weight in (("e", "ge", 1.62), ("i", "gi", -9.0)):
+        for post in layers:
+            connections[f"{pre}{post}"] = Sparse(
+                pre=pre, post=post, target=target, probability=0.05, init=Constant(value=weight)
+            )
+    output = Output(layers={"e": LayerOutput(every=STEP, variables=("A", "v")), "i": LayerOutput(every=STEP)})
+    run = Run(**{"batch": 3, "steps": 200, "dt": 0.1, **keys})
+    return Network(run=run, layers=layers, connections=connections, output=output)
+
+
+def test_a_step_is_arrivals_reset_integration_threshold() -> None:
+    """A unit that spikes by what arrives, by hand: the reset, the pause and the blocked arrivals."""
+    arrives = np.zeros((1, 12, 1, 1, 1), np.float32)
+    arrives[0, [2, 3, 4, 5, 8], ...] = 3.0
+    layers: dict[str, Layer] = {
+        "x": Input(shape=(1, 1, 1), source=GivenImages(data=arrives)),
+        "n": Neurons(
+            shape=(1, 1, 1),
+            equations="dv/dt = 0.5 : unless refractory\ndw/dt = 1",
+            spike="v > 3", reset="v = 0.25; w = w - 10", refractory=3.0, method="euler",
+        ),
+    }  # fmt: skip
+    connections = {
+        "in": Identity(pre="x", post="n", target="v"),
+        "to_w": Identity(pre="x", post="n", target="w"),
+    }
+    output = Output(layers={"n": LayerOutput(every=STEP, variables=("A", "v", "w", "refractory"))})
+    net = Network(run=Run(steps=12, display=1), layers=layers, connections=connections, output=output)
+    found = {
+        key.rpartition("/")[2]: np.asarray(one).ravel() for key, one in recorded(net).items() if "/n/" in key
+    }
+    # Step 3: 1 + 3 + 0.5 spikes. Step 4: its reset, what arrives is lost; steps 4 and 5 pause, step 6 does
+    # not: a refractory time of 3 steps ends at the third after the spike, when arrivals count again.
+    v = [0.5, 1, 4.5, 0.25, 0.25, 0.75, 1.25, 1.75, 5.25, 0.25, 0.25, 0.75]
+    np.testing.assert_allclose(found["v"], v)
+    np.testing.assert_array_equal(found["A"], [0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0])
+    np.testing.assert_array_equal(found["refractory"], [0, 0, 3, 2, 1, 0, 0, 0, 3, 2, 1, 0])
+    np.testing.assert_allclose(found["w"], [1, 2, 6, 0, 4, 8, 9, 10, 14, 5, 6, 7])
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("linear", CUBA),
+        ("conductances", {**CUBA, "equations": CUBA_TEXT.replace("gi -", "gi * (-80 - v) -")}),
+        ("rk4", {"equations": "dx/dt = y\ndy/dt = k * (1 - x ** 2) * y - x + sin(t)",
+                 "parameters": {"k": 1.5},
+                 "start": {"x": Uniform(low=-1.0, high=1.0)}, "activity": "x + 2 * y"}),
+        ("heun", {"equations": "dx/dt = exp(-x) - clip(x, 0, 1) * c\nc = 1 if x > 0.5 else tanh(t)",
+                  "method": "heun"}),
+        ("noise", {"equations": "dx/dt = -x / 5 + s * x * xi + 0.1 * xi_2", "parameters": {"s": Uniform()}}),
+        ("map", {"equations": "dx/dt = -x",
+                 "spike": "x > 0.5 or t < 1 and not x < -3", "reset": "x = -t; x *= 2"}),
+    ],
+)  # fmt: skip
+def test_rows_and_arrays_agree(name: str, keys: dict[str, Any]) -> None:
+    layer = Neurons(shape=(1, 3, N // 3), **keys)
+    compiled = alone(layer, variables=("A", *layer.step.system.variables))
+    reference = alone(
+        layer, variables=("A", *layer.step.system.variables), precision="float64", kernel="array"
+    )
+    for key, one in compiled.items():
+        scale = np.abs(reference[key]).max()
+        np.testing.assert_allclose(one, reference[key], rtol=0, atol=2e-5 * scale, err_msg=key)
+        assert scale > 0 or key == "A"
+
+
+def test_bits_do_not_depend_on_batch_and_threads() -> None:
+    whole = recorded(balanced(), threads=2)
+    assert np.asarray(whole["layers/e/A"]).sum() > 100
+    single = recorded(balanced(), threads=1)
+    for key, one in whole.items():
+        np.testing.assert_array_equal(one, single[key], err_msg=key)
+    first = recorded(balanced(batch=1))
+    for key, one in first.items():
+        np.testing.assert_array_equal(np.asarray(one)[:, 0], np.asarray(whole[key])[:, 0], err_msg=key)
+
+
+def test_noise_is_that_of_seed_slice_and_step() -> None:
+    layer = Neurons(shape=(1, 1, N), equations="dx/dt = -x / 5 + xi")
+    found = alone(layer, 400, ("x",), batch=3, dt=0.5)["x"]
+    np.testing.assert_array_equal(found[:, :2], alone(layer, 400, ("x",), batch=2, dt=0.5)["x"])
+    assert not np.array_equal(found[:, 0], found[:, 1])
+    assert found[100:].std() == pytest.approx(
+        np.sqrt(5 / 2 / (1 - 0.5 / 5 / 2)), rel=0.03
+    )  # of its recurrence
+
+
+def test_a_connection_delivers_in_the_next_step_at_the_earliest_and_closes_no_cycle() -> None:
+    spiking = {"equations": "dv/dt = 1", "spike": "v >= 3", "reset": "v = 0", "method": "euler"}
+    layers: dict[str, Layer] = {
+        "a": Neurons(shape=(1, 1, 2), **spiking),
+        "b": Neurons(shape=(1, 1, 2), equations="dx/dt = 0 * x\ndy/dt = I", currents=("I",), activity="x"),
+        "c": LeakyIntegrator(shape=(1, 1, 2), tau=1e-3),
+    }
+    connections: dict[str, Connection] = {
+        "ab": Identity(pre="a", post="b", target="x"),
+        "aI": Identity(pre="a", post="b", target="I", delay=2, strength=2.0),
+        "ba": Identity(pre="b", post="a", target="v", strength=0.0),
+        "ac": Identity(pre="a", post="c"),
+    }
+    output = Output(
+        layers={n: LayerOutput(every=STEP) for n in "abc"}
+        | {"b": LayerOutput(every=STEP, variables=("A", "y"))}
+    )
+    net = Network(run=Run(steps=8), layers=layers, connections=connections, output=output)
+    found = {key: np.asarray(one)[:, 0, 0, 0, 0] for key, one in recorded(net).items()}
+    np.testing.assert_array_equal(found["layers/a/A"], [0, 0, 1, 0, 0, 1, 0, 0])
+    np.testing.assert_array_equal(found["layers/b/A"], [0, 0, 0, 1, 1, 1, 2, 2])
+    np.testing.assert_array_equal(found["layers/b/y"], [0, 0, 0, 0, 0, 2, 2, 2])  # not multiplied by dt twice
+    np.testing.assert_allclose(found["layers/c/A"], [0, 0, 0, 1, 0, 0, 1, 0], atol=1e-6)
+
+
+def test_parameters_differ_among_units_slices_points_and_over_time() -> None:
+    each = Neurons(
+        shape=(1, 1, 4),
+        equations="dx/dt = k * r",
+        parameters={"k": 2.0, "r": Uniform(low=1.0, high=2.0)},
+        method="euler",
+    )
+    output = Output(layers={"n": LayerOutput(every=STEP, variables=("x", "r"))})
+
+    def found(**keys: Any) -> np.ndarray:
+        net = Network(
+            run=Run(batch=keys.pop("batch", 1), steps=2, display=1), layers={"n": each}, output=output, **keys
+        )
+        one = recorded(net)
+        return np.asarray(one["layers/n/x"])[:, :, 0, 0] / np.asarray(one["layers/n/r"])[:, :, 0, 0]
+
+    path = "layers.n.parameters.k"
+    np.testing.assert_allclose(found()[:, 0, 0], [2, 4], rtol=1e-6)
+    np.testing.assert_allclose(found(batch=3, slices={path: (1.0, 2.0, 3.0)})[1, :, 0], [2, 4, 6], rtol=1e-6)
+    np.testing.assert_allclose(found(sweep=Sweep(values={path: (1.0, 5.0)}))[1, :, 0], [2, 10], rtol=1e-6)
+    times = {path: {"at": (1, 2), "values": (1.0, 3.0), "by": "step"}}
+    np.testing.assert_allclose(found(over_time=times)[:, 0, 0], [1, 4], rtol=1e-6)
+    wrong = Network(
+        run=Run(batch=2, steps=2), layers={"n": each}, slices={"layers.n.parameters.kk": (1.0, 2.0)}
+    )
+    with pytest.raises(ParamsError, match=r"parameters\.k"):
+        build(wrong)
+
+
+def test_the_propagator_follows_parameters_and_steps_of_slices() -> None:
+    layer = Neurons(shape=(1, 1, 2), equations="dx/dt = -x / tau", parameters={"tau": 5.0}, start={"x": 1.0})
+    output = Output(layers={"n": LayerOutput(every=STEP, variables=("x",))})
+    sweep = Sweep(values={"layers.n.parameters.tau": (5.0, 10.0), "run.dt": (0.1, 0.2)})
+    net = Network(run=Run(steps=3), layers={"n": layer}, output=output, sweep=sweep)
+    found = np.asarray(recorded(net)["layers/n/x"])[-1, :, 0, 0, 0]
+    exact = [np.exp(-3 * dt / tau) for tau in (5, 10) for dt in (0.1, 0.2)]
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+def test_a_code_of_the_lca_can_be_written_as_equations() -> None:
+    from petabatch.layers import LCA
+
+    rng = np.random.default_rng(0)
+    image = rng.normal(size=(1, 1, 1, 1, 8)).astype(np.float32)
+    layers: dict[str, Layer] = {"x": Input(shape=(1, 1, 8), source=GivenImages(data=image))}
+    layers["lca"] = LCA(shape=(1, 1, 8), tau=10.0, threshold=0.3)
+    layers["own"] = Neurons(
+        shape=(1, 1, 8),
+        equations="a = u - 0.3 if u > 0.3 else 0\nk = (1 - exp(-dt / 10)) / dt\ndu/dt = k * (b - u + a)",
+        currents=("b",), activity="a", method="euler",
+    )  # fmt: skip
+    connections: dict[str, Connection] = {
+        "in": Identity(pre="x", post="lca"),
+        "own_in": Identity(pre="x", post="own", target="b"),
+    }
+    output = Output(layers={name: LayerOutput(every=STEP) for name in ("lca", "own")})
+    net = Network(run=Run(steps=200), layers=layers, connections=connections, output=output)
+    found = recorded(net)
+    lca, own = (np.asarray(found[f"layers/{name}/A"])[-1] for name in ("lca", "own"))
+    assert lca.any()
+    np.testing.assert_allclose(own, lca, rtol=1e-5)
+
+
+def test_a_network_is_the_same_after_it_is_written_as_json() -> None:
+    import json
+
+    net = balanced()
+    again = Loaded.from_json(json.dumps(resolved(net)), "params.json").network
+    assert resolved(again) == resolved(net)
+    plans = [explain(schedule(build(one))) for one in (net, again)]
+    assert plans[0] == plans[1]
+    assert "method exact, because the equations are linear" in " ".join(plans[0].split())
+    assert "P__v__ge * ge__1" in plans[0]
+
+
+TEXT = """
+[run]
+steps = 3
+
+[layers.x]
+type = "neurons"
+shape = [1, 1, 3]
+equations = '''
+dv/dt = -v / tua
+'''
+parameters = { tau = 3 }
+
+[layers.y]
+type = "neurons"
+shape = [1, 1, 3]
+equations = "dv/dt = -v"
+
+[connections.a]
+type = "identity"
+pre = "y"
+post = "y"
+target = "w"
+
+[connections.b]
+type = "identity"
+pre = "y"
+post = "y"
+"""
+
+
+def test_errors_name_file_line_and_column_of_the_equation() -> None:
+    with pytest.raises(ParamsError) as found:
+        parse(TEXT, "net.toml")
+    (problem,) = found.value.problems
+    assert problem.key == "layers.x.equations"
+    assert problem.line == 8
+    assert problem.message.startswith("line 1, column 14: there is nothing of this name")
+    assert (problem.found, problem.hint) == ("tua", "did you mean tau?")
+
+
+def test_targets_are_variables_and_currents_and_must_be_given() -> None:
+    with pytest.raises(ParamsError) as found:
+        build(parse(TEXT.replace("tua", "tau")).network)
+    keys = {problem.key: problem for problem in found.value.problems}
+    assert keys["connections.a.target"].expected == "v"
+    assert "delivers" in keys["connections.b.target"].message
+    leaky = TEXT.replace("tua", "tau").replace(
+        'type = "neurons"\nshape = [1, 1, 3]\nequations = "dv/dt = -v"',
+        'type = "leaky_integrator"\nshape = [1, 1, 3]\ntau = 2.0',
+    )
+    with pytest.raises(ParamsError, match="has channels"):
+        build(parse(leaky).network)
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"spike": "v"}, "spike"),
+        ({"reset": "v = 1"}, "reset"),
+        ({"refractory": 1.0}, "refractory"),
+        ({"activity": "v", "spike": "v > 1"}, "activity"),
+        ({"start": {"w": 1.0}}, "start"),
+        ({"parameters": {"exp": 1.0}}, "parameters"),
+        ({"parameters": {"I": 1.0}, "currents": ("I",)}, "currents"),
+        ({"method": "exact", "equations": "dv/dt = -v ** 2"}, "method"),
+        ({"every": 2}, "every"),
+        ({"equations": "\n".join(f"dv{n}/dt = -v{n}" for n in range(20))}, "equations"),
+        ({"refractory": -1.0}, "refractory"),
+    ],
+)
+def test_each_key_is_checked(keys: dict[str, Any], key: str) -> None:
+    with pytest.raises(ParamsError) as found:
+        Neurons(**{"shape": (1, 1, 2), "equations": "dv/dt = -v", **keys})
+    assert {problem.key for problem in found.value.problems} == {key}
+
+
+def test_a_start_from_files_and_numbers_is_that_of_step_0() -> None:
+    layer = Neurons(
+        shape=(1, 1, 3),
+        equations="dx/dt = 0 * x\ndy/dt = 0 * y",
+        start={"x": 2.0, "y": Uniform(low=3.0, high=4.0)},
+    )
+    engine = Engine(schedule(build(Network(run=Run(steps=1), layers={"n": layer}))), Serial(), 1)
+    engine.start()
+    assert (engine.state.arrays["layers/n/x"] == 2).all()
+    assert ((engine.state.arrays["layers/n/y"] >= 3) & (engine.state.arrays["layers/n/y"] <= 4)).all()
+    assert (engine.state.arrays["layers/n/A"][:, 0] == 2).all()
