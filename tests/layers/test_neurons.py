@@ -15,7 +15,7 @@ from petabatch.errors import ParamsError
 from petabatch.layers import Input, LeakyIntegrator, Neurons
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
+from petabatch.parallel.comm import Comm, Serial
 from petabatch.report.explain import explain
 from petabatch.spec.load import Loaded, parse, resolved
 from petabatch.spec.network import LayerOutput, Network, Output, Run
@@ -24,6 +24,7 @@ from petabatch.spec.sweep import Sweep
 from petabatch.weights import Uniform
 from petabatch.weights.random import Constant
 from support.networks import GivenImages
+from support.rank_threads import on_threads
 
 N = 300
 """More units than a chunk of a compiled step has."""
@@ -138,6 +139,33 @@ def test_bits_do_not_depend_on_batch_and_threads() -> None:
     first = recorded(balanced(batch=1))
     for key, one in first.items():
         np.testing.assert_array_equal(np.asarray(one)[:, 0], np.asarray(whole[key])[:, 0], err_msg=key)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_bits_do_not_depend_on_ranks(ranks: int) -> None:
+    def final(comm: Comm) -> dict[str, np.ndarray]:
+        engine = Engine(schedule(build(balanced(steps=60))), comm, 1)
+        engine.start()
+        for _ in engine.run():
+            pass
+        engine.collect()
+        return {key: array.copy() for key, array in engine.state.arrays.items() if key.startswith("layers/")}
+
+    whole, parts = final(Serial()), on_threads(ranks, final)
+    for key, one in whole.items():
+        np.testing.assert_array_equal(np.concatenate([part[key] for part in parts]), one, err_msg=key)
+
+
+def test_a_run_goes_on_from_its_state_with_spikes_under_way() -> None:
+    delayed = {name: one.model_copy(update={"delay": 7}) for name, one in balanced().connections.items()}
+    net = balanced(steps=120).model_copy(update={"connections": delayed})
+    half = net.model_copy(update={"run": net.run.model_copy(update={"steps": 61})})
+    whole, first = in_memory.run(net), in_memory.run(half)
+    second = in_memory.run(net, start=first.end)
+    assert np.asarray(whole.recorded["layers/e/A"])[54:61].any()
+    for key, one in whole.recorded.items():
+        both = np.concatenate([np.asarray(first.recorded[key]), np.asarray(second.recorded[key])])
+        np.testing.assert_array_equal(both, one, err_msg=key)
 
 
 def test_noise_is_that_of_seed_slice_and_step() -> None:

@@ -183,6 +183,10 @@ class Drawing(Tables):
         }  # fmt: skip
         if isinstance(layers[post], Constant | Input):
             more["channel"] = []
+        if layers[post].targets:
+            more["channel"] = []
+            given["target"] = self.one_of(*layers[post].channels)
+            given.pop("channel", None)
         if kind is Conv:
             try:
                 self._weights(given, more, near)

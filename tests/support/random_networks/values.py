@@ -50,6 +50,12 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "Max.strength": (0.4,),
     "MomentumLCA.rate": (0.2,),
     "Movie.every": (2,),
+    "Neurons.activity": ("tanh(v) + g / 2",), "Neurons.currents": (("I",),),
+    "Neurons.equations": (
+        "dv/dt = (0.5 - v) / 4\ndg/dt = (v - g) / 3", "dv/dt = (1 - abs(g) * v) / 4\ndg/dt = -g / 3",
+        "dv/dt = sin(t) - v * s\ns = clip(g, 0.1, 2) / 3\ndg/dt = (v - g) / 2 + 0.3 * xi",
+    ),
+    "Neurons.parameters": ({"k": 0.5},), "Neurons.start": ({"v": 0.3},),
     "Oja.rate": (0.05,),
     "Output.flush": (DISPLAY, Every(5), STEP),
     "OverTime.by": ("display", "update", "step", "step of display"),
@@ -82,6 +88,7 @@ USUAL = {
 
 _PIXELS = "how images are made, of which steps see the pixels: tests/sources"
 _WEIGHTS = "numbers of initial weights: tests/weights"
+_SPIKES = "the last bit may decide a spike: tests/layers/test_neurons.py and test_brian.py"
 NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys((
         "source cifar10", "source cifar100", "source idx", "source images", "source iterable",
@@ -93,6 +100,7 @@ NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys((
         "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "Uniform.", "WeightArray.", "WeightFile.",
     ), _WEIGHTS),
+    **dict.fromkeys(("Neurons.spike", "Neurons.reset", "Neurons.refractory"), _SPIKES),
     "Sparse.matrix": "read as a file is: tests/test_arrays.py",
     **dict.fromkeys(("Run.threads", "Run.device", "Run.kernel", "Run.tf32"), "run and compared with each"),
     **dict.fromkeys(("Run.wall_limit", "Run.stuck_after"), "when a run ends: tests/system"),
