@@ -150,10 +150,10 @@ def _plain(value: Any, annotation: Any = None) -> Any:
             return as_numpy("value", value).tolist()
         except ArgumentError:
             return value  # which is refused with the key
-    if type(value) is list:
-        return list(map(_plain, value))
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
+    if type(value) in (list, tuple):
+        found = [_plain(one) for one in value]
+        # The same object where nothing changed: a plug-in may hold on to a list.
+        return value if all(a is b for a, b in zip(found, value, strict=True)) else type(value)(found)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     return value
