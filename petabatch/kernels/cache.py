@@ -47,7 +47,11 @@ _SETTINGS = (
 
 @cache
 def identity() -> str:
-    """Return the hash of all that kernels are made of."""
+    """Return the hash of all that kernels are made of, as it was when they were imported."""
+    return _hashed()
+
+
+def _hashed() -> str:
     found = hashlib.sha256()
     settings = [f"{name}={value}" for name in _SETTINGS if (value := os.environ.get(name))]
     for one in (sys.implementation.cache_tag, version("numba"), version("llvmlite"), *settings):
@@ -73,12 +77,12 @@ def contents(folder: Path, names: Collection[str]) -> dict[str, int]:
 
 
 def new_file(name: str, target: str) -> Path | None:
-    """Return the file that a kernel compiled for a target is written to; None if no folder is writable.
+    """Return the file that a kernel compiled for a target is written to; None if it cannot be kept.
 
-    Tells once, in a warning, that kernels are not kept.
+    Tells once, in a warning, that no folder is writable.
     """
     folder = writable_folder()
-    if folder is None:
+    if folder is None or _hashed() != identity():  # sources have changed since they were imported
         return None
     try:
         (folder / identity() / target).mkdir(parents=True, exist_ok=True)
@@ -151,3 +155,6 @@ def write(file: Path, content: bytes) -> None:
         log.warning("%s: this compiled kernel is not kept: %s", file, error)
         with suppress(OSError):
             part.unlink()
+
+
+identity()  # before kernels are imported, whose sources may change while a process runs

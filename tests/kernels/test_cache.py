@@ -134,3 +134,12 @@ def test_installed_kernels_are_found_after_those_of_the_cache(
         assert cache.find("a.kernel", "x86-64-v3") == file
         assert cache.find("a.kernel", "x86-64-v4") is None
     assert cache.contents(given, ["a.kernel", "b.kernel"]) == {"x86-64-v3": 1}
+
+
+def test_kernels_whose_sources_have_changed_since_their_import_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
+    assert cache.new_file("a.kernel", "x86-64-v3") is not None
+    monkeypatch.setattr(cache, "_HERE", tmp_path)
+    assert cache.new_file("a.kernel", "x86-64-v3") is None

@@ -16,6 +16,7 @@ from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.layout import CACHE_LINE, Scratch, Shape
 from petabatch.kernels.cpu.rules import FAST, ZERO
 from petabatch.kernels.cpu.simd import prefetch
+from petabatch.kernels.cpu.sums import dot
 
 _ONE = np.uint64(1)
 _AHEAD = 4096
@@ -48,13 +49,11 @@ def project_non_shared(start: int, places: Any, patches: Any, s: Shape, work: Sc
     for m in range(patches.shape[0]):
         cut_out(work.error, start + places[m], s, window)
         for f in range(patches.shape[1]):
-            patch, total = patches[m, f], ZERO
+            patch = patches[m, f]
             ahead = (m * patches.shape[1] + f) * patch.size + _AHEAD
             for k in range(0, patch.size, CACHE_LINE):
                 prefetch(patches, ahead + k)
-            for k in range(patch.size):
-                total += window[k] * patch[k]
-            drive[m * s.wide + f] = total
+            drive[m * s.wide + f] = dot(window, patch)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -90,10 +89,7 @@ def products_of_units(
         ahead = units[order[min(k + _UNITS_AHEAD, last)]] * window.size
         for i in range(0, window.size, CACHE_LINE):
             prefetch(patches, ahead + i)
-        patch, total = patches[units[n]], ZERO
-        for i in range(window.size):
-            total += window[i] * patch[i]
-        found[n] = total
+        found[n] = dot(patches[units[n]], window)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")

@@ -16,6 +16,7 @@ from petabatch.geometry import Patches
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.products import multiply
+from petabatch.kernels.cpu.sums import dot
 from petabatch.variable import Array, Border
 
 _DENSE = 0.3
@@ -98,17 +99,14 @@ def _cut_out(padded: Any, top: int, stride_y: int, left: int, stride_x: int, out
                         target[i] = source[start + i]
 
 
-@njit(nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+@njit(nogil=True, error_model="numpy")
 def _dots(windows: Any, patches: Any, out: Any) -> None:
     for lane in range(windows.shape[0]):
         mine = patches[lane % patches.shape[0]]
         for group in range(windows.shape[1]):
             window = windows[lane, group, 0]
             for f in range(mine.shape[1]):
-                patch, total = mine[group, f], np.float32(0)
-                for k in range(patch.size):
-                    total += window[k] * patch[k]
-                out[lane, group, 0, f] = total
+                out[lane, group, 0, f] = dot(window, mine[group, f])
 
 
 @njit(nogil=True, fastmath={"contract", "nsz"}, error_model="numpy")

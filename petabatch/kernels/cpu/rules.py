@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.sums import wide_dot
 from petabatch.kernels.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
 
 RULES = {
@@ -33,8 +34,10 @@ def rule_number(name: str, rules: Mapping[str, int] = RULES) -> int:
     return rules[name]
 
 
-FAST = {"nsz", "contract", "reassoc"}
-"""Assumptions for fast kernels: enough for vectors and fused multiply-adds, not that all is finite."""
+FAST = {"nsz", "contract"}
+"""Assumptions for fast kernels: enough for fused multiply-adds, not that all is finite. No sum may be made in
+another order, so that bits depend on no processor; `sums.py` has sums in vectors.
+"""
 ZERO = np.float32(0)
 
 
@@ -115,32 +118,30 @@ def update(drive: Any, A: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def compare(drive: Any, A: Any, V: Any, before: Any, turned: Any) -> tuple[float, float]:
     """ACCELERATED: write the change of the drive since the last step; return |A - V|^2, |change|^2."""
-    moves, turns = 0.0, 0.0
     for i in range(drive.size):
-        move, turn = A[i] - V[i], drive[i] - before[i]
-        turned[i], before[i] = turn, drive[i]
-        moves += np.float64(move * move)
-        turns += np.float64(turn * turn)
-    return moves, turns
+        turned[i] = A[i] - V[i]
+    moves = wide_dot(turned, turned)
+    for i in range(drive.size):
+        turned[i], before[i] = drive[i] - before[i], drive[i]
+    return moves, wide_dot(turned, turned)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def accelerate(
-    code: Any, A: Any, V: Any, drive: Any, turned: Any, momentum: Any, k: Any, c: Cell
+    moved: Any, A: Any, V: Any, drive: Any, turned: Any, momentum: Any, k: Any, c: Cell
 ) -> float:  # fmt: skip
-    """ACCELERATED: A+ = shrink(y + k drive(y), k threshold), y = A + momentum (A - V); V = A, code = A+.
+    """ACCELERATED: A+ = shrink(y + k drive(y), k threshold), y = A + momentum (A - V); V = A.
 
-    Returns (y - A+) . (A+ - A), which is positive where the momentum points uphill.
+    Returns (y - A+) . (A+ - A), which is positive where the momentum points uphill; leaves y - A+ in `turned`
+    and A+ - A in `moved`.
     """
-    uphill, price = 0.0, k * c.threshold
-    for i in range(code.size):
+    price = k * c.threshold
+    for i in range(moved.size):
         start = A[i] + momentum * (A[i] - V[i])
         u = start + k * (drive[i] + momentum * turned[i])
         a = (abs(u) if c.signed else u) - price
         a = ZERO if a < ZERO else a
         a = -a if c.signed and u < ZERO else a
-        uphill += np.float64((start - a) * (a - A[i]))
-        V[i] = A[i]
-        A[i] = a
-        code[i] = a
-    return uphill
+        turned[i], moved[i] = start - a, a - A[i]
+        V[i], A[i] = A[i], a
+    return wide_dot(turned, moved)

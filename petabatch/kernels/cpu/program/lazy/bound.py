@@ -41,6 +41,7 @@ from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import project_units, shape_of
 from petabatch.kernels.cpu.program.views import doubles, floats
 from petabatch.kernels.cpu.rules import FAST
+from petabatch.kernels.cpu.sums import total, wide_dot
 
 EPS = 2.0**-24
 _ZERO = np.float32(0)
@@ -49,21 +50,9 @@ _ZERO = np.float32(0)
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def _filter(source: Any, e: Any, gain: Any, filtered: Any, first: Any, second: Any) -> tuple[float, float]:
     """Update F from its source; return its scalar products with both snapshots."""
-    a, b = 0.0, 0.0
     for i in range(source.size):
-        f = e * filtered[i] + gain * source[i]
-        filtered[i] = f
-        a += np.float64(f) * np.float64(first[i])
-        b += np.float64(f) * np.float64(second[i])
-    return a, b
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _dot(a: Any, b: Any) -> float:
-    found = 0.0
-    for i in range(a.size):
-        found += np.float64(a[i]) * np.float64(b[i])
-    return found
+        filtered[i] = e * filtered[i] + gain * source[i]
+    return wide_dot(first, filtered), wide_dot(second, filtered)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
@@ -103,15 +92,6 @@ def _sum_rows(squares: Any, start: int, rows: int, pitch: int, column: Any) -> N
             column[i] += row[i]
 
 
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _sum_columns(column: Any) -> Any:
-    """Sum squares over the columns of a patch."""
-    found = _ZERO
-    for i in range(column.size):
-        found += column[i]
-    return found
-
-
 @njit(nogil=True, error_model="numpy")
 def _lengths(squares: Any, row: Any, column: Any, lengths: Any) -> None:
     """Write the length of each patch, from squares, not below the true one."""
@@ -121,7 +101,7 @@ def _lengths(squares: Any, row: Any, column: Any, lengths: Any) -> None:
         _sum_rows(squares, (s.origin + y * s.stride_y) * s.pitch, s.rows, s.pitch, column)
         for x in range(s.nx):
             start = row[LEFT] + x * row[STRIDE]
-            lengths[y * s.nx + x] = np.sqrt(_sum_columns(column[start : start + s.row])) * longer
+            lengths[y * s.nx + x] = np.sqrt(total(column[start : start + s.row])) * longer
 
 
 @njit(nogil=True, error_model="numpy")
@@ -191,9 +171,9 @@ def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
         _square_rest(snapshot, snapshot, snapshot, _ZERO, _ZERO, scratch[:size])
         mine = lengths[slot * positions : (slot + 1) * positions]
         _lengths(scratch, shapes[drives[d, GEOMETRY]], scratch[size:], mine)
-        kept[SQUARE_0] += _dot(first, first)
-        kept[SQUARE_1] += _dot(second, second)
-        kept[MIXED] += _dot(first, second)
+        kept[SQUARE_0] += wide_dot(first, first)
+        kept[SQUARE_1] += wide_dot(second, second)
+        kept[MIXED] += wide_dot(first, second)
     kept[TAKEN] += 1
     kept[WASTED] = 0
 
