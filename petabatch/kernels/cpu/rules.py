@@ -129,7 +129,7 @@ def compare(drive: Any, A: Any, V: Any, before: Any, turned: Any) -> tuple[float
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
 def accelerate(
     moved: Any, A: Any, V: Any, drive: Any, turned: Any, momentum: Any, k: Any, c: Cell
-) -> float:  # fmt: skip
+) -> Any:  # fmt: skip
     """ACCELERATED: A+ = shrink(y + k drive(y), k threshold), y = A + momentum (A - V); V = A.
 
     Returns (y - A+) . (A+ - A), which is positive where the momentum points uphill; leaves y - A+ in `turned`

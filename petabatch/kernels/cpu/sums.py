@@ -91,7 +91,7 @@ def dot(a: Any, b: Any) -> Any:
 
 
 @njit(nogil=True, error_model="numpy")
-def wide_dot(a: Any, b: Any) -> float:
+def wide_dot(a: Any, b: Any) -> Any:
     """Return the sum of a b over `b.size` numbers, in float64."""
     s0, s1, s2, s3 = _wide_zeros(), _wide_zeros(), _wide_zeros(), _wide_zeros()
     most, whole = b.size - b.size % _STEP, b.size - b.size % _LANES
