@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from petabatch.errors import Problem
+import numpy as np
+
+from petabatch.errors import ParamsError, Problem
 from petabatch.network.checks import check_whole_slices
 from petabatch.network.numbers import problem_of_values, with_value
 from petabatch.spec.network import Network
 from petabatch.variable import Coordinate, Stream
 from petabatch.weight_mode import for_each_slice, over_slices
+
+_SOME = 1000
+"""Different values of a key that are checked before the waves of a sweep begin."""
 
 
 def check_slices(network: Network, problems: list[Problem]) -> None:
@@ -86,22 +92,30 @@ def check_fits(network: Network) -> list[Problem]:
     ]
 
 
-def coordinates(network: Network, streams: Iterable[Stream]) -> tuple[Coordinate, ...]:
-    """Return what the slices of a batch differ in, under names that can stand beside the streams."""
+def coordinates(
+    network: Network, streams: Iterable[Stream], points: np.ndarray | None = None
+) -> tuple[Coordinate, ...]:
+    """Return what the slices of a batch differ in, under names that can stand beside the streams.
+
+    In a sweep, of all points or of those of these numbers.
+    """
     taken = {"batch", "step", "time", "file"} | {n for s in streams for n in (s.leaf, *s.dims)}
+    batch, sweep = network.run.batch, network.sweep
+    if points is None:
+        points = np.arange(1 if sweep is None else sweep.points)
+    own = {path: np.tile(values, len(points)) for path, values in network.slices.items()}
+    if sweep is not None:
+        own |= {path: np.repeat(values, batch) for path, values in sweep.at(points).items()}
     found = []
-    own = [own_values(network, number) for number in range(network.batch)]
-    for path, name in _short_names(list(own[0]), taken).items():
-        kind = int if path == "run.seed" else float
-        values = tuple(kind(one[path]) for one in own)
-        found.append(Coordinate(name, values, path, f"{path} of the slice"))
-    if network.sweep is not None:
-        batch = network.run.batch
+    for path, name in _short_names(list(own), taken).items():
+        values = own[path].astype(np.int64) if path == "run.seed" else own[path].astype(float)
+        found.append(Coordinate(name, tuple(values.tolist()), path, f"{path} of the slice"))
+    if sweep is not None:
         numbers = {
-            "point": (tuple(n // batch for n in range(network.batch)), "point of the sweep"),
-            "slice": (tuple(n % batch for n in range(network.batch)), "slice of the point"),
+            "point": (np.repeat(points, batch), "point of the sweep"),
+            "slice": (np.tile(np.arange(batch), len(points)), "slice of the point"),
         }
-        found += [Coordinate(name, values, "", text) for name, (values, text) in numbers.items()]
+        found += [Coordinate(name, tuple(v.tolist()), "", text) for name, (v, text) in numbers.items()]
     return tuple(found)
 
 
@@ -119,7 +133,33 @@ def _short_names(paths: Sequence[str], taken: Collection[str]) -> dict[str, str]
     return found
 
 
-def _sweep_problems(network: Network) -> Iterator[Problem]:
+def check_some_points(network: Network) -> None:
+    """Check a sweep as `check_slices` does, but of very many values the extremes and the first alone.
+
+    The others are checked with the waves that have them. Raises ParamsError.
+    """
+    problems = list(_sweep_problems(network, _SOME))
+    check_whole_slices(network, "sweep", "values per slice are", problems)
+    if problems:
+        raise ParamsError(problems)
+
+
+def _first_problem(
+    network: Network, key: str, path: str, values: np.ndarray, most: int | None
+) -> tuple[int, Problem | None]:
+    """Return the first wrong value and what is wrong with it; of more than `most`, some are checked."""
+    if most is not None and len(values) > most:
+        numbers = np.array([values.argmin(), values.argmax(), *range(most)])
+    else:
+        _, numbers = np.unique(values, return_index=True)
+    for number in np.unique(numbers).tolist():
+        found = problem_of_values(network, key, path, (float(values[number]),))
+        if found is not None:
+            return number, found
+    return 0, None
+
+
+def _sweep_problems(network: Network, most: int | None = None) -> Iterator[Problem]:
     """Yield what is wrong with a sweep."""
     assert network.sweep is not None
     for path, values in network.sweep.columns.items():
@@ -127,9 +167,12 @@ def _sweep_problems(network: Network) -> Iterator[Problem]:
         if path in network.slices:
             yield Problem(key, "this key has values per slice as well", found=path, expected="one of the two")
             continue
-        found = problem_of_values(network, key, path, values)
+        number, found = _first_problem(network, key, path, np.asarray(values, float), most)
         if found is not None:
-            yield found
+            message = found.message.removeprefix("value 1: ")
+            yield replace(
+                found, message=f"value {number + 1}: {message}" if message != found.message else message
+            )
     for name, connection in network.connections.items():
         owner = connection.owner
         learns = owner is not None and owner.learn is not None and owner.learn.every.count > 0
