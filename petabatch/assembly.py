@@ -16,12 +16,15 @@ from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
 from petabatch.parallel.cores import lane_threads
 from petabatch.report.memory import refuse_shortage
+from petabatch.sources.memory import held
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
 from petabatch.start_from import initialise_from
+from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.inputs import compare_plugins
+from petabatch.storage.files import POINTS
+from petabatch.storage.inputs import Fingerprint, compare_plugins, serialise
 from petabatch.storage.provenance import PROCESSOR, blas_libraries, compiler, library_versions
 from petabatch.version import __version__
 
@@ -62,6 +65,28 @@ def reloaded(directory: RunDirectory, changed_input: bool, objects: Sequence[obj
         raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
     compare_plugins(directory, plugins, changed_input)
     return Loaded.from_json(text, str(directory.resolved), directory.data, objects)
+
+
+def new_directory(
+    loaded: Loaded,
+    out: Path,
+    force: bool,
+    files: Sequence[Fingerprint],
+    claim: Claim | None,
+    in_waves: bool = False,
+) -> RunDirectory:
+    """Make the directory of a new run; called on rank 0."""
+    return RunDirectory.create(
+        out,
+        loaded.text,
+        Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml",
+        force,
+        resolved(loaded.network),
+        serialise(files),
+        {array.digest: array.array for array in held(loaded.network)},
+        claim,
+        (POINTS,) if in_waves else (),
+    )
 
 
 def assembled(loaded: Loaded, comm: Comm, threads: int | None) -> tuple[Loaded, Assembly]:

@@ -150,9 +150,19 @@ class ResourceError(PetabatchError):
 class NonFiniteError(PetabatchError):
     """A NaN or infinity occurred; the message names the layer or connection, the slice and the step."""
 
+    def __init__(self, message: str, variable: str = "", step: int = 0) -> None:
+        super().__init__(message)
+        self.variable, self.step = variable, step
+
 
 class PartError(PetabatchError):
     """A part that is not petabatch's own raised an error; the message names its table and its line."""
+
+
+class PointsFailed(PetabatchError):
+    """A sweep is complete but for points that became NaN or raised an error; the others are whole."""
+
+    exit_code = 4
 
 
 class StoppedEarly(PetabatchError):

@@ -15,6 +15,7 @@ from petabatch.assembly import (
     assembled,
     assert_same_software,
     initialise,
+    new_directory,
     open_engine,
     open_evaluation,
     portable,
@@ -35,8 +36,7 @@ from petabatch.params import read as read
 from petabatch.results import Results
 from petabatch.results import open as open_results
 from petabatch.session import RunSession
-from petabatch.sources.memory import held
-from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.stop_signals import watch
 from petabatch.storage.checkpoint import load_checkpoint
@@ -44,11 +44,15 @@ from petabatch.storage.claim import Claim
 from petabatch.storage.description import recorded_provenance
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.index import drop_after
-from petabatch.storage.inputs import Fingerprint, compare, of_hosts, serialise
+from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
 from petabatch.storage.seal import new_run_id, sealed_by
 from petabatch.storage.shared import assert_shared
+from petabatch.waves.chunk import Chunk
+from petabatch.waves.run import in_waves, is_in_waves
+from petabatch.waves.run import resume as resume_waves
+from petabatch.waves.run import run as run_waves
 
 
 def run(
@@ -56,6 +60,7 @@ def run(
     out: str | os.PathLike[str],
     *,
     force: bool = False,
+    extend: bool = False,
     threads: int | None = None,
     mpi: bool | None = None,
     quiet: bool = False,
@@ -66,9 +71,12 @@ def run(
     before it has been checked and its input opened. Unless `quiet`, progress is reported on standard error,
     or to the handlers of the logger "petabatch" or of the root logger if there are any. Raises StoppedEarly,
     with a checkpoint to resume from, on a signal or when `run.wall_limit` is reached.
+
+    A sweep of more points than are held at once is made in waves; `run.failed` are the points that failed.
+    With `extend`, `out` may have points of the same network: only those that are new are computed.
     """
     with shown(quiet):
-        return _run(partial(given, network), Path(out), force, threads, mpi, quiet)
+        return _run(partial(given, network), Path(out), force, threads, mpi, quiet, extend)
 
 
 def run_file(
@@ -77,13 +85,38 @@ def run_file(
     out: Path,
     *,
     force: bool = False,
+    extend: bool = False,
     threads: int | None = None,
     mpi: bool | None = None,
     quiet: bool = False,
 ) -> Results:
     """Run a params file with keys set as on the command line, such as `run.displays=6`; see `run`."""
     with shown(quiet):
-        return _run(partial(read, file, settings), out, force, threads, mpi, quiet)
+        return _run(partial(read, file, settings), out, force, threads, mpi, quiet, extend)
+
+
+def run_chunk(
+    file: Path,
+    settings: Sequence[str],
+    out: Path,
+    chunk: Chunk,
+    *,
+    threads: int | None = None,
+    mpi: bool | None = None,
+    quiet: bool = False,
+) -> int:
+    """Run a part of the points of a sweep, beside other processes; return how many of them failed.
+
+    Points that are finished in `out` are not made again. `join` makes their results readable.
+    """
+    with shown(quiet):
+        comm = _connect(mpi)
+        with shared_errors(comm):
+            loaded = read(file, settings)
+            assert_same_software(comm, loaded)
+            plan = in_waves(loaded, comm, threads, asked=True)
+            assert plan is not None
+        return run_waves(plan, comm, out, chunk=chunk, threads=threads, quiet=quiet)
 
 
 def resume(
@@ -95,13 +128,15 @@ def resume(
     device: Literal["cpu", "gpu"] | None = None,
     features: int | None = None,
     changed_input: bool = False,
+    retry_failed: bool = False,
     objects: Sequence[object] = (),
 ) -> Results:
     """Resume the run in directory `path` from its latest complete checkpoint, on any number of ranks.
 
     `device` and `features` override the device and the number of ranks over which features are split.
     `changed_input` resumes the run even if its input files have changed. `objects` are the objects of Python
-    that it shows, such as a `Dataset`, which are not among its files. Returns and reports as `run`.
+    that it shows, such as a `Dataset`, which are not among its files. Of a sweep in waves, points that failed
+    are made again with `retry_failed`. Returns and reports as `run`.
 
     Raises InputError when input files have changed without it, AlreadyDone when the run is, and StoppedEarly
     when it is stopped again.
@@ -125,6 +160,10 @@ def resume(
                 with shared_errors(comm):
                     loaded = _reload(directory, device, features, changed_input, objects)
                     assert_same_software(comm, loaded)
+                    if is_in_waves(directory):
+                        return _resume_waves(
+                            directory, loaded, comm, changed_input, retry_failed, threads, quiet
+                        )
                     with _inputs_in_place():
                         loaded, assembly = assembled(loaded, comm, threads)
                         engine = open_engine(loaded, assembly)
@@ -135,13 +174,40 @@ def resume(
                 return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
 
 
+def _resume_waves(
+    directory: RunDirectory,
+    loaded: Loaded,
+    comm: Comm,
+    changed_input: bool,
+    retry: bool,
+    threads: int | None,
+    quiet: bool,
+) -> Results:
+    files = of_hosts(comm, loaded.network)
+    if comm.rank == 0:
+        compare(directory, files, changed_input)
+    resume_waves(directory, loaded, comm, retry=retry, threads=threads, quiet=quiet)
+    return open_results(directory.path)
+
+
 def _run(
-    read: Callable[[], Loaded], out: Path, force: bool, threads: int | None, mpi: bool | None, quiet: bool
+    read: Callable[[], Loaded],
+    out: Path,
+    force: bool,
+    threads: int | None,
+    mpi: bool | None,
+    quiet: bool,
+    extend: bool,
 ) -> Results:
     comm = _connect(mpi)
     with shared_errors(comm):
         loaded = read()
         assert_same_software(comm, loaded)
+        plan = in_waves(loaded, comm, threads, asked=extend)
+    if plan is not None:
+        run_waves(plan, comm, out, force=force, extend=extend, threads=threads, quiet=quiet)
+        return open_results(out)
+    with shared_errors(comm):
         loaded, assembly = assembled(loaded, comm, threads)
         engine = open_engine(loaded, assembly)
         evaluation = open_evaluation(engine, loaded)
@@ -150,7 +216,7 @@ def _run(
         files = of_hosts(comm, loaded.network)
     with Claim(comm.rank) as claim, watch(announces=comm.rank == 0 and not quiet) as flag:
         comm.barrier()  # all ranks heed signals before there is a run directory
-        made = _made(loaded, out, force, files, claim) if comm.rank == 0 else None
+        made = new_directory(loaded, out, force, files, claim) if comm.rank == 0 else None
         directory: RunDirectory = comm.broadcast(made)
         if comm.rank > 0:
             claim.take(directory.path)
@@ -163,20 +229,6 @@ def _run(
             session.checkpoint()
             session.run(quiet, flag)
         return open_results(directory.path)
-
-
-def _made(loaded: Loaded, out: Path, force: bool, files: Sequence[Fingerprint], claim: Claim) -> RunDirectory:
-    """Make the directory of a new run; called on rank 0."""
-    return RunDirectory.create(
-        out,
-        loaded.text,
-        Path(loaded.file).suffix if loaded.file.endswith((".toml", ".py")) else ".toml",
-        force,
-        resolved(loaded.network),
-        serialise(files),
-        {array.digest: array.array for array in held(loaded.network)},
-        claim,
-    )
 
 
 def _resume(

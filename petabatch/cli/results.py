@@ -78,6 +78,15 @@ def verify(
     """Verify the checksum of every file of a run; tell what is lost and what can be rebuilt."""
     from petabatch.report import integrity
 
+    if repair:
+        from petabatch.storage.directory import RunDirectory
+        from petabatch.storage.files import POINTS
+
+        if ((directory := RunDirectory.open(folder)).path / POINTS).is_dir():
+            from petabatch.waves.run import repair as repair_waves
+
+            for what, name in repair_waves(directory):
+                echo(f"{what:18} {name}")
     text, whole = integrity.verify(folder, repair)
     echo(text)
     if not whole:

@@ -1,4 +1,4 @@
-"""Verbs that simulate: run, resume, encode."""
+"""Verbs that simulate: run, resume, join, encode."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from petabatch.cli.app import app, echo
 from petabatch.cli.options import Device, File, Folder, Mpi, Quiet, Set, Sweep, Threads
+from petabatch.errors import ArgumentError, PointsFailed
 from petabatch.importing import importing
 from petabatch.logs import console
 
@@ -22,6 +23,17 @@ def run(
     overrides: Set = None,
     sweep: Sweep = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing run directory.")] = False,
+    extend: Annotated[
+        bool, typer.Option("--extend", help="Make the points of a sweep that the run directory lacks.")
+    ] = False,
+    chunk: Annotated[
+        str | None,
+        typer.Option(
+            help="Make a part of the points of a sweep, as 7/100; auto takes it from SLURM's variables of a "
+            "job array, auto/100 from SLURM's or PBS's. Then: petabatch join.",
+            metavar="K/N",
+        ),
+    ] = None,
     device: Device = None,
     threads: Threads = None,
     mpi: Mpi = None,
@@ -34,15 +46,20 @@ def run(
 
     console(quiet)
     wanted = [*(overrides or ()), *swept(sweep or ()), *([f"run.device={device}"] if device else ())]
-    simulation.run_file(
-        file,
-        wanted,
-        out or Path("runs") / file.stem,
-        force=force,
-        threads=threads,
-        mpi=mpi,
-        quiet=quiet,
+    out = out or Path("runs") / file.stem
+    if chunk is not None:
+        from petabatch.waves.chunk import chunk_of
+
+        part = chunk_of(chunk)
+        if force or extend:
+            raise ArgumentError("--chunk", "jobs share a directory", "--force or --extend", "neither")
+        failed = simulation.run_chunk(file, wanted, out, part, threads=threads, mpi=mpi, quiet=quiet)
+        _refuse_failed(failed, out)
+        return
+    results = simulation.run_file(
+        file, wanted, out, force=force, extend=extend, threads=threads, mpi=mpi, quiet=quiet
     )
+    _refuse_failed(results.failed, out)
 
 
 @app.command()
@@ -57,14 +74,17 @@ def resume(
     ] = False,
     threads: Threads = None,
     mpi: Mpi = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Make points of a sweep that failed again.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Resume a run from its latest checkpoint."""
+    """Resume a run from its latest checkpoint, or a sweep with the points that are left."""
     with importing():
         from petabatch import simulation
 
     console(quiet)
-    simulation.resume(
+    results = simulation.resume(
         folder,
         threads=threads,
         mpi=mpi,
@@ -72,7 +92,30 @@ def resume(
         device=device,
         features=features,
         changed_input=changed_input,
+        retry_failed=retry_failed,
     )
+    _refuse_failed(results.failed, folder)
+
+
+@app.command()
+def join(folder: Folder) -> None:
+    """Join the points that the jobs of a sweep (run --chunk) have finished into its run.h5."""
+    with importing():
+        from petabatch.waves.run import join as join_points
+
+    done, failed, count = join_points(folder)
+    echo(f"{done:,} of {count:,} points" + (f", {failed:,} failed" if failed else ""))
+    _refuse_failed(failed, folder)
+
+
+def _refuse_failed(failed: int, folder: Path) -> None:
+    """Raise PointsFailed where points of a sweep have."""
+    if failed:
+        raise PointsFailed(
+            f"{folder}: {failed:,} points failed; the others are complete\n"
+            f"    hint:     `petabatch info {folder}` names them, "
+            "`petabatch resume --retry-failed` makes them again"
+        )
 
 
 @app.command()

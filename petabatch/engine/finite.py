@@ -30,9 +30,13 @@ class Watch:
         self._others = {key: arrays[key] for key in self._variables if not key.endswith("/A")}
         self._vectors = [array.reshape(-1) for array in self._others.values()]
 
+    def finite(self, step: int) -> bool:
+        """Return whether finite sums of squares prove that all is finite after `step`."""
+        return _proven([*(one.at(step) for one in self._histories.values()), *self._vectors])
+
     def check(self, step: int) -> None:
         """Raise NonFiniteError unless all is finite after `step`, of activities that of the step."""
-        if not _proven([*(one.at(step) for one in self._histories.values()), *self._vectors]):
+        if not self.finite(step):
             arrays = {key: one.at(step) for key, one in self._histories.items()} | self._others
             assert_finite(arrays, self._variables, self._network, self._slices, step)
 
@@ -92,7 +96,9 @@ def _assert_finite(
     raise NonFiniteError(
         f"{what}{whose} {said} {step}\n"
         f"    found:    {values[(first, *place)]}{at and f' at {at}'}\n"
-        f"    hint:     {hint}"
+        f"    hint:     {hint}",
+        what,
+        step,
     )
 
 

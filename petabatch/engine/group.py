@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
 
 from petabatch.engine.finite import Watch
 from petabatch.engine.lane import Lane
+from petabatch.errors import NonFiniteError
 
 
 class Group:
@@ -48,23 +50,49 @@ class Group:
                 step = stop
                 if leader.plan.weight_updates:
                     with measure("learning"):
-                        for lane in self.all:
-                            lane.learning.learn(step)
+                        for lane in self._sound:
+                            with self._stopping(lane):
+                                lane.learning.learn(step)
                 with measure("probes and output"):
-                    for lane in self.all:
+                    for lane in self._sound:
                         lane.observer.record(step)
                 if step == last or step % leader.ctx.display == 0:
                     self._check(step)
 
     def _check(self, step: int) -> None:
-        """Raise NonFiniteError when a variable is not finite; at the end of a run, materialise."""
+        """Raise NonFiniteError, or stop the slice, when a variable is not finite.
+
+        At the end of a run, materialise before.
+        """
         if not self._watches:
             self._watches = [_watch(lanes) for lanes in _neighbours(self.all)]
         if step == self.all[0].plan.length:
             for lane in self.all:
                 lane.stepper.materialise()
-        for watch in self._watches:
-            watch.check(step)
+        if not self.all[0].plan.tolerant:
+            for watch in self._watches:
+                watch.check(step)
+        elif step % self.all[0].ctx.display and step < self.all[0].plan.length:
+            return  # other sync events depend on the batch; the step at which a slice stops must not
+        elif not all(watch.finite(step) for watch in self._watches):
+            for lane in self._sound:
+                with self._stopping(lane):
+                    _watch([lane]).check(step)
+
+    @property
+    def _sound(self) -> Sequence[Lane]:
+        """The lanes that have not stopped because their numbers are not finite."""
+        return [lane for lane in self.all if lane.failure is None]
+
+    @contextmanager
+    def _stopping(self, lane: Lane) -> Iterator[None]:
+        """Stop a lane whose numbers are not finite in the block, where the plan is tolerant."""
+        try:
+            yield
+        except NonFiniteError as error:
+            if not lane.plan.tolerant:
+                raise
+            lane.failure = error
 
     @property
     def _different(self) -> Collection[Lane]:
@@ -81,7 +109,7 @@ class Group:
                     lane.show(step + 1)
 
     def _advance(self, first: int, last: int) -> None:
-        moving = [lane for lane in self.all if not lane.rests(first, last)]
+        moving = [lane for lane in self._sound if not lane.rests(first, last)]
         if not moving:
             return
         if moving[0].control.needed:

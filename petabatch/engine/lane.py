@@ -17,6 +17,7 @@ from petabatch.engine.recorder import Recorder
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import owned
 from petabatch.engine.steppers import Binding, Rows, Stepper
+from petabatch.errors import NonFiniteError
 from petabatch.network.over_time import values_at
 from petabatch.network.plan import Plan
 from petabatch.network.slices import within_point
@@ -50,6 +51,8 @@ class Lane:
         self._margins = image_margins(plan, readers, slices, ctx)
         self.early_stop = early_stop(run, arrays)
         self.clock = clock
+        self.failure: NonFiniteError | None = None
+        """Why it stopped; see `Plan.tolerant`."""
         self._rows: Rows | None = None
         self._bind(0)
 

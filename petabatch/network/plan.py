@@ -78,6 +78,8 @@ class Plan:
     """Period of evaluations on held-out images, in steps; 0 is never."""
     stops: tuple[int, ...] = ()
     """Further steps at whose end slices meet, for inspection of their state."""
+    tolerant: bool = False
+    """A slice that is no longer finite stops, and the others go on."""
 
     @cached_property
     def inputs(self) -> dict[str, ImageLayer]:

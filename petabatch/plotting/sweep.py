@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 def find(run: Results, quantities: Sequence[str] = (), against: str | None = None) -> Found:
     """Return the values, and the quantities, by default total energies and active fractions."""
-    columns = {name: values for name, values in run.coordinates.items() if name not in ("point", "slice")}
+    columns = run.differing
     if not columns:
         raise InputError(
             f"{run.path}: all slices of this run have the same values\n"

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+
 from petabatch import results
 from petabatch.errors import FormatError, RunDirectoryError, StorageError, printable
 from petabatch.report.dead_features import dead_features
@@ -18,12 +20,15 @@ from petabatch.storage.damaged import naming_damage
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import PARTS, RUN_FILE
 from petabatch.storage.gaps import steps_text
+from petabatch.storage.ledger import files_of, read
 from petabatch.storage.verify import file_states
 
 _MOST_POINTS = 40
 """Rows of the table of points."""
 _READ_AT_MOST = 1 << 28
 """Bytes that are read to find damaged files, which takes a tenth of a second."""
+_MOST_FAILED = 10
+"""Points that failed that are named."""
 _LONE = (
     f"the data: {{}} segment{{}} of the folder {PARTS}/ beside run.h5; to copy a run as one file, use "
     "`petabatch merge`"
@@ -70,7 +75,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
         recorded: list[str] = []
     elif not directory.run_file.exists():
         what = "running" if claimed(directory.path) else "interrupted"
-        lines += field("status", f"{what}; nothing recorded yet")
+        lines += field("status", f"{what}; {_unjoined(directory) or 'nothing recorded yet'}")
         recorded = []
     else:
         try:
@@ -86,6 +91,12 @@ def describe(path: Path, now: datetime | None = None) -> str:
     for problem in wrong:
         lines += field("damaged", problem)
     return printable("\n".join(lines))
+
+
+def _unjoined(directory: RunDirectory) -> str:
+    """Return how many points of a sweep jobs have finished that are not joined."""
+    rows = [len(rows) for file in files_of(directory.path) if (one := read(file)) for rows in one.rows]
+    return f"jobs have finished {sum(rows):,} points; `petabatch join` makes them readable" if rows else ""
 
 
 def ended(path: Path) -> bool:
@@ -124,6 +135,7 @@ def _run(run: results.Results, running: bool | None, now: datetime | None = None
     libraries = [" ".join(library) for library in about["libraries"].items()]
     yield from field("libraries", ", ".join([*libraries, *about["blas"]]))
     yield from field("command", about["command"])
+    yield from _failed(run)
     yield from _probes(run)
     yield from _points(run)  # after the probes: in the report, what is indented below a table belongs to it
     for dead in dead_features(run):
@@ -142,6 +154,9 @@ def _status(run: results.Results, running: bool | None) -> str:
     what = run.status
     if what == "running" and running is False:
         what = "interrupted"
+    if points := run.attributes.get("points"):
+        failed = f", {points['failed']:,} failed" if points["failed"] else ""
+        return f"{what}: points {points['finished']:,} of {points['all']:,} finished{failed}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
         far += f", display {reached // settings['display']} of {settings['displays']}"
@@ -168,7 +183,7 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     partly = "timed_steps" in about and timed < reached and not settings.get("start_from")
     if partly:
         duration += f" for {timed} of {reached} steps; the time of the others is not known"
-    if run.status == "running" and speed:
+    if run.status == "running" and speed and "points" not in about:
         length = settings["steps"] or settings["displays"] * settings["display"]
         left = _duration((length - reached) * run.batch / speed)
         duration += f"; about {left} left" if partly else f" so far, about {left} left"
@@ -182,6 +197,14 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     shares["other"] = max(0.0, 1 - sum(shares.values()))
     yield from field("time", ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
     yield from rank_times(run)
+
+
+def _failed(run: results.Results) -> Iterator[str]:
+    """Yield the first points that failed, with the step and the reason."""
+    for number, why in list(run.attributes.get("points", {}).get("why", {}).items())[:_MOST_FAILED]:
+        slice = int(np.flatnonzero(run.coordinates["point"] == int(number))[0])
+        values = ", ".join(f"{name} {column[slice]:.6g}" for name, column in run.differing.items())
+        yield from field("failed", f"{values}: step {run.coordinates['failed'][slice]}: {why}")
 
 
 def _probes(run: results.Results) -> Iterator[str]:
@@ -200,7 +223,7 @@ def _probes(run: results.Results) -> Iterator[str]:
 
 def _points(run: results.Results) -> Iterator[str]:
     """Yield the table of what slices differ in, with the last energy and active fraction of each point."""
-    columns = {name: values for name, values in run.coordinates.items() if name not in ("point", "slice")}
+    columns = run.differing
     if not columns:
         return
     rows: dict[tuple[float, ...], list[int]] = {}

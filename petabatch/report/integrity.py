@@ -9,7 +9,7 @@ from pathlib import Path
 from petabatch.errors import StorageError
 from petabatch.storage.claim import Claim, claimed
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, MANIFEST, RESOLVED, RUN_FILE
+from petabatch.storage.files import DATA, DESCRIPTION, INPUTS, MANIFEST, POINTS, RESOLVED, RUN_FILE
 from petabatch.storage.verify import FileState, file_states, repair
 
 _NEEDED = (RESOLVED, INPUTS, DESCRIPTION)
@@ -74,6 +74,8 @@ def _meaning(state: FileState, checkpoints: Sequence[int | None], running: bool)
         return f"the checkpoint of step {state.checkpoint} is lost; the recorded results are not affected"
     if state.name in (RUN_FILE, MANIFEST):
         return "can be made from the other files: petabatch verify --repair"
+    if state.name.startswith(f"{POINTS}/"):
+        return "`petabatch verify --repair` takes damaged points out, and `petabatch resume` makes them again"
     if state.name in _NEEDED or state.name.startswith(f"{DATA}/"):
         return "the run cannot be resumed; restore the file from a copy"
     return "nothing depends on this file"

@@ -155,13 +155,26 @@ class RunFile:
             items = self._open_file().items()
             return {name: np.asarray(item[()]) for name, item in items if "key" in item.attrs}
 
+    @property
+    def differing(self) -> dict[str, np.ndarray]:
+        """Those of the coordinates that are values of keys, not numbers of points and slices."""
+        return {name: v for name, v in self.coordinates.items() if name not in ("point", "slice", "failed")}
+
+    @cached_property
+    def failed(self) -> int:
+        """Number of points of a sweep that failed: that became NaN, or raised an error.
+
+        The coordinate `failed` is the step at which each did.
+        """
+        return int(self.attributes.get("points", {}).get("failed", 0))
+
     def label(self, slice: int) -> str:
         """Return what tells a slice from others: `threshold 0.3, slice 1`, or `slice 5` in a plain batch.
 
         Raises NotRecorded if there is no such slice; a negative one counts from the end of the batch.
         """
         slice = slice_number(str(self.path), slice, self.batch)
-        values = {name: column for name, column in self.coordinates.items() if name not in ("point", "slice")}
+        values = self.differing
         found = [f"{name} {column[slice]:.6g}" for name, column in values.items()]
         alike = sum(
             all(column[other] == column[slice] for column in values.values()) for other in range(self.batch)

@@ -13,6 +13,7 @@ JSON_ATTRIBUTES = (
     "libraries",
     "blas",
     "compiler",
+    "points",
     "times",
     "rank_times",
     "gaps",

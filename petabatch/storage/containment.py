@@ -20,7 +20,7 @@ from petabatch.storage.seal import sealed_by
 
 _FILTERS = {h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32}
 """Filters that are part of HDF5 and that runs use; HDF5 looks for libraries with others."""
-_FOLDERS = ("parts", "checkpoints", "data")
+_FOLDERS = ("parts", "checkpoints", "data", "points")
 _SEGMENT = re.compile(r"parts/steps_(\d+)-(\d+)(?:_slices_(\d+)-(\d+))?\.h5")
 _NUMBERS = ("first_step", "last_step", "first_slice", "end_slice")
 """Attributes of a segment, in the order of its name."""

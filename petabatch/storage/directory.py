@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,11 +122,12 @@ class RunDirectory:
         inputs: str = "",
         arrays: Mapping[str, np.ndarray] | None = None,
         claim: Claim | None = None,
+        folders: Sequence[str] = (),
     ) -> RunDirectory:
         """Create a new run directory; `force` replaces an existing one. Called on rank 0 only.
 
         `arrays` are those that the run was given in memory, by their names in `resolved`. `claim` claims the
-        new directory before others can see it.
+        new directory before others can see it. `folders` are made in it beside those of every run.
 
         Raises RunDirectoryError when `path` exists (without `force`), is not recognisably a run directory or
         is that of a run in progress (with `force`), or cannot be written. After an error nothing has changed
@@ -144,7 +145,7 @@ class RunDirectory:
         replaced = Claim()
         try:
             fresh, old = work / "new", work / "old"
-            for folder in (fresh, fresh / PARTS, fresh / CHECKPOINTS):
+            for folder in (fresh, *(fresh / name for name in (PARTS, CHECKPOINTS, *folders))):
                 folder.mkdir()
             (fresh / f"params{params_suffix}").write_text(params_text, encoding="utf-8")
             (fresh / RESOLVED).write_text(json.dumps(resolved or {}, indent=1), encoding="utf-8")

@@ -11,6 +11,8 @@ RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
 RESOLVED, INPUTS = "params.json", "inputs.jsonl"
 DATA = "data"
 DESCRIPTION, MANIFEST = "run.json", "manifest.txt"
+POINTS, LEDGER = "points", ".ledger"
+"""The folder of a sweep in waves, and the ending of the files in it; see `storage.ledger`."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
@@ -18,6 +20,7 @@ _FILES = {
     PARTS,
     CHECKPOINTS,
     DATA,
+    POINTS,
     *PARAMS,
     RESOLVED,
     INPUTS,
@@ -32,6 +35,7 @@ _OURS = {
     PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp|\.lost)?"),
     CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
     DATA: re.compile(r"[0-9a-f]{16}\.npy"),
+    POINTS: re.compile(r"\.?\d+-of-\d+_\d+(\.ledger(\.tmp|\.lost)?|\.txt)"),
 }
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from petabatch.errors import DamagedError, StorageError
-from petabatch.storage import manifest
+from petabatch.storage import ledger, manifest
 from petabatch.storage.checkpoint import (
     checkpoint_heads,
     checkpoint_steps,
@@ -33,6 +33,7 @@ from petabatch.storage.files import (
     LOST,
     MANIFEST,
     PARTS,
+    POINTS,
     RESOLVED,
     RUN_FILE,
 )
@@ -122,6 +123,10 @@ def file_states(directory: RunDirectory, limit: float = math.inf) -> Iterator[Fi
                 yield from state(
                     f"{CHECKPOINTS}/{part.name}", partial(_check_part, head, part), step_of(head), named=True
                 )
+    for file in ledger.files_of(root):
+        yield from state(f"{POINTS}/{file.name}", partial(_check_ledger, file), named=True)
+    if (root / POINTS).is_dir():
+        return  # its points are no segments
     for segment in expected_segments(directory):
         yield from state(segment.path, partial(check_segment, directory, segment, known), segment=segment)
     for segment in lost_segments(directory):
@@ -188,6 +193,11 @@ def _check_part(head: Path, part: Part, contents: bool) -> bool:
     return True
 
 
+def _check_ledger(file: Path, contents: bool) -> bool:
+    ledger.read(file)
+    return True
+
+
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     """Rebuild `run.h5` from the whole segments and name every file in the manifest, where that is needed.
 
@@ -199,7 +209,8 @@ def repair(directory: RunDirectory) -> list[tuple[str, str]]:
     done = []
     states = list(file_states(directory))
     damaged = {state.name for state in states if state.state == "damaged"}
-    if RUN_FILE in damaged or expected_segments(directory) or lost_segments(directory):
+    of_steps = not (directory.path / POINTS).is_dir()
+    if of_steps and (RUN_FILE in damaged or expected_segments(directory) or lost_segments(directory)):
         d = describe(directory)
         indexed = indexed_steps(directory)
         whole = [s.checkpoint for s in states if s.checkpoint is not None and s.name not in damaged]

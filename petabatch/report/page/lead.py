@@ -50,7 +50,7 @@ def _count(things: Sized, name: str) -> str:
 
 
 def _points(run: Results) -> Iterator[str]:
-    values = {name: column for name, column in run.coordinates.items() if name not in ("point", "slice")}
+    values = run.differing
     if values:
         ranges = [
             f"{spaced(name)} ({len(np.unique(column))} from {column.min():.4g} to {column.max():.4g})"

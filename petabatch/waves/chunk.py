@@ -1,0 +1,56 @@
+"""The part of a sweep that a job of an array makes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from petabatch.errors import ArgumentError
+from petabatch.parallel.comm import Comm
+
+_INDEX = ("SLURM_ARRAY_TASK_ID", "PBS_ARRAY_INDEX", "PBS_ARRAYID")
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Every `count`-th point, from point `number - 1` on."""
+
+    number: int = 1
+    """From 1."""
+    count: int = 1
+
+    def on(self, comm: Comm) -> Chunk:
+        """Return the part of a rank."""
+        return Chunk((self.number - 1) * comm.size + comm.rank + 1, self.count * comm.size)
+
+
+def chunk_of(text: str, environment: Mapping[str, str] = os.environ) -> Chunk:
+    """Return the chunk that `7/100` means, or `auto` and `auto/100` in a job of an array.
+
+    The array is numbered from SLURM_ARRAY_TASK_MIN, and from 1 by PBS, which does not tell its size. Raises
+    ArgumentError.
+    """
+    found = re.fullmatch(r"(auto|\d+)(?:/(\d+))?", text.strip())
+    if found is None or (found[2] is None and found[1] != "auto"):
+        raise ArgumentError("--chunk", "this is not a part of a sweep", text, "K/N, auto or auto/N")
+    if found[1] != "auto":
+        return _checked(int(found[1]), int(found[2]), text)
+    index = next((environment[name] for name in _INDEX if environment.get(name)), None)
+    if index is None:
+        raise ArgumentError(
+            "--chunk", "this is no job of an array", text, f"one of the variables {', '.join(_INDEX)}"
+        )
+    first, step = (int(environment.get(f"SLURM_ARRAY_TASK_{name}", 1)) for name in ("MIN", "STEP"))
+    count = found[2] or environment.get("SLURM_ARRAY_TASK_COUNT")
+    if count is None:
+        raise ArgumentError("--chunk", "PBS does not tell how many jobs there are", text, "auto/N")
+    return _checked((int(index) - first) // step + 1, int(count), text)
+
+
+def _checked(number: int, count: int, text: str) -> Chunk:
+    if not 1 <= number <= count:
+        found = text if "auto" not in text else f"{text}: job {number} of {count}"
+        raise ArgumentError("--chunk", "there is no such part", found, "K/N with 1 <= K <= N")
+    return Chunk(number, count)

@@ -1,0 +1,160 @@
+"""The finished points of a sweep: which of its points a ledger has, by their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from petabatch.storage.ledger import FAILED, VALUES, Ledger
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points with their numbers in a sweep, and their values `[points, keys]`."""
+
+    numbers: np.ndarray
+    paths: tuple[str, ...]
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, numbers: np.ndarray, columns: Mapping[str, np.ndarray]) -> Points:
+        """Return points with their values by key path."""
+        values = np.empty((len(numbers), len(columns)))
+        for at, column in enumerate(columns.values()):
+            values[:, at] = column
+        return cls(numbers, tuple(columns), values)
+
+    def taken(self, which: np.ndarray) -> Points:
+        """Return some of the points, by an index or a mask."""
+        return Points(self.numbers[which], self.paths, self.values[which])
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """Places of the points of which no earlier one has the same values."""
+        if _all_differ(self.values):
+            return np.arange(len(self.values))
+        order = np.lexsort(self.values.T)  # stable, so that of equal ones the first comes first
+        new = np.ones(len(order), bool)
+        for column in self.values.T:
+            new[1:] &= column[order[1:]] == column[order[:-1]]
+        new[1:] = ~new[1:]
+        return np.sort(order[new])
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a ledger has a point."""
+
+    ledger: int
+    frame: int
+    row: int
+
+
+class Finished:
+    """What the files of a ledger have of the points of a sweep."""
+
+    def __init__(
+        self, ledgers: Sequence[Ledger], points: Points, base: Callable[[str], float | None]
+    ) -> None:
+        """Look the points up; `base` gives the number of a key that is not swept."""
+        self.ledgers, self.points = ledgers, points
+        places, values, failed, row = [], [], [], []
+        for number, ledger in enumerate(ledgers):
+            before = 0
+            for frame, rows in enumerate(ledger.rows):
+                kept, found = _in_order(ledger.layout.paths, rows[VALUES], points.paths, base)
+                values.append(found)
+                failed.append(rows[FAILED][kept])
+                row.append(before + np.flatnonzero(kept))
+                places.append(
+                    np.stack(
+                        [np.full(kept.sum(), number), np.full(kept.sum(), frame), np.flatnonzero(kept)], 1
+                    )
+                )
+                before += len(rows)
+        none = np.zeros((0, 3), np.int64)
+        self._places = np.concatenate([none, *places])
+        self._rows = np.concatenate([np.zeros(0, np.int64), *row])
+        self._failed = np.concatenate([np.zeros(0, np.int64), *failed])
+        self.found = self._look_up(np.concatenate([np.zeros((0, len(points.paths))), *values]))
+        """Of each point the place of its row among all of them, -1 where it is not finished."""
+
+    def _look_up(self, values: np.ndarray) -> np.ndarray:
+        if not len(values):
+            return np.full(len(self.points.numbers), -1)
+        # of several rows of a point the last one that did not fail
+        order = np.lexsort((np.arange(len(values)), self._failed < 0))
+        known = _identity(values)[order]
+        unique, last = np.unique(known[::-1], return_index=True)
+        wanted = _identity(self.points.values)
+        at = np.minimum(np.searchsorted(unique, wanted), len(unique) - 1)
+        found: np.ndarray = np.where(unique[at] == wanted, order[::-1][last][at], -1)
+        return found
+
+    @property
+    def failed(self) -> np.ndarray:
+        """Of each point whether it is finished and has failed."""
+        return self.steps >= 0
+
+    @property
+    def steps(self) -> np.ndarray:
+        """Of each point the step at which it failed, -1 if it did not or is not finished."""
+        if not len(self._failed):
+            return np.full(len(self.found), -1)
+        found: np.ndarray = np.where(self.found >= 0, self._failed[self.found], -1)
+        return found
+
+    def why(self, place: int) -> str:
+        """Return why the point at this place failed."""
+        found = int(self.found[place])
+        ledger = self.ledgers[int(self._places[found, 0])]
+        return ledger.failures.get(int(self._rows[found]), "")
+
+    def values(self, path: str, places: np.ndarray) -> np.ndarray:
+        """Return what was recorded of the points at these places, `[points, times, batch, ...]`."""
+        wanted = self._places[self.found[places]]
+        like = self.ledgers[0].layout.dtype[path]
+        found = np.empty((len(places), *like.shape), like.base)
+        changes = np.flatnonzero(np.any(np.diff(wanted[:, :2], axis=0), axis=1)) + 1
+        for part in np.split(np.arange(len(places)), changes):
+            if len(part):
+                number, frame, _ = wanted[part[0]]
+                found[part] = self.ledgers[number].rows[frame][path][wanted[part, 2]]
+        return found
+
+
+def _in_order(
+    here: Sequence[str], values: np.ndarray, wanted: Sequence[str], base: Callable[[str], float | None]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows may be points of a sweep of the keys `wanted`, and their values of these keys.
+
+    Keys that one of the two does not sweep have the number of the network.
+    """
+    kept = np.ones(len(values), bool)
+    for at, path in enumerate(here):
+        if path not in wanted:
+            kept &= values[:, at] == base(path)
+    found = np.empty((int(kept.sum()), len(wanted)))
+    for at, path in enumerate(wanted):
+        found[:, at] = values[kept, here.index(path)] if path in here else base(path)
+    return kept, found
+
+
+def _all_differ(values: np.ndarray) -> bool:
+    """Return whether checksums prove that no two rows are the same: a single sort, of small numbers."""
+    found = np.zeros(len(values), np.uint64)
+    for column in values.T:
+        found ^= (column + 0.0).view(np.uint64)
+        found *= np.uint64(0x9E3779B97F4A7C15)
+        found ^= found >> np.uint64(29)
+    found.sort()
+    return not bool((found[1:] == found[:-1]).any())
+
+
+def _identity(values: np.ndarray) -> np.ndarray:
+    """Return rows of numbers as single items that can be sorted; 0 and -0 are the same."""
+    whole = np.ascontiguousarray(values + 0.0)
+    return whole.view(np.dtype((np.void, whole.dtype.itemsize * whole.shape[1]))).reshape(-1)

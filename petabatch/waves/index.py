@@ -1,0 +1,104 @@
+"""`run.h5` of a sweep in waves: the finished points of a ledger, in the order of the sweep."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from petabatch.network.slices import coordinates
+from petabatch.storage import manifest
+from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.description import Description, Status
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import RUN_FILE
+from petabatch.storage.layout import lay_out
+from petabatch.storage.ledger import Layout
+from petabatch.variable import Coordinate, Stream
+from petabatch.waves.finished import Finished
+from petabatch.waves.plan import Waves
+
+_NAMED = 100
+"""Failed points of which `run.h5` says why."""
+
+
+@dataclass(frozen=True)
+class _Row:
+    """All steps, as one row of segments."""
+
+    last: int
+    steps: Mapping[str, np.ndarray]
+
+    def times(self, stream: Stream) -> tuple[int, int]:
+        """Return the number of times, and what tells their steps from others."""
+        steps = self.steps[stream.path]
+        return len(steps), hash(steps.tobytes())
+
+
+def write_index(
+    directory: RunDirectory,
+    waves: Waves,
+    finished: Finished,
+    provenance: Mapping[str, object],
+    status: Status,
+) -> float:
+    """Rewrite `run.h5` over the finished points; called by one process. Return the seconds that it took."""
+    began = time.monotonic()
+    layout, batch = waves.layout, waves.layout.batch
+    places = np.flatnonzero(finished.found >= 0)
+    common = next((ledger.common for ledger in finished.ledgers if ledger.common), {})
+    known = (table for table in layout.streams if table["batched"] or table["path"] in common)
+    streams = tuple(_stream(table, len(places) * batch) for table in known)
+    failed = int(finished.failed.sum())
+    counts = {"all": waves.sweep.points, "finished": len(places) - failed, "failed": failed}
+    numbers = finished.points.numbers
+    why = {str(numbers[n]): finished.why(n) for n in np.flatnonzero(finished.failed)[:_NAMED].tolist()}
+    about = {
+        **provenance,
+        "points": {**counts, "why": why},
+        **({"run_id": directory.run_id} if directory.run_id else {}),
+    }
+    described = Description(streams, about, len(places) * batch, status)
+    replace(described, streams=(), batch=waves.sweep.points * batch).save(directory)
+    steps = {path: np.asarray(steps, np.int64) for path, steps in layout.steps.items()}
+
+    def values(group: Any, name: str, stream: Stream, length: int) -> Any:
+        shape = (length, *stream.shape)
+        if 0 in shape:
+            found = np.zeros(shape, stream.dtype)
+        elif stream.batched:
+            found = np.moveaxis(finished.values(stream.path, places), 0, 1).reshape(shape)
+        else:
+            found = common[stream.path]
+        return group.create_dataset(name, data=found)
+
+    def times(group: Any, name: str, stream: Stream, length: int) -> Any:
+        return group.create_dataset(name, data=steps[stream.path])
+
+    differing = (
+        *coordinates(waves.network, streams, finished.points.numbers[places]),
+        _failed(finished, places, layout),
+    )
+    with new_hdf5(directory.run_file, lambda new: _announce(directory, new), directory.run_id) as (file, _):
+        row = _Row(waves.base.length, steps)
+        lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
+    return time.monotonic() - began
+
+
+def _failed(finished: Finished, places: np.ndarray, layout: Layout) -> Coordinate:
+    steps = np.repeat(finished.steps[places], layout.batch)
+    return Coordinate("failed", tuple(steps.tolist()), "", "step at which the point failed, -1 if it did not")
+
+
+def _stream(table: Mapping[str, Any], slices: int) -> Stream:
+    shape = tuple(table["shape"])
+    whole = (slices, *shape[1:]) if table["batched"] else shape
+    return Stream(**{**table, "shape": whole, "dims": tuple(table["dims"])})
+
+
+def _announce(directory: RunDirectory, new: Any) -> None:
+    """Name the next index in the manifest, beside the one it replaces."""
+    manifest.append(directory.path, [manifest.Entry.of(new, RUN_FILE)])

@@ -1,0 +1,193 @@
+"""Running, resuming, extending and joining sweeps in waves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from petabatch.assembly import new_directory, reloaded
+from petabatch.errors import AlreadyDone, ParamsError, Problem, RunDirectoryError
+from petabatch.logs import log, to_file
+from petabatch.parallel.comm import Comm, Serial
+from petabatch.parallel.failure import shared_errors
+from petabatch.spec.load import Loaded, resolved
+from petabatch.stop_signals import StopFlag, watch
+from petabatch.storage import ledger, manifest
+from petabatch.storage.claim import Claim
+from petabatch.storage.description import Status, recorded_provenance
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import POINTS, RESOLVED
+from petabatch.storage.inputs import compare, of_hosts
+from petabatch.storage.seal import new_run_id
+from petabatch.waves.chunk import Chunk
+from petabatch.waves.finished import Finished
+from petabatch.waves.index import write_index
+from petabatch.waves.plan import Waves
+from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
+
+
+def in_waves(loaded: Loaded, comm: Comm, threads: int | None, asked: bool = False) -> Waves | None:
+    """Return the plan of a sweep in waves: of one that says so, or that does not fit; collective.
+
+    Where it is `asked` for, raises ParamsError without a sweep.
+    """
+    network = loaded.network
+    if network.sweep is None or network.run.device == "gpu":
+        if not asked:
+            return None
+        problem = Problem("sweep", "there is no sweep on the CPU whose points could be made apart")
+        raise loaded.placed(ParamsError([problem]))
+    try:
+        plan = Waves.of(loaded)
+    except ParamsError:
+        if asked or network.sweep.wave is not None:
+            raise
+        return None  # the whole network is checked, with all its problems
+    fits = comm.broadcast(plan.fits(threads) if comm.rank == 0 else None)
+    return plan if asked or network.sweep.wave is not None or not fits else None
+
+
+def is_in_waves(directory: RunDirectory) -> bool:
+    """Return whether a directory is that of a sweep in waves."""
+    return (directory.path / POINTS).is_dir()
+
+
+def run(
+    plan: Waves,
+    comm: Comm,
+    out: Path,
+    *,
+    chunk: Chunk | None = None,
+    force: bool = False,
+    extend: bool = False,
+    retry: bool = False,
+    threads: int | None = None,
+    quiet: bool = False,
+) -> int:
+    """Compute the points of a sweep that are not finished in `out`; return how many have failed.
+
+    With a `chunk`, its part of them, beside other processes.
+    """
+    loaded = plan.loaded
+    with shared_errors(comm):
+        files = of_hosts(comm, loaded.network)
+    with Claim(comm.rank) as claim, watch(announces=comm.rank == 0 and not quiet) as flag:
+        comm.barrier()  # all ranks heed signals before there is a run directory
+        made: RunDirectory | None = None
+        if comm.rank == 0:
+            there = (extend or chunk is not None) and out.exists() and not force
+            if not there:
+                try:
+                    made = new_directory(loaded, out, force, files, None if chunk else claim, in_waves=True)
+                except RunDirectoryError:
+                    if chunk is None or not (out / POINTS).is_dir():
+                        raise  # else another job was first
+            if made is None:
+                made = RunDirectory.open(out)
+                if chunk is None:
+                    claim.take(made.path)
+                _go_on(made, loaded, extend and chunk is None)
+                compare(made, files, changed_input=False)
+        directory: RunDirectory = comm.broadcast(made)
+        return _compute(directory, plan, comm, chunk, threads, retry, quiet, flag)
+
+
+def resume(
+    directory: RunDirectory, loaded: Loaded, comm: Comm, *, retry: bool, threads: int | None, quiet: bool
+) -> int:
+    """Compute the points of a claimed directory that are not finished; return how many have failed.
+
+    Raises AlreadyDone when there are none.
+    """
+    with loaded.placing():
+        plan = Waves.of(loaded)
+    if not directory.run_id:
+        directory = replace(directory, run_id=comm.broadcast(new_run_id()))
+    with watch(announces=comm.rank == 0 and not quiet) as flag:
+        return _compute(directory, plan, comm, None, threads, retry, quiet, flag, resumed=True)
+
+
+def _compute(
+    directory: RunDirectory, plan: Waves, comm: Comm, chunk: Chunk | None, threads: int | None, retry: bool,
+    quiet: bool, flag: StopFlag, resumed: bool = False,
+) -> int:  # fmt: skip
+    session = WavesSession(directory, plan, comm, chunk or Chunk(), threads, retry)
+    if resumed and not comm.any(len(session.left.numbers) > 0) and _is_done(directory):
+        hint = "--retry-failed makes failed points again, --extend of `petabatch run` adds points"
+        problem = Problem("", "all points of this sweep are finished", hint=hint)
+        raise AlreadyDone(problem.render(str(directory.path)))
+    log_file = directory.log if chunk is None else session.path.with_suffix(".txt")
+    with to_file(log_file, comm.rank if chunk is None else 0):
+        session.run(flag, quiet)
+        failed: int = sum(comm.broadcast(comm.gather(session.failed)))
+        if failed:
+            log.warning("%d of %s points failed", failed, f"{plan.sweep.points:,}")
+    return failed
+
+
+def _is_done(directory: RunDirectory) -> bool:
+    """Return whether `run.h5` is that of the finished sweep."""
+    if not directory.run_file.exists():
+        return False
+    from petabatch.results import open as open_results
+
+    with open_results(directory.path) as run:
+        return run.status == "done"
+
+
+def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
+    """Prepare a directory for further points; raises RunDirectoryError unless they are of its network."""
+    if not is_in_waves(directory):
+        raise RunDirectoryError(
+            f"{directory.path}: this run was not made in waves\n"
+            "    hint:     choose another directory with --out, or set sweep.wave and start with --force"
+        )
+    directory.verify()
+    there = reloaded(directory, False, ())
+    same_network(directory, there, loaded)
+    if there.network.sweep == loaded.network.sweep:
+        return
+    if not extend:
+        raise RunDirectoryError(
+            f"{directory.path}: this directory has another sweep\n"
+            "    hint:     `petabatch run --extend` without --chunk makes the points that are new"
+        )
+    temporary = directory.path / f".{RESOLVED}.tmp"
+    temporary.write_text(json.dumps(resolved(loaded.network), indent=1), encoding="utf-8")
+    manifest.replace(directory.path, temporary, RESOLVED)
+
+
+def join(path: Path, objects: Sequence[object] = ()) -> tuple[int, int, int]:
+    """Write `run.h5` over the points that jobs have finished; return how many are finished, failed, and all.
+
+    Raises RunDirectoryError if the directory is not that of a sweep in waves.
+    """
+    directory = RunDirectory.open(path)
+    if not is_in_waves(directory):
+        raise RunDirectoryError(f"{directory.path}: this run was not made in waves, and has nothing to join")
+    directory.verify()
+    loaded = reloaded(directory, False, objects)
+    plan, comm = Waves.of(loaded), Serial()
+    if not directory.run_id:
+        directory = replace(directory, run_id=new_run_id())
+    before = recorded_provenance(directory) or {}
+    finished = Finished(ledgers_of(directory, plan), plan.points(), plan.base_value)
+    done, failed = int(np.sum(finished.found >= 0)), int(finished.failed.sum())
+    status: Status = "done" if done == plan.sweep.points else "stopped"
+    write_index(directory, plan, finished, provenance(directory, loaded, comm, before), status)
+    return done - failed, failed, plan.sweep.points
+
+
+def repair(directory: RunDirectory) -> list[tuple[str, str]]:
+    """Take damaged points out of a ledger, and write `run.h5` again; return what was done, with each file."""
+    done = [
+        ("repaired", f"{POINTS}/{path.name}")
+        for path in ledger.files_of(directory.path)
+        if ledger.repair(path)
+    ]
+    join(directory.path)
+    return [*done, ("rebuilt", directory.run_file.name)]

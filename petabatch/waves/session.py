@@ -1,0 +1,253 @@
+"""A sweep in waves with its run directory: computed, resumed, extended, joined from chunks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from petabatch.bars import bar
+from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
+from petabatch.logs import log
+from petabatch.parallel.comm import Comm
+from petabatch.spec.duration import seconds
+from petabatch.spec.load import Loaded, resolved
+from petabatch.stop_signals import StopFlag
+from petabatch.storage.description import Status, recorded_provenance
+from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import POINTS
+from petabatch.storage.inputs import summary
+from petabatch.storage.ledger import Ledger, LedgerWriter, files_of, new_name, read
+from petabatch.storage.provenance import collect
+from petabatch.waves.chunk import Chunk
+from petabatch.waves.compute import Abandoned, Wave, waves
+from petabatch.waves.finished import Finished
+from petabatch.waves.index import write_index
+from petabatch.waves.plan import Waves, digest
+
+_COMMIT = 1.0
+"""Seconds between two commits, unless a wave takes longer."""
+_INDEX_PAUSE = 400
+"""Between two indexes this many times what the last one took: a quarter of a percent of the run."""
+_LOG = 10.0, 600.0
+"""Least and largest seconds between two lines of the log."""
+
+
+class WavesSession:
+    """The points of a chunk that are not finished, with the directory and the ledger that they go to."""
+
+    def __init__(
+        self, directory: RunDirectory, plan: Waves, comm: Comm, chunk: Chunk, threads: int | None, retry: bool
+    ) -> None:
+        """Find out what is finished; raises DamagedError where the ledger is damaged."""
+        self.directory, self.plan, self.comm, self.threads = directory, plan, comm, threads
+        self.alone = chunk == Chunk()
+        """Whether this run, on all its ranks, has all points: it then writes `run.h5`."""
+        own = chunk.on(comm)
+        self._ledgers = ledgers_of(directory, plan)
+        points = plan.points(own.number, own.count)
+        done = Finished(self._ledgers, points, plan.base_value)
+        left = points.taken(np.flatnonzero((done.found < 0) | (done.failed & retry)))
+        self.left = left.taken(left.first)
+        self.count, self.failed = (
+            len(points.numbers),
+            int(done.failed.sum()) - int((done.failed & retry).sum()),
+        )
+        self.path = new_name(directory.path / POINTS, own.number, own.count)
+        self._began = time.monotonic()
+        self._before = recorded_provenance(directory) or {} if self._indexes else {}
+        self._times: dict[str, float] = dict(self._before.get("times", {}))
+
+    def run(self, flag: StopFlag, quiet: bool) -> None:
+        """Compute the points that are left; raises StoppedEarly on a signal or a time limit."""
+        limit = self.plan.network.run.wall_limit
+        end = self._began + seconds(limit) if limit is not None else np.inf
+
+        def stopped() -> bool:
+            return bool(flag.received) or time.monotonic() > end
+
+        size = self.plan.size(self.threads, self.comm.hosts.count(self.comm.hosts[self.comm.rank]))
+        done = self.count - len(self.left.numbers)
+        log.info(
+            "%s of %s points in waves of %s, in %s",
+            *(f"{n:,}" for n in (len(self.left.numbers), self.count, size)),
+            self.directory.path,
+        )
+        writer = LedgerWriter(self.path, self.plan.layout)
+        index_due = -np.inf
+        left = False
+        with _Report(done, self.count, self.failed, quiet) as report, _Committing(writer) as committing:
+            try:
+                for part in self.plan.cut(self.left, size):
+                    if stopped():
+                        raise Abandoned
+                    for wave in waves(self.plan.loaded, part, self.plan.layout, self.threads, stopped):
+                        self.failed += len(wave.failures)
+                        self._spend(wave)
+                        report.add(wave)
+                        if committing.add(wave) and self._indexes and time.monotonic() > index_due:
+                            took = self.index("running")
+                            index_due = time.monotonic() + _INDEX_PAUSE * took
+            except Abandoned:
+                left = True
+        stopped_early = self.comm.any(left)
+        self.comm.barrier()
+        if self._indexes:
+            self.index("stopped" if stopped_early else "done")
+        if stopped_early:
+            raise StoppedEarly(
+                f"stopped with {report.done:,} of {self.count:,} points\n    hint:     {self._again}",
+                self.comm.rank,
+            )
+
+    @property
+    def _indexes(self) -> bool:
+        return self.alone and self.comm.rank == 0
+
+    def _spend(self, wave: Wave) -> None:
+        for name, one in wave.times.items():
+            self._times[name] = self._times.get(name, 0.0) + one
+
+    @property
+    def _again(self) -> str:
+        return f"petabatch resume {self.directory.path}" if self.alone else "start the same command again"
+
+    def index(self, status: Status) -> float:
+        """Rewrite `run.h5` over all that is committed, by any rank; return the seconds that it took."""
+        plan, spent = self.plan, time.monotonic() - self._began
+        about = provenance(self.directory, plan.loaded, self.comm, self._before)
+        about["seconds"] = round(self._before.get("seconds", 0.0) + spent, 3)
+        about["times"] = {name: round(one, 3) for name, one in self._times.items()}
+        finished = Finished(ledgers_of(self.directory, plan), plan.points(), plan.base_value)
+        return write_index(self.directory, plan, finished, about, status)
+
+
+@dataclass
+class _Committing:
+    """Finished waves that are not yet committed."""
+
+    writer: LedgerWriter
+    _waves: list[Wave] = field(default_factory=list)
+    _last: float = field(default_factory=time.monotonic)
+
+    def __enter__(self) -> _Committing:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.commit()
+
+    def add(self, wave: Wave) -> bool:
+        """Take over a wave; return whether all are committed now."""
+        self._waves.append(wave)
+        if time.monotonic() - self._last < _COMMIT:
+            return False
+        self.commit()
+        return True
+
+    def commit(self) -> None:
+        """Append all to the ledger."""
+        if not self._waves:
+            return
+        failures, before = dict[int, str](), 0
+        for wave in self._waves:
+            failures |= {before + row: text for row, text in wave.failures.items()}
+            before += len(wave.rows)
+        common = next((wave.common for wave in self._waves if wave.common), None)
+        self.writer.commit(np.concatenate([wave.rows for wave in self._waves]), failures, common)
+        self._waves, self._last = [], time.monotonic()
+
+
+class _Report:
+    """How many points are done: on a bar, and in the log now and then."""
+
+    def __init__(self, done: int, count: int, failed: int, quiet: bool) -> None:
+        self.done, self._count, self._failed = done, count, failed
+        self._first, self._began = done, time.monotonic()
+        self._logged = self._began
+        self._bar = None if quiet else bar(done, count)
+
+    def __enter__(self) -> _Report:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def add(self, wave: Wave) -> None:
+        """Count the points of a wave."""
+        self.done += len(wave.rows)
+        self._failed += len(wave.failures)
+        now = time.monotonic()
+        rate = (self.done - self._first) / max(now - self._began, 1e-9)
+        failed = f"  {self._failed:,} failed" if self._failed else ""
+        left = (self._count - self.done) / rate
+        text = f"{rate:,.1f} points/s  {left:,.0f} s left{failed}"
+        if self._bar is not None:
+            self._bar.show(self.done, f"point {self.done:,} of {self._count:,}", text)
+        if (
+            now - self._logged > min(max(_LOG[0], (now - self._began) / 100), _LOG[1])
+            or self.done == self._count
+        ):
+            self._logged = now
+            log.info("point %s of %s  %s", f"{self.done:,}", f"{self._count:,}", text)
+
+
+def ledgers_of(directory: RunDirectory, plan: Waves) -> list[Ledger]:
+    """Return the ledger of a directory; raises DamagedError where it is damaged or of another network."""
+    try:
+        found = [ledger for path in files_of(directory.path) if (ledger := read(path)) is not None]
+    except DamagedError as error:
+        raise DamagedError(
+            f"{error}\n    hint:     `petabatch verify --repair {directory.path}` takes the damaged points "
+            "out, and `petabatch resume` makes them again"
+        ) from None
+    for ledger in found:
+        if ledger.layout.network != plan.layout.network:
+            raise DamagedError(f"{ledger.path}: this file is damaged: it has points of another network")
+    return found
+
+
+def provenance(
+    directory: RunDirectory, loaded: Loaded, comm: Comm, before: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what is recorded of the run, without its times."""
+    found = collect(
+        params_text=before.get("params_given") or directory.params_text,
+        params=resolved(loaded.network),
+        seed=loaded.network.run.seed,
+        hosts=comm.hosts,
+        ranks=comm.size,
+        devices=["CPU"],
+        started=before.get("started"),
+        overrides=before.get("overrides") or list(loaded.location.overrides.values()),
+    )
+    return {**found, "inputs": summary(directory)}
+
+
+def same_network(directory: RunDirectory, there: Loaded, here: Loaded) -> None:
+    """Raise RunDirectoryError unless a directory is that of the same network, apart from its points."""
+    if digest(there.network) == digest(here.network):
+        return
+    old, new = (_flat(resolved(one.network)) for one in (there, here))
+    keys = sorted(
+        key for key in old.keys() | new.keys() if old.get(key) != new.get(key) and key[:6] != "sweep."
+    )
+    found = "; ".join(f"{key} = {new.get(key)}, in the directory {old.get(key)}" for key in keys[:5])
+    raise RunDirectoryError(
+        f"{directory.path}: this directory has points of another network\n    found:    {found}\n"
+        "    expected: the same params, apart from [sweep]\n"
+        "    hint:     choose another directory with --out"
+    )
+
+
+def _flat(table: object, path: str = "") -> dict[str, object]:
+    if not isinstance(table, dict):
+        return {path: table}
+    return {
+        key: value
+        for name, one in table.items()
+        for key, value in _flat(one, f"{path}.{name}".strip(".")).items()
+    }

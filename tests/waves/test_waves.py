@@ -1,0 +1,336 @@
+"""Sweeps in waves: the points have the bits of their own runs, and of one batch, whatever interrupts them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from petabatch import results, simulation
+from petabatch.errors import AlreadyDone, DamagedError, ParamsError, RunDirectoryError, StoppedEarly
+from petabatch.storage import ledger
+from petabatch.waves import session
+from support.commands import Command, alone
+
+FROZEN = ("connections.dictionary.learn.every='never'", "run.displays=2")
+KEY = "layers.V1.threshold"
+SWEEP = f"sweep.{KEY}=[0.2, 0.25, 0.3, 0.35, 0.4]"
+
+
+def swept(file: Path, name: str, *settings: str, **keys: object) -> results.Results:
+    """Run a sweep into a folder beside its params file."""
+    loaded = simulation.read(file, [*FROZEN, *settings])
+    return simulation.run(loaded, file.parent / name, mpi=False, quiet=True, **keys)  # type: ignore[arg-type]
+
+
+def recorded(run: results.Results) -> dict[str, np.ndarray]:
+    """Return all that a run recorded, and close it."""
+    with run:
+        found = {name: run[name][...] for name in run}
+        return found | {f"steps of {name}": run[name].steps for name in found} | run.coordinates
+
+
+def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    """Compare what two runs recorded, to the bit."""
+    found = {name: values for name, values in found.items() if name != "failed"}
+    assert found.keys() == expected.keys()
+    for name, values in expected.items():
+        assert (found[name].dtype, found[name].shape) == (values.dtype, values.shape), name
+        assert found[name].tobytes() == values.tobytes(), name
+
+
+@pytest.fixture
+def whole(small: Path) -> dict[str, np.ndarray]:
+    """What five points in one batch record."""
+    return recorded(swept(small, "whole", SWEEP))
+
+
+@pytest.mark.parametrize("wave", [1, 2, 7])
+def test_waves_have_the_bits_of_one_batch(small: Path, whole: dict[str, np.ndarray], wave: int) -> None:
+    run = swept(small, "waves", SWEEP, f"sweep.wave={wave}")
+    assert run.status == "done"
+    assert run.attributes["points"] == {"all": 5, "finished": 5, "failed": 0, "why": {}}
+    assert_same(recorded(run), whole)
+    assert len(list((small.parent / "waves").glob("points/*"))) == 1
+
+
+def test_a_sweep_that_fits_is_one_batch_with_checkpoints(small: Path) -> None:
+    swept(small, "whole", SWEEP)
+    assert not (small.parent / "whole" / "points").exists()
+    assert list((small.parent / "whole" / "checkpoints").iterdir())
+
+
+def test_drawn_points_are_runs(small: Path) -> None:
+    drawn = (
+        "sweep.draws=6",
+        "sweep.draw='sobol'",
+        f"sweep.{KEY}={{low=0.1, high=0.6}}",
+        "sweep.run.seed=[3, 4]",
+    )
+    run = swept(small, "waves", *drawn, "sweep.wave=5", "connections.dictionary.mode='shared'")
+    for point in (0, 4, 11):
+        column = {name: values[3 * point] for name, values in run.coordinates.items()}
+        own = (
+            f"{KEY}={float(column['threshold'])!r}",
+            f"run.seed={column['seed']}",
+            "connections.dictionary.mode='shared'",
+        )
+        mine = recorded(results.open(alone(small, f"alone_{point}", *FROZEN, *own)))
+        for path in run:
+            assert np.array_equal(run[path][:, 3 * point : 3 * point + 3], mine[path]), path
+
+
+def test_weights_in_common_are_drawn_by_the_seed_of_their_point(small: Path) -> None:
+    run = swept(small, "waves", "sweep.run.seed=[5, 6]", "sweep.wave=8")
+    for point, seed in enumerate((5, 6)):
+        own = recorded(results.open(alone(small, f"alone_{seed}", *FROZEN, f"run.seed={seed}")))
+        assert np.array_equal(run["layers/V1/A"][:, 3 * point : 3 * point + 3], own["layers/V1/A"])
+    assert not np.array_equal(run["layers/V1/A"][:, :3], run["layers/V1/A"][:, 3:])
+
+
+def test_a_sweep_that_does_not_fit_is_made_in_waves(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("petabatch.waves.plan.Waves._fitting", lambda *_: 2)
+    run = swept(small, "waves", SWEEP)
+    assert len(next(iter(ledger.files_of(small.parent / "waves"))).read_bytes())
+    assert run.attributes["points"]["finished"] == 5
+
+
+class Stop(Exception):
+    """The process ends here."""
+
+
+def dying(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Let the process end after this many waves, as by a kill: each wave is committed."""
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    made = session.waves
+    count = 0
+
+    def counted(*arguments: object) -> object:
+        nonlocal count
+        count += 1
+        if count > after:
+            raise Stop
+        return made(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session, "waves", counted)
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_killed_run_is_resumed_with_what_is_left(
+    small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    with monkeypatch.context() as patched:
+        dying(patched, after)
+        with pytest.raises(Stop):
+            swept(small, "waves", SWEEP, "sweep.wave=2")
+    if after:  # while it grows, it can be read
+        with results.open(small.parent / "waves") as run:
+            assert run.status == "running"
+            assert 6 <= run.batch <= 6 * after
+    computed = counting(monkeypatch)
+    run = simulation.resume(small.parent / "waves", mpi=False, quiet=True)
+    assert sum(map(len, computed)) == 5 - 2 * after
+    assert_same(recorded(run), whole)
+    with pytest.raises(AlreadyDone):
+        simulation.resume(small.parent / "waves", mpi=False, quiet=True)
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
+    """Return a list that receives the numbers of the points that are computed from now on."""
+    found, made = [], session.waves
+
+    def counted(loaded: object, points: session.Finished, *others: object) -> object:
+        found.append(points.numbers)  # type: ignore[attr-defined]
+        return made(loaded, points, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(session, "waves", counted)
+    return found
+
+
+def test_an_incomplete_last_commit_is_made_again(
+    small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    swept(small, "waves", SWEEP, "sweep.wave=2")
+    (path,) = ledger.files_of(small.parent / "waves")
+    text = path.read_bytes()
+    (small.parent / "waves" / "run.h5").unlink()
+    for cut in (len(text) - 1, len(text) // 2, 100, 0):
+        for file in ledger.files_of(small.parent / "waves"):
+            file.unlink()
+        path.write_bytes(text[:cut])
+        run = simulation.resume(small.parent / "waves", mpi=False, quiet=True)
+        assert_same(recorded(run), whole)
+        (small.parent / "waves" / "run.h5").unlink()
+
+
+@pytest.mark.parametrize("place", [30, 0.4, 0.8])
+def test_a_damaged_ledger_is_refused_and_repaired(
+    small: Path,
+    whole: dict[str, np.ndarray],
+    monkeypatch: pytest.MonkeyPatch,
+    petabatch: Command,
+    place: float,
+) -> None:
+    monkeypatch.setattr(session, "_COMMIT", 0.0)
+    swept(small, "waves", SWEEP, "sweep.wave=1")
+    out = small.parent / "waves"
+    (path,) = ledger.files_of(out)
+    text = bytearray(path.read_bytes())
+    text[int(place if place > 1 else place * len(text))] ^= 4
+    path.write_bytes(text)
+    with pytest.raises(DamagedError, match="verify --repair"):
+        simulation.resume(out, mpi=False, quiet=True)
+    assert petabatch("verify", out).returncode == 1
+    repaired = petabatch("verify", "--repair", out)
+    assert f"points/{path.name}" in repaired.stdout, repaired.stderr
+    assert petabatch("verify", out).returncode == 0
+    run = simulation.resume(out, mpi=False, quiet=True)
+    assert_same(recorded(run), whole)
+
+
+def test_an_extended_sweep_computes_what_is_new(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    swept(small, "waves", f"sweep.{KEY}=[0.3, 0.2]", "sweep.wave=2")
+    more = (f"sweep.{KEY}=[0.2, 0.25, 0.3]", "sweep.layers.V1.tau=[10.0, 20.0]", "sweep.wave=2")
+    with pytest.raises(RunDirectoryError, match="already exists"):
+        swept(small, "waves", *more)
+    computed = counting(monkeypatch)
+    run = swept(small, "waves", *more, extend=True)
+    # tau is 10 in the params file, so that the points of the first sweep are among those of the second
+    assert np.concatenate(computed).tolist() == [1, 2, 3, 5]
+    assert_same(recorded(run), recorded(swept(small, "whole", *more[:2])))
+
+
+def test_points_of_another_network_are_not_extended(small: Path) -> None:
+    swept(small, "waves", SWEEP, "sweep.wave=2")
+    with pytest.raises(RunDirectoryError, match=r"layers.V1.tau = 11.0, in the directory 10.0"):
+        swept(small, "waves", SWEEP, "layers.V1.tau=11.0", extend=True)
+    swept(small, "whole", SWEEP)
+    with pytest.raises(RunDirectoryError, match="was not made in waves"):
+        swept(small, "whole", SWEEP, extend=True)
+
+
+def test_a_signal_stops_between_waves(
+    small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = session.waves
+
+    def signalled(*arguments: object) -> object:
+        yield from made(*arguments)  # type: ignore[arg-type]
+        signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "waves", signalled)
+        with pytest.raises(StoppedEarly, match="stopped with 2 of 5 points"):
+            swept(small, "waves", SWEEP, "sweep.wave=2")
+    with results.open(small.parent / "waves") as run:
+        assert (run.status, run.attributes["points"]["finished"]) == ("stopped", 2)
+    assert_same(recorded(simulation.resume(small.parent / "waves", mpi=False, quiet=True)), whole)
+
+
+def unstable(values: Sequence[float]) -> tuple[str, ...]:
+    """Return settings of a sweep of gains, of which those beyond 1 make numbers that are not finite."""
+    return (f"sweep.connections.recon_to_error.strength={list(values)}", "run.display=400")
+
+
+@pytest.mark.parametrize("wave", [2, 3])
+def test_points_that_are_not_finite_fail_and_the_others_go_on(
+    small: Path, petabatch: Command, wave: int
+) -> None:
+    settings = [f"-s{text}" for text in (*FROZEN, *unstable([1.0, -80.0, 0.5]), f"sweep.wave={wave}")]
+    out = small.parent / "waves"
+    done = petabatch("run", small, "--out", out, "-q", *settings)
+    assert done.returncode == 4, done.stderr
+    assert "1 of 3 points failed" in done.stderr
+    with results.open(out) as run:
+        assert (run.attributes["points"]["finished"], run.failed) == (2, 1)
+        failed = run.coordinates["failed"]
+        assert (failed[:3].tolist(), failed[6:].tolist()) == ([-1] * 3, [-1] * 3)
+        step = int(failed[3])
+        assert step > 0
+        series = run["probes/energy/total"]
+        assert np.isnan(series[...][series.steps >= step, 3:6]).all()
+        assert np.isfinite(series[...][:, [0, 1, 2, 6, 7, 8]]).all()
+    sound = recorded(swept(small, "sound", *unstable([1.0, 0.5])))
+    kept = recorded(results.open(out))
+    for name in ("layers/V1/A", "probes/energy/total"):
+        assert np.array_equal(np.delete(kept[name], slice(3, 6), axis=1), sound[name])
+    page = petabatch("info", out).stdout
+    assert "2 of 3 finished, 1 failed" in page
+    assert f"strength -80: step {step}: " in page
+    assert petabatch("resume", out).returncode == 1  # nothing is left
+    again = petabatch("resume", out, "--retry-failed", "-q")
+    assert again.returncode == 4, again.stderr
+
+
+def test_a_point_that_raises_fails_alone(small: Path) -> None:
+    text = "\n".join([
+        "from typing import Literal",
+        "from petabatch.layers import LCA",
+        "class Picky(LCA):",
+        "    type: Literal['picky'] = 'picky'",
+        "    def prepare(self, state, activity):",
+        "        if 0.29 < self.threshold < 0.31:",
+        "            raise ValueError('no threshold of 0.3, please')",
+        "        super().prepare(state, activity)",
+    ])  # fmt: skip
+    (small.parent / "picky.py").write_text(text)
+    run = swept(
+        small,
+        "waves",
+        SWEEP,
+        "sweep.wave=5",
+        "layers.V1.type=picky",
+        "plugins=['picky.py']",
+        "run.kernel=array",
+    )
+    assert run.coordinates["failed"][::3].tolist() == [-1, -1, 0, -1, -1]
+    (found,) = ledger.files_of(small.parent / "waves")
+    kept = ledger.read(found)
+    assert kept is not None
+    assert "no threshold of 0.3, please" in kept.failures[2]
+
+
+def test_chunks_on_one_directory_are_joined_to_the_bits_of_one_run(
+    small: Path, whole: dict[str, np.ndarray], petabatch: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = small.parent / "chunks"
+    command = ("run", small, "--out", out, "-q", *(f"-s{text}" for text in (*FROZEN, SWEEP)))
+    for chunk in (3, 1):
+        done = petabatch(*command, "--chunk", f"{chunk}/3")
+        assert done.returncode == 0, done.stderr
+    assert petabatch("join", out).stdout.startswith("3 of 5 points")
+    assert "3 of 5 finished" in petabatch("info", out).stdout
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_MIN", "1")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_COUNT", "3")
+    done = petabatch(*command, "--chunk", "auto")
+    assert done.returncode == 0, done.stderr
+    assert len(list((out / "points").iterdir())) == 6  # a ledger and a log for each job
+    assert petabatch("join", out).stdout.startswith("5 of 5 points")
+    assert_same(recorded(results.open(out)), whole)
+
+
+@pytest.mark.parametrize("ranks", [2])
+def test_ranks_take_points_each(
+    small: Path, whole: dict[str, np.ndarray], petabatch: Command, ranks: int
+) -> None:
+    out = small.parent / "ranks"
+    settings = [f"-s{text}" for text in (*FROZEN, SWEEP, "sweep.wave=2")]
+    done = petabatch("run", small, "--out", out, "-q", *settings, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    assert len(ledger.files_of(out)) == ranks
+    assert_same(recorded(results.open(out)), whole)
+
+
+def test_wrong_points_are_refused_before_anything_is_written(small: Path) -> None:
+    with pytest.raises(ParamsError, match="value 2: "):
+        swept(small, "waves", f"sweep.{KEY}=[0.2, -1.0]", "sweep.wave=1")
+    with pytest.raises(ParamsError, match="values may differ"):
+        swept(small, "waves", "sweep.layers.V2.threshold=[0.2, 1.0]", "sweep.wave=1")
+    with pytest.raises(ParamsError, match="there is no sweep"):
+        swept(small, "waves", extend=True)
+    assert not (small.parent / "waves").exists()
