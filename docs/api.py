@@ -36,7 +36,7 @@ _WIDTH = 80
 def page() -> str:
     """Return the page."""
     lines = [PREAMBLE, "## Networks and runs", ""]
-    for name in ("load", "sparse_coding", "run", "resume"):
+    for name in ("load", "sparse_coding", "run", "resume", "sweep"):
         lines += function(f"petabatch.{name}", getattr(petabatch, name))
     lines += [*function("petabatch.in_memory.run", in_memory.run), *kind("Result", in_memory.Result)]
     lines += ["## Simulator", "", *kind("Simulator", petabatch.Simulator)]

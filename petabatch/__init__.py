@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from petabatch.spec.network import Network as Network
     from petabatch.spec.network import Output as Output
     from petabatch.spec.network import Run as Run
+    from petabatch.spec.sweep import Sweep as Sweep
+    from petabatch.waves.stream import sweep as sweep
 
 _PLACES = {
     "Checkpoint": ("petabatch.spec.network", "Checkpoint"),
@@ -42,12 +44,14 @@ _PLACES = {
     "Output": ("petabatch.spec.network", "Output"),
     "Run": ("petabatch.spec.network", "Run"),
     "Simulator": ("petabatch.simulator", "Simulator"),
+    "Sweep": ("petabatch.spec.sweep", "Sweep"),
     "encode": ("petabatch.coding", "encode"),
     "load": ("petabatch.params", "read"),
     "open": ("petabatch.results", "open"),
     "resume": ("petabatch.simulation", "resume"),
     "run": ("petabatch.simulation", "run"),
     "sparse_coding": ("petabatch.network.sparse_coding", "sparse_coding"),
+    "sweep": ("petabatch.waves.stream", "sweep"),
 }
 _MODULES = (
     "connections",
@@ -66,6 +70,7 @@ __all__ = [
     "Output",
     "Run",
     "Simulator",
+    "Sweep",
     "__version__",
     "connections",
     "encode",
@@ -81,6 +86,7 @@ __all__ = [
     "run",
     "sources",
     "sparse_coding",
+    "sweep",
     "weights",
 ]
 

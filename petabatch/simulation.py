@@ -50,7 +50,8 @@ from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed,
 from petabatch.storage.seal import new_run_id, sealed_by
 from petabatch.storage.shared import assert_shared
 from petabatch.waves.chunk import Chunk
-from petabatch.waves.run import in_waves, is_in_waves
+from petabatch.waves.plan import in_waves
+from petabatch.waves.run import is_in_waves
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
 

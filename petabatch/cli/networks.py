@@ -40,11 +40,17 @@ def check(
         from petabatch.report.memory import shortage
         from petabatch.report.stability import step_limits
         from petabatch.spec.override import swept
+        from petabatch.waves.plan import in_waves
 
     loaded = _described(file, [*(overrides or ()), *swept(sweep or ())], allow_code)
-    plan = params.plan(loaded)
-    params.check_values(loaded, plan)
-    run, notes, arrays = plan.graph.network.run, list[str](), {}
+    notes, arrays = list[str](), {}
+    if (waves := in_waves(loaded)) is None:
+        plan = params.plan(loaded)
+        params.check_values(loaded, plan)
+    else:  # the plan of a point
+        plan = waves.base
+        notes += field("sweep", f"{waves.sweep.points:,} points, in waves of {waves.size(None):,}")
+    run = plan.graph.network.run
     if (lacking := shortage(plan, plan.graph.network.batch, lane_threads(run))) is not None:
         notes += field("warning", f"{lacking}; `run` refuses it here")
     if shortage(plan, 1, 1) is None:

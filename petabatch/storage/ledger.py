@@ -85,6 +85,8 @@ class Ledger:
 
     path: Path
     layout: Layout
+    software: Mapping[str, Any]
+    """Versions of what made the points, as in the provenance of a run."""
     common: Mapping[str, np.ndarray]
     """What was recorded once for all points, by path."""
     rows: Sequence[np.ndarray]
@@ -96,8 +98,8 @@ class Ledger:
 class LedgerWriter:
     """A new file of a ledger, made at the first commit."""
 
-    def __init__(self, path: Path, layout: Layout) -> None:
-        self.path, self._layout = path, layout
+    def __init__(self, path: Path, layout: Layout, software: Mapping[str, Any] | None = None) -> None:
+        self.path, self._layout, self._software = path, layout, software or {}
         self._made = self._has_common = False
 
     def commit(
@@ -108,7 +110,7 @@ class LedgerWriter:
         `failures` say why points failed, by the number of their row, `common` is what was recorded once for
         all points, by path.
         """
-        frames = [] if self._made else [_frame({"format": FORMAT, **self._layout.table}, b"", 0)]
+        frames = [] if self._made else [_frame(self._head, b"", 0)]
         if common and not self._has_common:
             about = [[path, values.dtype.str, values.shape] for path, values in common.items()]
             body = b"".join(np.ascontiguousarray(values).tobytes() for values in common.values())
@@ -133,6 +135,10 @@ class LedgerWriter:
                 "    hint:     points committed before are intact; free disk space, then resume"
             ) from error
         self._made, self._has_common = True, self._has_common or bool(common)
+
+    @property
+    def _head(self) -> dict[str, Any]:
+        return {"format": FORMAT, "software": self._software, **self._layout.table}
 
 
 def new_name(folder: Path, chunk: int, chunks: int) -> Path:
@@ -176,7 +182,7 @@ def _ledger(path: Path, found: Sequence[_Frame]) -> Ledger:
     for frame in frames:
         failures |= {before + int(row): str(text) for row, text in frame.text["failures"].items()}
         before += frame.count
-    return Ledger(path, layout, common, rows, failures)
+    return Ledger(path, layout, head.text.get("software", {}), common, rows, failures)
 
 
 def _common(frame: _Frame) -> Iterator[tuple[str, str, Sequence[int], Any]]:

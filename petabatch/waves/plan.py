@@ -9,11 +9,13 @@ from functools import cached_property
 
 import numpy as np
 
+from petabatch.errors import ParamsError, Problem
 from petabatch.network.build import build
 from petabatch.network.capacity import POINT, POINTS
 from petabatch.network.numbers import value_of
 from petabatch.network.plan import Plan, schedule
 from petabatch.network.slices import check_some_points, sliced
+from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.consistency import fingerprint
 from petabatch.parallel.cores import lane_threads
 from petabatch.parallel.host_memory import host_limit, used
@@ -125,3 +127,26 @@ def digest(network: Network) -> str:
         for key in keys:
             (table[name] if name else table).pop(key, None)
     return fingerprint(json.dumps(table, sort_keys=True))
+
+
+def in_waves(
+    loaded: Loaded, comm: Comm | None = None, threads: int | None = None, asked: bool = False
+) -> Waves | None:
+    """Return the plan of a sweep in waves: of one that says so, or that does not fit; collective.
+
+    Where it is `asked` for, raises ParamsError without a sweep.
+    """
+    network, comm = loaded.network, comm or Serial()
+    if network.sweep is None or network.run.device == "gpu":
+        if not asked:
+            return None
+        problem = Problem("sweep", "there is no sweep on the CPU whose points could be made apart")
+        raise loaded.placed(ParamsError([problem]))
+    try:
+        plan = Waves.of(loaded)
+    except ParamsError:
+        if asked or network.sweep.wave is not None:
+            raise
+        return None  # the whole network is checked, with all its problems
+    fits = comm.broadcast(plan.fits(threads) if comm.rank == 0 else None)
+    return plan if asked or network.sweep.wave is not None or not fits else None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from petabatch.assembly import new_directory, reloaded
-from petabatch.errors import AlreadyDone, ParamsError, Problem, RunDirectoryError
+from petabatch.errors import AlreadyDone, Problem, RunDirectoryError
 from petabatch.logs import log, to_file
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import shared_errors
@@ -28,27 +28,6 @@ from petabatch.waves.finished import Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.plan import Waves
 from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
-
-
-def in_waves(loaded: Loaded, comm: Comm, threads: int | None, asked: bool = False) -> Waves | None:
-    """Return the plan of a sweep in waves: of one that says so, or that does not fit; collective.
-
-    Where it is `asked` for, raises ParamsError without a sweep.
-    """
-    network = loaded.network
-    if network.sweep is None or network.run.device == "gpu":
-        if not asked:
-            return None
-        problem = Problem("sweep", "there is no sweep on the CPU whose points could be made apart")
-        raise loaded.placed(ParamsError([problem]))
-    try:
-        plan = Waves.of(loaded)
-    except ParamsError:
-        if asked or network.sweep.wave is not None:
-            raise
-        return None  # the whole network is checked, with all its problems
-    fits = comm.broadcast(plan.fits(threads) if comm.rank == 0 else None)
-    return plan if asked or network.sweep.wave is not None or not fits else None
 
 
 def is_in_waves(directory: RunDirectory) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.assembly import portable
 from petabatch.bars import bar
 from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
 from petabatch.logs import log
@@ -21,7 +22,7 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
 from petabatch.storage.inputs import summary
 from petabatch.storage.ledger import Ledger, LedgerWriter, files_of, new_name, read
-from petabatch.storage.provenance import collect
+from petabatch.storage.provenance import collect, other_software
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Abandoned, Wave, waves
 from petabatch.waves.finished import Finished
@@ -76,7 +77,7 @@ class WavesSession:
             *(f"{n:,}" for n in (len(self.left.numbers), self.count, size)),
             self.directory.path,
         )
-        writer = LedgerWriter(self.path, self.plan.layout)
+        writer = LedgerWriter(self.path, self.plan.layout, self._software())
         index_due = -np.inf
         left = False
         with _Report(done, self.count, self.failed, quiet) as report, _Committing(writer) as committing:
@@ -106,6 +107,17 @@ class WavesSession:
     @property
     def _indexes(self) -> bool:
         return self.alone and self.comm.rank == 0
+
+    def _software(self) -> dict[str, Any]:
+        """Return the versions of what makes points; warn where points were made with others."""
+        about = provenance(self.directory, self.plan.loaded, self.comm, {})
+        mine = {name: about[name] for name in ("petabatch_version", "libraries", "blas", "compiler")}
+        others = (other_software(one.software, mine, portable(self.plan.network)) for one in self._ledgers)
+        if found := next(filter(None, others), None):
+            log.warning(
+                "software versions have changed, so points may differ by rounding: %s", "; ".join(found)
+            )
+        return mine
 
     def _spend(self, wave: Wave) -> None:
         for name, one in wave.times.items():

@@ -1,0 +1,93 @@
+"""`petabatch.sweep`: the points of a sweep in memory, each as soon as it is computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from petabatch.arguments import whole_number
+from petabatch.errors import ArgumentError
+from petabatch.params import given
+from petabatch.spec.load import Loaded
+from petabatch.spec.network import Network
+from petabatch.spec.sweep import Sweep
+from petabatch.storage.ledger import FAILED
+from petabatch.waves.compute import Wave, waves
+from petabatch.waves.plan import Waves, in_waves
+
+Recorded = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A point of a sweep, with what it recorded."""
+
+    number: int
+    """Its place among the points, from 0."""
+    values: Mapping[str, float]
+    """By key path."""
+    recorded: Recorded = field(repr=False)
+    """By path as in the run file, `[times, batch, ...]`; NaN from where a point failed."""
+    observed: Any = None
+    """What `observe` returned; None for a point that failed."""
+    failed: str = ""
+    """Why it failed, empty if it did not."""
+
+
+def sweep(
+    network: Loaded | Network | str | os.PathLike[str],
+    points: Mapping[str, Any] | Sweep | None = None,
+    observe: Callable[[Recorded], Any] | None = None,
+    *,
+    wave: int | None = None,
+    threads: int | None = None,
+) -> Iterator[Point]:
+    """Compute points of a network, and yield each as soon as its wave is done, in their order.
+
+    `points` are arrays by key path, of which each point takes one value, a `Sweep`, or, by default, those of
+    the network's `[sweep]`. What its `[output]` and probes ask for is recorded; `observe` is called with that
+    of each point. `wave` is how many points are held at once, by default what half of the memory holds.
+    Nothing is written. A point that becomes NaN or raises an error is yielded as `failed`. Raises ParamsError
+    when the network or its points are invalid, ArgumentError when they are none.
+
+    for point in petabatch.sweep("network.toml", {"layers.V1.tau": taus}):
+        print(point.values, point.recorded["probes/energy/total"])
+    """
+    loaded = given(network)
+    if points is not None:
+        if not isinstance(points, Sweep | Mapping):
+            expected = "arrays by key path, or a Sweep"
+            raise ArgumentError("points", "these are no points of a sweep", points, expected)
+        chosen = points if isinstance(points, Sweep) else Sweep(table=dict(points))
+        loaded = replace(loaded, network=loaded.network.model_copy(update={"sweep": chosen}))
+    if loaded.network.sweep is None:
+        raise ArgumentError("points", "the network has no sweep", None, "arrays by key path, or a Sweep")
+    plan = in_waves(loaded, asked=True)
+    assert plan is not None
+    size = plan.size(threads) if wave is None else whole_number("wave", wave, 1)
+    return _computed(plan, size, threads, observe)
+
+
+def _computed(
+    plan: Waves, size: int, threads: int | None, observe: Callable[[Recorded], Any] | None
+) -> Iterator[Point]:
+    points = plan.points()
+    for first in range(0, len(points.numbers), size):
+        together = points.taken(np.arange(first, min(first + size, len(points.numbers))))
+        for part in plan.cut(together, size):
+            for wave in waves(plan.loaded, part, plan.layout, threads, lambda: False):
+                yield from _points(wave, observe)
+
+
+def _points(wave: Wave, observe: Callable[[Recorded], Any] | None) -> Iterator[Point]:
+    paths = [name for name in wave.rows.dtype.names or () if "/" in name]
+    for row, number in enumerate(wave.points.numbers.tolist()):
+        values = dict(zip(wave.points.paths, wave.points.values[row].tolist(), strict=True))
+        recorded = {path: wave.rows[path][row] for path in paths}
+        sound = wave.rows[FAILED][row] < 0
+        observed = observe(recorded) if observe is not None and sound else None
+        yield Point(number, values, recorded, observed, "" if sound else wave.failures.get(row, ""))
