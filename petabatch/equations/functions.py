@@ -39,7 +39,7 @@ OPERATORS = {
     "-": Function(2, "({0} - {1})", lambda xp, a, b: a - b),
     "*": Function(2, "({0} * {1})", lambda xp, a, b: a * b),
     "/": Function(2, "({0} / {1})", lambda xp, a, b: xp.divide(a, b)),
-    "**": Function(2, "({0} ** {1})", lambda xp, a, b: xp.power(a, b)),
+    "**": Function(2, "math.pow({0}, {1})", lambda xp, a, b: xp.power(a, b)),
     "%": Function(2, "({0} - {1} * real(math.floor({0} / {1})))", lambda xp, a, b: a - b * xp.floor(a / b)),
     "negative": Function(1, "(-{0})", lambda xp, a: -a),
     "<": Function(2, "({0} < {1})", lambda xp, a, b: xp.less(a, b), True),
