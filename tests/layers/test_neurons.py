@@ -11,8 +11,9 @@ import pytest
 from petabatch import in_memory
 from petabatch.connections import Identity, Sparse
 from petabatch.engine.engine import Engine
+from petabatch.equations.functions import CALLED
 from petabatch.errors import ParamsError
-from petabatch.layers import Input, LeakyIntegrator, Neurons
+from petabatch.layers import Constant, Input, LeakyIntegrator, Neurons
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Comm, Serial
@@ -22,7 +23,7 @@ from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP, Connection, Layer
 from petabatch.spec.sweep import Sweep
 from petabatch.weights import Uniform
-from petabatch.weights.random import Constant
+from petabatch.weights.random import Constant as ConstantWeights
 from support.networks import GivenImages
 from support.rank_threads import on_threads
 
@@ -41,6 +42,21 @@ CUBA: dict[str, Any] = {
     "refractory": 2.0,
     "start": {"v": Uniform(low=-60.0, high=-50.0), "ge": Uniform(high=9.0), "gi": 1.0},
 }
+
+
+FUNCTIONS = " + ".join(
+    [f"{name}(x + 0.1)" for name, one in CALLED.items() if one.arguments == 1 and not one.of_conditions]
+    + [
+        "int(x > 1 or not y < 0)",
+        "min(x, 1)",
+        "max(x, 1)",
+        "clip(x, 0.5, 1.5)",
+        "x % 0.7",
+        "x ** y",
+        "x ** -2",
+    ]
+)
+"""All functions of equations; where they jump, at few starts."""
 
 
 def recorded(net: Network, threads: int | None = None) -> Mapping[str, np.ndarray]:
@@ -66,7 +82,7 @@ def balanced(**keys: Any) -> Network:
     for pre, target, weight in (("e", "ge", 1.62), ("i", "gi", -9.0)):
         for post in layers:
             connections[f"{pre}{post}"] = Sparse(
-                pre=pre, post=post, target=target, probability=0.05, init=Constant(value=weight)
+                pre=pre, post=post, target=target, probability=0.05, init=ConstantWeights(value=weight)
             )
     output = Output(layers={"e": LayerOutput(every=STEP, variables=("A", "v")), "i": LayerOutput(every=STEP)})
     run = Run(**{"batch": 3, "steps": 200, "dt": 0.1, **keys})
@@ -82,7 +98,7 @@ def test_a_step_is_arrivals_reset_integration_threshold() -> None:
         "n": Neurons(
             shape=(1, 1, 1),
             equations="dv/dt = 0.5 : unless refractory\ndw/dt = 1",
-            spike="v > 3", reset="v = 0.25; w = w - 10", refractory=3.0, method="euler",
+            spike="v > 3", reset="v = 0.25; w = w / 2", refractory=3.0, method="euler",
         ),
     }  # fmt: skip
     connections = {
@@ -100,7 +116,7 @@ def test_a_step_is_arrivals_reset_integration_threshold() -> None:
     np.testing.assert_allclose(found["v"], v)
     np.testing.assert_array_equal(found["A"], [0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0])
     np.testing.assert_array_equal(found["refractory"], [0, 0, 3, 2, 1, 0, 0, 0, 3, 2, 1, 0])
-    np.testing.assert_allclose(found["w"], [1, 2, 6, 0, 4, 8, 9, 10, 14, 5, 6, 7])
+    np.testing.assert_allclose(found["w"], [1, 2, 6, 5.5, 9.5, 13.5, 14.5, 15.5, 19.5, 10.75, 11.75, 12.75])
 
 
 @pytest.mark.parametrize(
@@ -114,6 +130,8 @@ def test_a_step_is_arrivals_reset_integration_threshold() -> None:
         ("heun", {"equations": "dx/dt = exp(-x) - clip(x, 0, 1) * c\nc = 1 if x > 0.5 else tanh(t)",
                   "method": "heun"}),
         ("noise", {"equations": "dx/dt = -x / 5 + s * x * xi + 0.1 * xi_2", "parameters": {"s": Uniform()}}),
+        ("functions", {"equations": f"dx/dt = cos(x + y) / 10\ndy/dt = ({FUNCTIONS}) / 20 - y",
+                       "method": "euler", "start": {"x": Uniform(low=0.6, high=0.9), "y": 0.3}}),
         ("map", {"equations": "dx/dt = -x",
                  "spike": "x > 0.5 or t < 1 and not x < -3", "reset": "x = -t; x *= 2"}),
     ],
@@ -184,12 +202,14 @@ def test_a_connection_delivers_in_the_next_step_at_the_earliest_and_closes_no_cy
         "a": Neurons(shape=(1, 1, 2), **spiking),
         "b": Neurons(shape=(1, 1, 2), equations="dx/dt = 0 * x\ndy/dt = I", currents=("I",), activity="x"),
         "c": LeakyIntegrator(shape=(1, 1, 2), tau=1e-3),
+        "k": Constant(shape=(1, 1, 2), value=0.0),
     }
     connections: dict[str, Connection] = {
         "ab": Identity(pre="a", post="b", target="x"),
         "aI": Identity(pre="a", post="b", target="I", delay=2, strength=2.0),
         "ba": Identity(pre="b", post="a", target="v", strength=0.0),
         "ac": Identity(pre="a", post="c"),
+        "kc": Identity(pre="k", post="c"),  # which is on a later level than a therefore
     }
     output = Output(
         layers={n: LayerOutput(every=STEP) for n in "abc"}
