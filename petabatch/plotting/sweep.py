@@ -9,6 +9,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels, logarithmic, styled
+from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, many
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
 from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
@@ -74,10 +75,13 @@ def sweep(
 
     Circles are slices, dots the means of those that have the same values. Where slices differ in
     several values, there is a curve for each combination of the others, without those that follow from the
-    first.
+    first. Of very many combinations, it is a heat map over the two values of a grid, or a dot for each slice
+    with medians and quartiles. Failed points are left out.
     """
     found = find(run, quantities, against)
     along = found.columns[found.along]
+    if many(along, found.columns):
+        return _of_many(run, found, against, last, title, figure)
     columns = {name: column for name, column in found.columns.items() if not _follows(column, along)}
     swept = [found.along, *(name for name in found.columns if name not in (*columns, found.along))]
     curves: dict[tuple[float, ...], list[int]] = {}
@@ -99,7 +103,7 @@ def sweep(
             xlabel=capital(spaced(found.along)),
             ylabel=wrapped(quantity(run, series.name, names), 1.9, points("axes.labelsize")),
         )
-        from_zero(axes, float(values.min()))
+        from_zero(axes, float(np.nanmin(values)))
     dots = [line for line in panels[0].lines if line.get_linestyle() == "None"]
     lines = [line for line in panels[0].lines if line not in dots]
     labels = [str(line.get_label()) for line in lines]
@@ -116,9 +120,39 @@ def sweep(
     return figure
 
 
+def _of_many(run: Results, found: Found, against: str | None, last: int, title: str, figure: Any) -> Any:
+    """Return the figure of very many points."""
+    figure, panels = grid_of_panels(figure, len(found.measured), 2.5)
+    names = [series.name for series in found.measured.values()]
+    pair = gridded(found.columns) if against is None else None
+    for axes, series in zip(panels, found.measured.values(), strict=True):
+        values = factor_of(series.name) * series[-last:].mean(axis=0)
+        label = wrapped(quantity(run, series.name, names), 1.9, points("axes.labelsize"))
+        if pair is not None:
+            x, y = (found.columns[name] for name in pair)
+            heat_map(axes, x, y, values, label)
+            axes.set(xlabel=capital(spaced(pair[0])), ylabel=capital(spaced(pair[1])))
+            if _is_wide(y):
+                logarithmic(axes, "y")
+        else:
+            x = found.columns[found.along]
+            cloud(axes, x, values, colours(1)[0], is_log(x))
+            grid(axes)
+            axes.set(xlabel=capital(spaced(found.along)), ylabel=label)
+        if _is_wide(x) if pair is not None else is_log(x):
+            logarithmic(axes, "x")
+    lines, labels = panels[0].get_legend_handles_labels()
+    if labels:
+        legend_below(figure, lines, labels)
+    swept = " and ".join(map(spaced, pair or found.columns))
+    heading(figure, title or f"Sweep of {swept}")
+    return figure
+
+
 def _curve(axes: Any, along: np.ndarray, values: np.ndarray, colour: str, label: str) -> None:
-    places = np.unique(along)
-    means = [values[along == place].mean() for place in places]
+    along, values = along[np.isfinite(values)], values[np.isfinite(values)]
+    places, which = np.unique(along, return_inverse=True)
+    means = np.bincount(which, values) / np.bincount(which)
     if len(places) < len(values):
         text = f"slices, {label}".removesuffix(", ")
         axes.plot(along, values, "o", color=colour, label=text, ms=3, mfc="none", mew=0.5, clip_on=False)

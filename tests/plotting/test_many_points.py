@@ -1,0 +1,88 @@
+"""Sweeps of very many points: heat maps of grids, clouds of drawn points; failed points are left out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from petabatch import in_memory, plotting
+from petabatch.layers import Constant
+from petabatch.plotting import many_points
+from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, many
+from petabatch.probes import Statistics
+from petabatch.spec.network import Network, Run
+from petabatch.spec.sweep import Sweep
+
+
+def drawn(**sweep: Any) -> Figure:
+    """Return the figure of a sweep of a layer that holds its value, which a probe measures."""
+    run = Run(batch=1, steps=1, kernel="array")
+    layers = {name: Constant(shape=(1, 1, 2)) for name in ("a", "b")}
+    probes = {"of_a": Statistics(layer="a")}
+    network = Network(run=run, layers=layers, probes=probes, sweep=Sweep(**sweep))
+    with in_memory.run(network) as found:
+        figure: Figure = plotting.sweep(found, quantities=["of_a/mean"])
+    return figure
+
+
+def test_a_large_grid_of_two_values_is_a_heat_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many_points, "_CURVES", 8)
+    figure = drawn(
+        **{"layers.a.value": {"start": 1, "stop": 9, "count": 9}, "layers.b.value": np.arange(12.0)}
+    )
+    axes, colours = figure.axes
+    (mesh,) = axes.collections
+    found = np.asarray(mesh.get_array()).reshape(9, 12)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("B value", "A value")
+    assert np.array_equal(found, np.repeat(np.arange(1.0, 10.0)[:, None], 12, axis=1))
+    assert colours.get_ylabel()
+
+
+def test_many_drawn_points_are_a_cloud_with_medians() -> None:
+    interval = {"low": 1.0, "high": 2.0}
+    figure = drawn(draws=80, **{"layers.a.value": interval, "layers.b.value": interval})
+    (axes,) = figure.axes
+    dots, medians = axes.lines
+    assert len(dots.get_xdata()) == 80
+    assert np.allclose(medians.get_ydata(), medians.get_xdata())  # the probe measures the value on the axis
+    assert not axes.get_title()
+
+
+def test_few_points_are_curves() -> None:
+    figure = drawn(**{"layers.a.value": [1, 2, 3], "layers.b.value": [1, 2]})
+    assert len(figure.axes[0].lines) == 2
+
+
+def test_a_hundred_thousand_points_take_a_second() -> None:
+    x, values = np.random.default_rng(0).random((2, 100_000))
+    columns = {"x": x, "y": values}
+    began = time.process_time()
+    assert many(x, columns)
+    assert gridded(columns) is None
+    axes = Figure().subplots()
+    cloud(axes, x, values, "C0", is_log=False)
+    assert time.process_time() - began < 5
+    (dots, medians) = axes.lines
+    assert len(dots.get_xdata()) == 100_000
+    assert np.abs(np.asarray(medians.get_ydata()) - 0.5).max() < 0.05
+
+
+def test_failed_points_are_left_out() -> None:
+    axes, (x, y) = Figure().subplots(), np.meshgrid(np.arange(3.0), np.arange(2.0))
+    heat_map(axes, x.ravel(), y.ravel(), np.array([1, 2, np.nan, 4, 5, 6.0]), "value")
+    found = np.ma.asarray(axes.collections[0].get_array()).reshape(2, 3)
+    assert found.mask.tolist() == [[False, False, True], [False] * 3]
+    axes = Figure().subplots()
+    cloud(axes, np.arange(4.0), np.array([1, np.nan, 3, 4]), "C0", is_log=False)
+    assert axes.lines[0].get_xdata().tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize("low", [0.1, 1.0, -1.0])
+def test_axes_of_drawn_values_are_logarithmic_where_they_were_drawn_so(low: float) -> None:
+    places = np.random.default_rng(0).random(1000)
+    assert not is_log(low + (100 - low) * places)
+    assert low < 0 or is_log(low * (100 / low) ** places)
