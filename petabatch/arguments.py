@@ -1,15 +1,119 @@
-"""Checks of the arguments of Python functions, whose values no model validates."""
+"""Checks of the arguments of Python functions, whose values no model validates.
+
+`checked` compares the arguments of a public function with its annotations; the functions below check single
+values further.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import os
-from collections.abc import Sequence
+import types
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, wraps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from petabatch.errors import ArgumentError, did_you_mean
+from petabatch.errors import ArgumentError, did_you_mean, with_article
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def checked(*but: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Return a decorator: a function raises ArgumentError for an argument that is not of its annotated type.
+
+    It says itself what is wrong with the arguments `but`.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                given = inspect.signature(function).bind(*args, **kwargs).arguments
+            except TypeError:
+                return function(*args, **kwargs)  # which says that an argument is missing, or unknown
+            check_types(function, {name: value for name, value in given.items() if name not in but})
+            return function(*args, **kwargs)
+
+        return called
+
+    return decorate
+
+
+def check_types(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """Raise ArgumentError for the first argument that is not of its annotated type."""
+    for name, value in given.items():
+        hint = _hints(function).get(name, Any)
+        if not _fits(value, hint):
+            kinds = _kinds(hint)
+            choices = [one for kind in kinds if get_origin(kind) is Literal for one in get_args(kind)]
+            named = [one for one in choices if isinstance(one, str)]
+            hint_at = did_you_mean(value, named) if isinstance(value, str) else ""
+            expected = " or ".join(dict.fromkeys(map(_words, kinds)))
+            what = "this is not one of the choices" if choices else "the value has the wrong type"
+            raise ArgumentError(name, what, value, expected, hint_at)
+
+
+@cache
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    return get_type_hints(function)
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """Return the types of a union."""
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    return any(_is(value, kind) for kind in _kinds(hint))
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Return whether a value is of a type; numbers of numpy are those of Python."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Literal:
+        return isinstance(value, str | int | None) and value in inner
+    if origin is bool:
+        return _is_bool(value)
+    if origin is int:
+        return hasattr(value, "__index__") and not _is_bool(value) and getattr(value, "ndim", 0) == 0
+    if origin is float:
+        number = hasattr(value, "__float__") or hasattr(value, "__index__")
+        return number and not _is_bool(value) and getattr(value, "ndim", 0) == 0
+    if origin is os.PathLike:
+        return isinstance(value, os.PathLike)
+    if origin is tuple and inner[-1:] != (...,):
+        several = isinstance(value, tuple | list) and len(value) == len(inner)
+        return several and all(map(_fits, value, inner))
+    if origin in (Sequence, tuple, list):
+        several = hasattr(value, "__len__") and hasattr(value, "__iter__") and getattr(value, "ndim", 1) == 1
+        return several and not isinstance(value, str | dict) and all(_fits(one, inner[0]) for one in value)
+    return origin is Any or not isinstance(origin, type) or isinstance(value, origin)
+
+
+def _words(kind: Any) -> str:
+    """Return a type in words."""
+    origin, inner = get_origin(kind) or kind, get_args(kind)
+    if origin is Literal:
+        return ", ".join(map(repr, inner))
+    if origin is tuple and inner[-1:] != (...,):
+        return f"{len(inner)} values, each {_words(inner[0])}"
+    if origin in (Sequence, tuple, list):
+        return f"a list, of {' or '.join(map(_words, _kinds(inner[0])))} each"
+    known = {
+        bool: "True or False",
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        os.PathLike: "a path",
+        Path: "a path",
+        type(None): "None",
+    }
+    return known.get(origin) or with_article(getattr(origin, "__name__", str(origin)))
 
 
 def whole_number(name: str, value: Any, least: int | None = None) -> int:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from petabatch.arguments import whole_number
+from petabatch.arguments import checked, whole_number
 from petabatch.errors import ArgumentError
 from petabatch.results.in_memory import Recorded, ResultsInMemory
 from petabatch.simulator import Saved, Simulator
@@ -60,6 +60,7 @@ class Result(ResultsInMemory):
         return "\n".join(lines)
 
 
+@checked("network")
 def run(
     network: Loaded | Network | str | os.PathLike[str],
     at: Sequence[int] = (),

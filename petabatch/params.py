@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
+from petabatch.arguments import checked
 from petabatch.engine.images import log_notes, open_images
 from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError
@@ -21,6 +22,7 @@ from petabatch.spec.load import Loaded, PartlyWrong, load
 from petabatch.spec.network import Network
 
 
+@checked("file", "overrides")
 def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_code: bool = True) -> Loaded:
     """Load a params file; raises ParamsError with every problem in its tables and in their wiring.
 
@@ -31,6 +33,11 @@ def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_c
     if not isinstance(file, str | os.PathLike):
         hint = "a network built in Python needs no loading" if isinstance(file, Network) else ""
         raise ArgumentError("file", "this is not a path", file, "the path of a params file", hint)
+    if not _are_texts(overrides):
+        pairs = overrides.items() if isinstance(overrides, dict) else ()
+        hint = f"{[f'{key}={value}' for key, value in pairs]}" if pairs else ""
+        expected = 'a list of texts such as "run.batch=4"'
+        raise ArgumentError("overrides", "these are not overrides", overrides, expected, hint)
     try:
         if Path(file).suffix == ".params":
             from petabatch import petavision
@@ -44,6 +51,12 @@ def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_c
         except ParamsError as wiring:
             raise error.joined(wiring.problems) from None
         raise
+
+
+def _are_texts(values: object) -> bool:
+    if not isinstance(values, Iterable) or isinstance(values, str | dict):
+        return False
+    return all(isinstance(one, str) for one in values)
 
 
 def given(network: object) -> Loaded:

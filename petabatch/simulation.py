@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from petabatch.arguments import whole_number
+from petabatch.arguments import checked, whole_number
 from petabatch.assembly import (
     assembled,
     assert_same_software,
@@ -23,6 +23,7 @@ from petabatch.assembly import (
 )
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
+from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
 from petabatch.errors import AlreadyDone, InputFileError, Problem
 from petabatch.logs import log, shown, silence, to_file
@@ -56,6 +57,7 @@ from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
 
 
+@checked("network")
 def run(
     network: Loaded | Network | str | os.PathLike[str],
     out: str | os.PathLike[str],
@@ -92,8 +94,14 @@ def run_file(
     quiet: bool = False,
 ) -> Results:
     """Run a params file with keys set as on the command line, such as `run.displays=6`; see `run`."""
+
+    def loaded() -> Loaded:
+        if "run.device=gpu" in settings:
+            require()  # before what cannot run on one is found
+        return read(file, settings)
+
     with shown(quiet):
-        return _run(partial(read, file, settings), out, force, threads, mpi, quiet, extend)
+        return _run(loaded, out, force, threads, mpi, quiet, extend)
 
 
 def run_chunk(
@@ -120,6 +128,7 @@ def run_chunk(
         return run_waves(plan, comm, out, chunk=chunk, threads=threads, quiet=quiet)
 
 
+@checked()
 def resume(
     path: str | os.PathLike[str],
     *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, TextIO
@@ -58,8 +59,29 @@ def _reporting() -> Iterator[None]:
         write_error("interrupted\n")
         raise
     except _UsageError as error:
-        error.message = printable(error.message)
+        hint = _hint(error)
+        error.message = printable(error.message) + (f"\nhint: {hint}" if hint else "")
         raise
+
+
+def _hint(error: Any) -> str:
+    """Return the likely fix of a usage error that Click has none for."""
+    option, words = getattr(error, "option_name", None), sys.argv[1:]
+    if option is not None:
+        from petabatch.spec.network import Run
+
+        key = option.lstrip("-").replace("-", "_")
+        if key not in Run.model_fields:
+            return ""
+        error.possibilities = ()  # options that look alike
+        return f"a key of the params file is set by -s run.{key}=VALUE"
+    if error.message.startswith("No such command") and "Did you mean" not in error.message:
+        names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands]
+        return f"the commands are {', '.join(names)}"
+    for at, word in enumerate(words[:-2]):
+        if word in ("-s", "--set", "--sweep") and "=" not in words[at + 1]:
+            return f"{word} {words[at + 1]}={words[at + 2]}, with an equals sign"
+    return ""
 
 
 app = typer.Typer(

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from petabatch.arguments import choice, flag, positive, whole_number
+from petabatch.arguments import checked, choice, flag, positive, whole_number
 from petabatch.arguments import path as given_path
 from petabatch.arrays import Channels, as_numpy, channels_first, like
 from petabatch.coding import file
@@ -149,6 +149,7 @@ class _Problem:
         return Codes(activity, gap, steps.astype(np.int64), active.astype(np.int64))
 
 
+@checked()
 def encode(
     images: Any,
     dictionary: Any,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from petabatch.arguments import checked
 from petabatch.connections import Conv, Identity, Transpose
 from petabatch.layers import Input, Linear
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Layer
 
 
+@checked()
 def sparse_coding(image: Input, code: Layer, dictionary: Conv, **others: Any) -> Network:
     """Return image -> error -> code -> recon -> error; `others` are the other tables of the network.
 

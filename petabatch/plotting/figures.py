@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from importlib.resources import files
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
+from petabatch.arguments import check_types, positive, whole_number
 from petabatch.errors import InputError, ResourceError, install
 from petabatch.plotting.options import check_options
 
@@ -45,6 +47,15 @@ class Page:
     style: str | Path | None = None
     """A style sheet of matplotlib, or the name of one, instead of that of petabatch."""
 
+    def __post_init__(self) -> None:
+        """Raise ArgumentError for values that no figure can have."""
+        check_types(Page, vars(self))
+        if self.size is not None:
+            for inches in self.size:
+                positive("size", inches)
+        if self.dpi is not None:
+            whole_number("dpi", self.dpi, 1)
+
     @property
     def width(self) -> float:
         """Width in inches."""
@@ -74,7 +85,7 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> T:
-        check_options(draw, kwargs)
+        check_options(draw, signature(draw).bind(*args, **kwargs).arguments)
         page = kwargs.get("figure")
         with (page if isinstance(page, Page) else Page()).context():
             return draw(*args, **kwargs)

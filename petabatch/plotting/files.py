@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from petabatch.errors import InputError, ResourceError
+from petabatch.arguments import checked
+from petabatch.errors import ArgumentError, InputError, ResourceError
 from petabatch.plotting.figures import Page, pyplot
 from petabatch.plotting.table import as_csv
 from petabatch.plotting.texts import described
@@ -17,16 +19,19 @@ class Film(Protocol):
 
     figure: Any
 
-    def save(self, output: Path) -> None:
+    def save(self, output: str | os.PathLike[str]) -> None:
         """Write all frames."""
 
 
-def finish(figure: Any, output: str | Path | None = None, page: Page | None = None) -> None:
+@checked()
+def finish(figure: Any, output: str | os.PathLike[str] | None = None, page: Page | None = None) -> None:
     """Write the figure in the format of the suffix (.png, .svg, .pdf, ...), or show it on screen.
 
     A .csv file has the numbers that are drawn. Raises InputError for an unknown suffix or a file that cannot
     be written, ResourceError without a display.
     """
+    if not hasattr(figure, "savefig") and not isinstance(figure, Film):
+        raise ArgumentError("figure", "this is not a figure", figure, "a figure of matplotlib, or a Movie")
     plt = pyplot()
     if output is None:
         if plt.get_backend().lower() == "agg" or isinstance(figure, Film):
@@ -54,7 +59,7 @@ def finish(figure: Any, output: str | Path | None = None, page: Page | None = No
         plt.close(figure)
 
 
-def check_format(output: str | Path, film: bool = False) -> None:
+def check_format(output: str | os.PathLike[str], film: bool = False) -> None:
     """Raise InputError if figures, or films, cannot be written with the suffix of this name."""
     known = ("gif", "mp4") if film else (*pyplot().FigureCanvasBase.get_supported_filetypes(), "csv")
     suffix = Path(output).suffix.lstrip(".").lower()
@@ -65,7 +70,7 @@ def check_format(output: str | Path, film: bool = False) -> None:
         )
 
 
-def _metadata(figure: Any, output: str | Path) -> dict[str, Any] | None:
+def _metadata(figure: Any, output: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Return what tells a reader without eyes what the figure shows, in the keys of its format."""
     text = described(figure)
     keys = {".png": "Description", ".svg": "Description", ".pdf": "Subject"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from petabatch.arguments import checked
 from petabatch.errors import InputError, PetabatchError, ResourceError, install
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
 from petabatch.plotting.figures import height_of, panels, styled, width_of
+from petabatch.plotting.files import check_format
 from petabatch.plotting.options import Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
@@ -37,8 +40,10 @@ class Movie:
     rate: float
     """Frames per second."""
 
-    def save(self, output: Path) -> None:
+    @checked()
+    def save(self, output: str | os.PathLike[str]) -> None:
         """Write a .gif by Pillow or a .mp4 by PyAV; raises ResourceError if that is not installed."""
+        check_format(Path(output), film=True)
         {".gif": _gif, ".mp4": _mp4}[Path(output).suffix.lower()](self, Path(output))
 
     def images(self) -> Iterator[np.ndarray]:

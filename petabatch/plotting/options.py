@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from petabatch.arguments import whole_number
-from petabatch.errors import ArgumentError
+from petabatch.arguments import check_types, whole_number
 
 
 @dataclass(frozen=True)
@@ -68,15 +67,13 @@ def described(draw: Callable[..., Any]) -> dict[str, str]:
 
 
 def check_options(draw: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Raise ArgumentError if options are not what the command line would take."""
+    """Raise ArgumentError if the run and the options are not what the command line would take."""
+    for run in given.get("others", ()):
+        check_types(draw, {"run": run})
+    check_types(draw, {name: value for name, value in given.items() if name != "others"})
     for name, (kind, option, _) in _options(draw).items():
-        value = given.get(name)
-        if value is None:
-            continue
-        if get_origin(kind) is Literal and value not in get_args(kind):
-            raise ArgumentError(name, "there is no such choice", value, ", ".join(map(repr, get_args(kind))))
-        if kind is int:
-            whole_number(name, value, option.least)
+        if kind is int and given.get(name) is not None:
+            whole_number(name, given[name], option.least)
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arguments import whole_number
+from petabatch.arrays import as_numpy, described
 from petabatch.errors import ArgumentError, InputError
 from petabatch.results import Results
 from petabatch.results.series import Series, times
@@ -134,8 +135,12 @@ def percent(fraction: float) -> str:
     return f"{value:.0f} %" if value >= 10 else f"{value:.2g} %"
 
 
-def psnr(image: np.ndarray, reconstruction: np.ndarray) -> float:
+def psnr(image: Any, reconstruction: Any) -> float:
     """Return the peak signal-to-noise ratio in dB; the peak is the image's largest minus smallest value."""
+    image, reconstruction = as_numpy("image", image), as_numpy("reconstruction", reconstruction)
+    if image.shape != reconstruction.shape or not image.size:
+        expected = f"{list(image.shape)}, the shape of the image"
+        raise ArgumentError("reconstruction", "the shapes differ", described(reconstruction), expected)
     rms = float(np.sqrt(np.square(np.subtract(image, reconstruction, dtype=float)).mean()))
     span = float(np.max(image) - np.min(image))
     return 20 * float(np.log10(span / rms)) if rms > 0 and span > 0 else float("inf" if rms == 0 else "-inf")

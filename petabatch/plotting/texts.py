@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
+from petabatch.errors import ArgumentError
 from petabatch.plotting.figures import MUTED, pyplot
 
 _LETTER = 0.55
@@ -75,6 +76,8 @@ def _width(axes: Any) -> float:
 
 def described(figure: Any) -> str:
     """Return what a figure shows in words, from its titles and labels: an alternative text."""
+    if not hasattr(figure, "get_suptitle"):
+        raise ArgumentError("figure", "this is not a figure", figure, "a figure of matplotlib")
     parts = [figure.get_suptitle()]
     for axes in figure.axes:
         labels = [text for text in (axes.get_ylabel(), axes.get_xlabel()) if text]

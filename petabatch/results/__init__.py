@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.arguments import whole_number
+from petabatch.arguments import checked, whole_number
 from petabatch.errors import MISSING, ArgumentError, NotRecorded, ResourceError, install, printable
 from petabatch.errors import UnknownName as UnknownName
 from petabatch.results.names import Quantities, members, recorded, unknown
@@ -49,7 +49,7 @@ class Results(RunFile):
     def __getitem__(self, name: str) -> Series:
         """Return a recorded array by its path, such as `layers/V1/A`; raises UnknownName."""
         names = self.names()
-        if name not in names:
+        if not isinstance(name, str) or name not in names:
             within = [place for place in names if str(name) in place.split("/")]
             raise unknown(f"{self.path}: {name} was not recorded", name, names, within)
         with naming_damage(self.path):
@@ -59,7 +59,7 @@ class Results(RunFile):
             return self._series[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        return isinstance(name, str) and name in self.names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -75,6 +75,7 @@ class Results(RunFile):
         """Return what a notebook shows: the run, its dictionary and what was recorded."""
         return as_html(repr(self), [self[name] for name in self] if self._file else [])
 
+    @checked()
     def layer(self, name: str, variable: str = "A") -> Series:
         """Return a variable of a layer, `[time, batch, y, x, feature]`; `A` is the activity."""
         members = self._members("layers", "layer", name)
@@ -82,16 +83,19 @@ class Results(RunFile):
             raise unknown(f"{self.path}: {variable} of layer {name} was not recorded", variable, members)
         return self[f"layers/{name}/{variable}"]
 
+    @checked()
     def weights(self, name: str) -> Series:
         """Return the weights of a connection; the first axis is time."""
         self._members("connections", "connection", name)
         return self[f"connections/{name}/weights"]
 
+    @checked()
     def probe(self, name: str) -> dict[str, Series]:
         """Return the quantities that a probe measured, each `[step, batch]`."""
         quantities = self._members("probes", "probe", name)
         return Quantities(self.path, name, {q: self[f"probes/{name}/{q}"] for q in quantities})
 
+    @checked()
     def codes(
         self,
         name: str,
@@ -108,6 +112,7 @@ class Results(RunFile):
         """
         return sparse_code(self.layer(name), time, slice, display, step)
 
+    @checked()
     def images(
         self,
         layer: str | None = None,
@@ -134,6 +139,7 @@ class Results(RunFile):
         last = -1 if display is None and step is None else step
         return self.layer(layer).at(display=display, step=last, slice=slice)
 
+    @checked()
     def shown(
         self, layer: str, *, display: int | None = None, step: int | None = None, slice: int = 0
     ) -> ShownImage:
@@ -155,12 +161,14 @@ class Results(RunFile):
         group = self._open_file()[f"inputs/{layer}"]
         return traced(group, item, frame, crop, time, slice, period)
 
+    @checked()
     def files(self, layer: str) -> list[str]:
         """Return the files of the items that an input layer shows, in order."""
         self._members("inputs", "input layer", layer)
         group = self._open_file()[f"inputs/{layer}"]
         return list(group["files"].asstr(errors="surrogateescape")[()]) if "files" in group else []
 
+    @checked()
     def use(self, layer: str, last: int | None = 10) -> np.ndarray:
         """Return the fraction of active units of each feature of a code layer, `[feature]`; 0 is a dead one.
 
@@ -206,6 +214,7 @@ class Results(RunFile):
         return members(self.path, self._names, folder, kind, name)
 
 
+@checked()
 def open(path: str | os.PathLike[str]) -> Results:
     """Open a run: its directory, its `run.h5`, or a file made by `petabatch merge`.
 

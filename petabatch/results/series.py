@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.arguments import whole_number
+from petabatch.arguments import checked, whole_number
 from petabatch.errors import ArgumentError, DamagedError, NotRecorded, StorageError, printable
 from petabatch.storage.containment import refuse_segment
 from petabatch.storage.gaps import Gap, steps_text
@@ -85,6 +85,7 @@ class Series:
         """The same in display periods, float64 `[time]`: 20.0 is the end of the 20th display."""
         return self.steps / self._period()
 
+    @checked()
     def at(
         self, *, display: int | None = None, step: int | None = None, slice: int | None = None
     ) -> np.ndarray:
@@ -105,6 +106,7 @@ class Series:
             )
         return self[(np.s_[:] if time is None else time, slice_number(self.name, slice, self.shape[axis]))]
 
+    @checked()
     def index(self, *, display: int | None = None, step: int | None = None) -> int | None:
         """Return the index of a recorded time, as `at` takes it; None if neither is given."""
         if display is not None and step is not None:

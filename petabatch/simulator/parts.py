@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from petabatch.arguments import checked
 from petabatch.errors import MISSING, ArgumentError, UnknownName, did_you_mean
 from petabatch.simulator import numbers
 from petabatch.simulator.state_array import StateArray, assigned
@@ -46,7 +47,7 @@ class Part(ABC, Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         """Return an array as it is now, or a number; raises UnknownName, a KeyError."""
-        if name in self.arrays:
+        if isinstance(name, str) and name in self.arrays:
             return StateArray.of(self._read(name), lambda key, value: self._write(name, key, value))
         found = numbers.number(self._simulator.network, self._path(name)) if isinstance(name, str) else None
         if found is None:
@@ -60,6 +61,8 @@ class Part(ABC, Mapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Assign an array as numpy does, or change a number, of all slices or `[batch]` of each."""
+        if not isinstance(name, str):
+            self[name]  # raises UnknownName
         if name in self.arrays:
             self._write(name, ..., value)
         else:
@@ -78,6 +81,7 @@ class Part(ABC, Mapping[str, Any]):
         """Return what a notebook completes `sim["V1"]["` with."""
         return [*self.arrays, *self._table_keys()]
 
+    @checked()
     def gather(self, name: str) -> np.ndarray:
         """Return an array with the slices of all ranks, on each rank; collective."""
         mine = np.array(self[name])

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from petabatch.arguments import choice, whole_number
+from petabatch.arguments import checked, choice, whole_number
 from petabatch.arrays import Channels, as_numpy, channels_last, described
 from petabatch.assembly import assembled, assert_same_software, initialise, reloaded
 from petabatch.engine.engine import Engine
@@ -55,6 +55,7 @@ class Simulator:
         sim.run()
     """
 
+    @checked("network")
     def __init__(
         self,
         network: Loaded | Network | str | os.PathLike[str],
@@ -87,6 +88,7 @@ class Simulator:
         log_advice(self._engine.plan, self._engine.state.arrays)
 
     @classmethod
+    @checked()
     def from_run(
         cls,
         path: str | os.PathLike[str],
@@ -159,6 +161,7 @@ class Simulator:
         """
         self._advance(self.n_steps + whole_number("n", n, 0))
 
+    @checked()
     def run(self, until: int | None = None, *, quiet: bool = False) -> None:
         """Run to step `until`, by default to the end of the network's run, with a progress report.
 
@@ -172,6 +175,7 @@ class Simulator:
         with shown(quiet), Progress(self.n_steps, last, run.display, self.network.batch, quiet) as progress:
             self._advance(last, progress)
 
+    @checked()
     def show(self, layer: str, images: Any, *, always: bool = False, channels: Channels = "last") -> None:
         """Show images in an input layer until the next display begins, or for good with `always`.
 
@@ -193,6 +197,7 @@ class Simulator:
         item = reader.layer.shown(self.n_steps + 1, display)
         self._show(layer, Instead(whole, self._engine.state.lo, item, None if always else item))
 
+    @checked()
     def callback(self, function: Callable[[Simulator], Any], every: Any = "display") -> None:
         """Call `function(sim)` at the end of steps: `every="display"`, `every=10` or a list of steps.
 
@@ -200,6 +205,7 @@ class Simulator:
         """
         self._callbacks.all.append(callback(function, every, self.network.run.display))
 
+    @checked()
     def remove_callback(self, function: Callable[[Simulator], Any]) -> None:
         """Call a function no more; raises ArgumentError if it is not called."""
         kept = [one for one in self._callbacks.all if one.function != function]
@@ -207,6 +213,7 @@ class Simulator:
             raise ArgumentError("function", "this is no callback", function)
         self._callbacks.all = kept
 
+    @checked()
     def save(self, path: str | os.PathLike[str] | None = None, *, force: bool = False) -> Saved:
         """Return the whole state, with the numbers of the network and what was changed by hand.
 
@@ -223,6 +230,7 @@ class Simulator:
             file.write(target, saved, batched, self._comm)
         return saved
 
+    @checked()
     def load(self, saved: Saved | str | os.PathLike[str]) -> None:
         """Go back to a saved state of this network, or to that of a file; later records are forgotten.
 
@@ -284,7 +292,7 @@ class Simulator:
         """Return a layer, connection or probe; `layers.V1` where several parts have one name."""
         network = self._engine.plan.graph.network
         found = {f"{kind.kind}.{one}": kind for kind in KINDS for one in getattr(network, kind.kind)}
-        named = [path for path in found if name in (path, path.partition(".")[2])]
+        named = [path for path in found if isinstance(name, str) and name in (path, path.partition(".")[2])]
         if len(named) == 1:
             return found[named[0]](self, named[0].partition(".")[2])
         if named:
@@ -395,5 +403,5 @@ def _broadcasts(array: np.ndarray, shape: tuple[int, ...]) -> bool:
 def _unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
     names = list(known)
     hint = did_you_mean(str(name), names)
-    text = f"there is no {kind} {name}\n    found:    {', '.join(names)}"
+    text = f"there is no {kind} {name}\n    expected: {', '.join(names)}"
     return UnknownName(text + (f"\n    hint:     {hint}" if hint else ""))

@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from petabatch.arrays import as_numpy, is_array
+from petabatch.arrays import as_numpy, described, is_array
 from petabatch.errors import ArgumentError, Problem, TableError, did_you_mean, with_article
 from petabatch.spec.docstrings import docstrings
 
@@ -124,6 +124,11 @@ class Part(Model):
             cls.model_rebuild(raise_errors=False)  # errors of a plug-in are found when it is imported
 
     @classmethod
+    def hint(cls, value: Any) -> str:
+        """Return how what is given in place of a table becomes one, where that is likely meant."""
+        return ""
+
+    @classmethod
     def choices(cls) -> dict[str, type[Part]]:
         """Return all concrete subclasses imported so far, by the value of their `type` key."""
         return {name: parts[-1] for name, parts in cls.named().items()}
@@ -209,11 +214,15 @@ class OneOf:
         choices = self._choices(value)
         listed = ", ".join(choices)
         if not isinstance(value, dict):
-            hint = f"make one: {value.__name__}(...)" if isinstance(value, type) else ""
+            hint = f"make one: {value.__name__}(...)" if isinstance(value, type) else self.base.hint(value)
             raise PydanticCustomError(
                 "not_a_table",
                 "a table with a `type` is required here",
-                {"expected": f"{with_article(self.base.kind)} table; types: {listed}", "hint": hint},
+                {
+                    **({"got": str(described(value))} if is_array(value) else {}),
+                    "expected": f"{with_article(self.base.kind)} table; types: {listed}",
+                    "hint": hint,
+                },
             )
         if "type" not in value:
             raise PydanticCustomError(

@@ -500,9 +500,13 @@ def test_a_time_is_given_as_a_display_or_as_a_step_or_index(run: Results) -> Non
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("dictionary", {"order": "size"}, r"order: there is no such choice\n.*'size'\n.*'use', 'index'"),
+        (
+            "dictionary",
+            {"order": "size"},
+            r"order: this is not one of the choices\n.*'size'\n.*'use', 'index'",
+        ),
         ("dictionary", {"per_row": 0}, "per_row: the value is out of range"),
-        ("reconstructions", {"slices": ["first"]}, "slice: the value has the wrong type"),
+        ("reconstructions", {"slices": ["first"]}, "slices: the value has the wrong type"),
         ("movie", {"what": "features"}, "'reconstruction', 'activity', 'dictionary'"),
     ],
 )

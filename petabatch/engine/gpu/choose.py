@@ -21,11 +21,21 @@ def choose(run: Run, comm: Comm) -> Gpu | None:
     """
     if run.device == "cpu":
         return None
+    require()
     if run.until is not None:  # a params file cannot say so; `resume --device gpu` can
         raise ResourceError(
             "early stopping (run.until) is not available on a GPU, which advances all slices together\n"
             "    hint:     --device cpu"
         )
+    import cupy
+
+    gpu = Gpu(comm.local_rank % cupy.cuda.runtime.getDeviceCount(), run.tf32)
+    announce(comm, gpu.name, gpu.uuid)
+    return gpu
+
+
+def require() -> None:
+    """Raise ResourceError if there is no GPU that can be used."""
     reason = missing()
     if reason is not None:
         raise ResourceError(
@@ -34,11 +44,6 @@ def choose(run: Run, comm: Comm) -> Gpu | None:
             "    expected: an NVIDIA GPU of compute capability 8.0 or more, its driver, and CuPy 14\n"
             '    hint:     --device cpu (or run.device = "cpu"); petabatch info --devices shows what is found'
         )
-    import cupy
-
-    gpu = Gpu(comm.local_rank % cupy.cuda.runtime.getDeviceCount(), run.tf32)
-    announce(comm, gpu.name, gpu.uuid)
-    return gpu
 
 
 def announce(comm: Comm, name: str, uuid: str) -> None:

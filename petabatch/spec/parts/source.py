@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from petabatch.arrays import is_array
 from petabatch.spec.images import ImageStream
 from petabatch.spec.model import Part
 from petabatch.spec.schedule import Every
@@ -51,6 +53,19 @@ class Source(Part):
 
     kind: ClassVar[str] = "source"
     type: str
+
+    @classmethod
+    def hint(cls, value: Any) -> str:
+        """Return the source of what is likely meant: files, an array, a function or other objects."""
+        if isinstance(value, str | os.PathLike):
+            return f'files of images are {{ type = "images", files = "{os.fspath(value)}" }}'
+        if is_array(value):
+            return "an array is ImageArray(data=...)"
+        if callable(value):
+            return "a function is Function(call=...)"
+        if hasattr(value, "__iter__"):
+            return "an object with items is Dataset(data=...), another iterable Iterable(data=...)"
+        return ""
 
     def paths(self) -> Sequence[str]:
         """Return the input files, in order; a resumed run checks that they have not changed."""
