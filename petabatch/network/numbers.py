@@ -44,7 +44,7 @@ def value_of(network: Network, path: str) -> float | None:
         return None
     for key in keys:
         table = _inner(table, key)
-    return None if table is None else float(table)
+    return float(table) if isinstance(table, int | float) else None  # `border` may also be a word
 
 
 def is_source(network: Network, path: str) -> bool:

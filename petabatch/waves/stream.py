@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.arguments import whole_number
+from petabatch.arguments import checked, whole_number
 from petabatch.errors import ArgumentError
 from petabatch.params import given
 from petabatch.spec.load import Loaded
@@ -38,6 +38,7 @@ class Point:
     """Why it failed, empty if it did not."""
 
 
+@checked("network")
 def sweep(
     network: Loaded | Network | str | os.PathLike[str],
     points: Mapping[str, Any] | Sweep | None = None,

@@ -14,7 +14,9 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import chdir
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -88,23 +90,25 @@ def fits(value: Any, hint: Any) -> bool:
 
 def failures(calls: Sequence[Call]) -> Iterator[str]:
     """Yield what is not answered as it should be."""
+    for one in calls:
+        for argument, (title, value) in product(one.varied, VALUES.items()):
+            answer = _answer(one, argument, value)
+            if answer:
+                yield f"{one.name}: {argument} = {title}: {answer}"
+
+
+def _answer(one: Call, argument: str, value: Any) -> str:
+    """Return what is wrong with the answer to a value, in words; empty if nothing is."""
     from petabatch.errors import PetabatchError
 
-    for one in calls:
-        for argument in one.varied:
-            for title, value in VALUES.items():
-                place = f"{one.name}: {argument} = {title}"
-                try:
-                    one.function(**{**one.arguments, argument: value})
-                except PetabatchError as error:
-                    said = str(error)
-                    if not fits(value, one.hints[argument]) and not _told(said, argument, one):
-                        yield f"{place}: {type(error).__name__}: {said}"
-                except Exception as error:
-                    yield f"{place}: {type(error).__name__}: {error}"
-                else:
-                    if not fits(value, one.hints[argument]):
-                        yield f"{place}: taken"
+    right = fits(value, one.hints[argument])
+    try:
+        one.function(**{**one.arguments, argument: value})
+    except PetabatchError as error:
+        return "" if right or _told(str(error), argument, one) else f"{type(error).__name__}: {error}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "" if right else "taken"
 
 
 def _told(said: str, argument: str, one: Call) -> bool:
@@ -141,7 +145,7 @@ def table_failures() -> Iterator[str]:
 
 
 def public_calls(folder: Path) -> list[Call]:
-    """Return the public functions; `folder` gets a params file and a run."""
+    """Return the public functions; `folder`, the working directory, gets a params file and a run."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -203,6 +207,14 @@ def public_calls(folder: Path) -> list[Call]:
             mpi=False,
         ),
         call("resume", resume, petabatch.resume, path=folder / "run", quiet=True, mpi=False),
+        call(
+            "sweep",
+            lambda **given: next(petabatch.sweep(**given)),
+            petabatch.sweep,
+            network=net,
+            points={"layers.V1.threshold": [0.3, 0.4]},
+            threads=1,
+        ),
         call("in_memory.run", in_memory.run, network=net, threads=1),
         call(
             "sparse_coding",
@@ -268,7 +280,7 @@ def public_calls(folder: Path) -> list[Call]:
 
 def main() -> int:
     """Print what is not answered well; return whether there is such."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
         calls = public_calls(Path(folder))
         count = sum(len(one.varied) for one in calls)
         found = [*failures(calls), *table_failures()]

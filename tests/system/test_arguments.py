@@ -16,7 +16,10 @@ from petabatch.errors import ArgumentError
 from support.mistaken_arguments import failures, public_calls, table_failures
 
 
-def test_every_argument_of_every_public_function_is_checked(tmp_path: Path) -> None:
+def test_every_argument_of_every_public_function_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where files of the names that are tried are made
     calls = public_calls(tmp_path)
     assert [*failures(calls)] == []
     named = {one.name.partition(".")[0].partition("[")[0] for one in calls}
