@@ -132,4 +132,6 @@ def _next(network: Network, path: str, course: OverTime, step: int) -> int | Non
         display = network.run.display
         begin = max(step, 1) - now
         return begin + (display + 1 if following is None or following > display else following)
-    return None if following is None else _step(network, path, course, following)
+    if following is None or not _clock(network, path, course)[0]:  # it stands where weights never learn
+        return None
+    return _step(network, path, course, following)

@@ -19,7 +19,7 @@ from petabatch.network.slices import sliced
 from petabatch.parallel.comm import Serial
 from petabatch.spec.network import Network
 from petabatch.spec.over_time import OverTime
-from petabatch.spec.schedule import Every
+from petabatch.spec.schedule import NEVER, Every
 from petabatch.spec.sweep import Sweep
 from support.commands import Command, alone, contents
 from support.networks import collect, images, lca_network, simulate
@@ -195,6 +195,17 @@ def test_times_of_steps() -> None:
             seen.add(step)
         changed = {s for s in range(2, 61) if values_at(one, s) != values_at(one, s - 1)}
         assert changed <= seen
+
+
+def test_a_rate_of_weights_that_never_learn_never_changes() -> None:
+    net = lca_network(images(1), displays=2)
+    owner = net.connections["dictionary"]
+    learn = owner.learn.model_copy(update={"every": NEVER})  # type: ignore[attr-defined]
+    still = {"dictionary": owner.model_copy(update={"learn": learn})}
+    net = net.model_copy(update={"connections": {**net.connections, **still}})
+    net = with_values(net, **{RATE: {"at": [1, 2, 4], "values": [0.3, 0.2, 0.1]}})
+    assert next_change(net, 1) is None  # a step that is not after this one would be waited for without end
+    simulate(net)
 
 
 def test_ranks_change_nothing(small: Path, petabatch: Command) -> None:
