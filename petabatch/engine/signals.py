@@ -7,6 +7,7 @@ of its pre layer some steps ago);  Hebbian product of a connection = pre activit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from petabatch.engine.features import Features
@@ -84,12 +85,15 @@ class Signals:
         """Return the function of the step that gives what an edge delivers."""
         connection, wiring = edge.connection, edge.wiring
         history, pre = self.histories[connection.pre], connection.pre
-        patches = self._weights(edge.name)
+
+        @cache
+        def weights() -> Any:  # from the first step on: the state is not there yet
+            return self._weights(edge.name)
 
         def arrival(step: int) -> Array:
             seen = step - edge.lookback
             return connection.deliver(
-                self.kernels, wiring, history.at(seen), self._border(pre, seen), patches
+                self.kernels, wiring, history.at(seen), self._border(pre, seen), weights()
             )
 
         if self.features.joins(pre, connection.post):
@@ -104,10 +108,11 @@ class Signals:
         return margin.at(step) if step >= 0 else "zero"
 
     def _weights(self, connection: str) -> Any:
-        """Return what a connection delivers by: patches, or the arrays of its synapses by name."""
+        """Return what a connection delivers by: patches, or its synapses."""
         wiring = self.graph.wirings[connection]
         if wiring.synapses is not None:
-            return owned(self.arrays, f"connections/{connection}")
+            arrays = owned(self.arrays, f"connections/{connection}")
+            return self.kernels.synapses(arrays, wiring.synapses.post_units)
         return self._patches(wiring.weights)
 
     def _patches(self, owner: str | None) -> Array | None:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.geometry import Axis, Link, Patches, pre_perspective
+from petabatch.kernels.segments import Segments
 from petabatch.variable import Array, Border
 
 
@@ -59,24 +60,27 @@ class ArrayKernels:
         extended = self.extend(layer, (p.y.margin, p.y.margin), (p.x.margin, p.x.margin), border)
         return extended.reshape(len(layer), p.groups, p.members, p.features)
 
+    def synapses(self, arrays: Mapping[str, Array], units: int) -> Mapping[str, Any]:
+        """Return what `scatter` needs of synapses onto `units` post units: on a GPU they are sorted here once."""
+        xp, targets = self.xp, arrays["targets"][0]
+        if xp is np:
+            return arrays
+        sources = xp.searchsorted(arrays["starts"][0], xp.arange(len(targets)), side="right") - 1
+        return {**arrays, "sources": sources, "onto": Segments.of(xp, targets, units)}
+
     def scatter(
-        self, layer: Array, synapses: Mapping[str, Array], positions: int, pre: int, shape: tuple[int, ...]
+        self, layer: Array, synapses: Mapping[str, Any], positions: int, pre: int, shape: tuple[int, ...]
     ) -> Array:
-        """Return what single synapses carry from a layer, `[L, *shape]`; see `spec/synapses.py`.
+        """Return what single synapses, as `synapses` gives them, carry from a layer, `[L, *shape]`.
 
         At each of the positions are `pre` units of the layer and the same synapses.
         """
-        xp, lanes = self.xp, len(layer)
-        starts, targets, weights = (synapses[name] for name in ("starts", "targets", "weights"))
-        if xp is np:
-            return self._scatter_active(
-                layer.reshape(lanes, positions, pre), starts[0], targets[0], weights, shape
-            )
-        sources = xp.searchsorted(starts[0], xp.arange(targets.shape[1]), side="right") - 1
-        carried = layer.reshape(lanes, positions, pre)[:, :, sources] * weights[:, None]
-        out = xp.zeros((lanes, *shape), layer.dtype)
-        xp.add.at(out.reshape(lanes, positions, -1), (slice(None), slice(None), targets[0]), carried)
-        return out
+        units, weights = layer.reshape(len(layer), positions, pre), synapses["weights"]
+        if self.xp is np:
+            starts, targets = synapses["starts"][0], synapses["targets"][0]
+            return self._scatter_active(units, starts, targets, weights, shape)
+        carried = units[:, :, synapses["sources"]] * weights[:, None]
+        return synapses["onto"].add_up(self.xp, carried).reshape(len(layer), *shape)
 
     def _scatter_active(
         self, units: Array, starts: Array, targets: Array, weights: Array, shape: tuple[int, ...]

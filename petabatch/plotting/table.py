@@ -17,7 +17,7 @@ HEAD = ("panel", "series", "x", "y", "value")
 def as_csv(figure: Any) -> str:
     """Return the numbers of lines, bars, dots, bands and maps: one row for each, by panel and series.
 
-    Maps have their value at column x and row y. Images in colour are left out.
+    Maps have their value at column x and row y, images in colour three: red, green and blue from 0 to 1.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -62,15 +62,18 @@ def _drawn(axes: Any) -> Iterator[tuple[str, Any, Any, Any]]:
         elif isinstance(one, PathCollection):
             places: Any = np.ma.filled(np.ma.asarray(one.get_offsets(), float), np.nan)
             yield named(one, f"dots {number}"), *places.T, nothing
-        elif isinstance(one, PolyCollection):
+        elif isinstance(one, PolyCollection) and len(one.get_facecolor()):  # a frame has none
             for path in one.get_paths():
                 outline: Any = path.vertices
                 yield named(one, f"edge of band {number}"), *outline.T, nothing
     for image in axes.images:
         values = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
+        y, x = (each.ravel() for each in np.mgrid[: values.shape[0], : values.shape[1]])
         if values.ndim == 2:
-            y, x = np.mgrid[: values.shape[0], : values.shape[1]]
-            yield "map", x.ravel(), y.ravel(), values.ravel()
+            yield "map", x, y, values.ravel()
+            continue
+        for name, channel in zip(("red", "green", "blue"), np.moveaxis(values, -1, 0), strict=False):
+            yield name, x, y, channel.ravel()
 
 
 def _thinned(*columns: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -213,6 +213,15 @@ def test_csv_has_the_numbers_that_are_drawn(made: Callable[..., Path], tmp_path:
         total = run.probe("a_long_name_of_the_energy")["total"]
         np.testing.assert_allclose([float(row["x"]) for row in rows], total.displays, rtol=1e-6)
         np.testing.assert_allclose([float(row["y"]) for row in rows], total[...].mean(axis=1), rtol=1e-6)
+    plot(["reconstructions", str(folder), "--slices", "0", "-o", str(tmp_path / "x.csv")])
+    with (tmp_path / "x.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    with petabatch.open(folder) as run:
+        image = run.layer("image")[-1, 0]
+    scaled = (image - image.min()) / np.ptp(image)
+    assert {row["series"] for row in rows} == {"red", "green", "blue"}  # and no frames
+    red = [float(row["value"]) for row in rows if (row["panel"], row["series"]) == ("Input", "red")]
+    np.testing.assert_allclose(red, scaled[..., 0].ravel(), atol=1e-5)
     plot(["correlation", str(made("spiking", 4, 64)), "-o", str(tmp_path / "x.csv")])
     with (tmp_path / "x.csv").open() as file:
         cells = [row for row in csv.DictReader(file) if row["series"] == "map"]
