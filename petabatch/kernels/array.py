@@ -61,7 +61,7 @@ class ArrayKernels:
         return extended.reshape(len(layer), p.groups, p.members, p.features)
 
     def synapses(self, arrays: Mapping[str, Array], units: int) -> Mapping[str, Any]:
-        """Return what `scatter` needs of synapses onto `units` post units: on a GPU they are sorted here once."""
+        """Return what `scatter` needs of synapses onto `units` post units; on a GPU, sorted by target."""
         xp, targets = self.xp, arrays["targets"][0]
         if xp is np:
             return arrays

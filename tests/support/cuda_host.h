@@ -37,6 +37,7 @@ struct Fiber {
     ucontext_t context;
     jmp_buf place;
     bool begun = false, done = false;
+    unsigned interval = 0;  // barriers passed
 };
 
 struct Exchange {
@@ -54,12 +55,33 @@ static volatile unsigned remaining;
 static void (*body)(void*);
 static void* argument;
 
-inline void hand_over() {
+}  // namespace host
+
+#ifdef CHECKED
+#include "cuda_checks.h"
+#else
+#define UNCHECKED
+namespace host {
+static bool watching;
+}
+#endif
+
+namespace host {
+
+// While it lives, accesses are those of the emulation.
+struct Aside {
+    UNCHECKED Aside() { watching = false; }
+    UNCHECKED ~Aside() { watching = true; }
+};
+
+UNCHECKED inline void hand_over() {
     if (!_setjmp(current->place)) _longjmp(scheduler, 1);
+    watching = false;
 }
 
-inline void run_fiber() {
+UNCHECKED inline void run_fiber() {
     body(argument);
+    watching = false;
     current->done = true;
     remaining--;
     _longjmp(scheduler, 1);
@@ -77,7 +99,7 @@ inline void block(unsigned threads) {
     if (fibers.size() < threads) fibers.resize(threads);
     warps.assign((threads + 31) / 32, {});
     reached = 0;
-    for (unsigned t = 0; t < threads; t++) fibers[t].begun = fibers[t].done = false;
+    for (unsigned t = 0; t < threads; t++) fibers[t].begun = fibers[t].done = false, fibers[t].interval = 0;
     remaining = threads;
     unsigned asleep = 0;
     for (volatile unsigned round = 0; remaining > 0; round = round + 1) {
@@ -90,7 +112,10 @@ inline void block(unsigned threads) {
             if (fibers[t].done || skipped >> t / 32 % 32 & 1) continue;
             current = &fibers[t];
             threadIdx = {t, 0, 0};
-            if (_setjmp(scheduler)) continue;
+            if (_setjmp(scheduler)) {
+                watching = false;
+                continue;
+            }
             if (current->begun) _longjmp(current->place, 1);
             current->begun = true;
             getcontext(&current->context);
@@ -104,7 +129,7 @@ inline void block(unsigned threads) {
 }
 
 // The state of a warp's exchanges: number n is complete when 32 lanes have come n times.
-inline Exchange& meet(unsigned lane, double value, bool vote, unsigned& number) {
+UNCHECKED inline Exchange& meet(unsigned lane, double value, bool vote, unsigned& number) {
     Exchange& warp = warps[threadIdx.x / 32];
     const unsigned mine = warp.count / 32;
     number = mine % 2;
@@ -117,26 +142,35 @@ inline Exchange& meet(unsigned lane, double value, bool vote, unsigned& number) 
 }
 
 template <class... P, size_t... I>
-void call(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
+UNCHECKED void call(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
+    watching = true;
     kernel(*static_cast<std::remove_reference_t<P>*>(values[I])...);
 }
 
-// Returns 1 when a block wrote beyond its `shared` bytes. Shared memory begins as NaN.
+// Returns 1 when a block wrote beyond its `shared` bytes, 2 when a check failed. Shared memory begins as NaN.
 template <class... P>
-int launch(void (*kernel)(P...), const unsigned* grid, unsigned threads, unsigned shared, void** values) {
+UNCHECKED int launch(void (*kernel)(P...), const unsigned* grid, unsigned threads, unsigned shared, void** values) {
     constexpr uint32_t nan = 0x7fc00000u;
     uint32_t *begin = reinterpret_cast<uint32_t*>(shared_memory), *end = begin + sizeof(shared_memory) / 4;
     std::fill(begin, end, nan);
     static void (*function)(P...);
     static void** given;
     function = kernel, given = values;
-    body = [](void*) { call(function, given, std::index_sequence_for<P...>{}); };
+    body = [](void*) UNCHECKED { call(function, given, std::index_sequence_for<P...>{}); };
+#ifdef CHECKED
+    shared_bytes = shared;
+    if (_setjmp(abandoned)) return 2;
+#endif
     blockDim = {threads, 1, 1}, gridDim = {grid[0], grid[1], grid[2]};
     for (unsigned z = 0; z < grid[2]; z++)
         for (unsigned y = 0; y < grid[1]; y++)
             for (unsigned x = 0; x < grid[0]; x++) {
                 blockIdx = {x, y, z};
                 block(threads);
+#ifdef CHECKED
+                for (unsigned t = 0; t < threads; t++) interval_base = max(interval_base, interval_base + fibers[t].interval);
+                interval_base += 1;
+#endif
                 if (std::any_of(begin + shared / 4, end, [](uint32_t word) { return word != nan; })) return 1;
                 std::fill(begin, begin + shared / 4, nan);
             }
@@ -145,23 +179,28 @@ int launch(void (*kernel)(P...), const unsigned* grid, unsigned threads, unsigne
 
 }  // namespace host
 
-inline void __syncthreads() {
+UNCHECKED inline void __syncthreads() {
+    host::Aside aside;
     const unsigned mine = host::reached / blockDim.x;
     host::reached++;
     while (host::reached < blockDim.x * (mine + 1)) host::hand_over();
+    host::current->interval++;
 }
 
-inline unsigned __ballot_sync(unsigned, bool vote) {
+UNCHECKED inline unsigned __ballot_sync(unsigned, bool vote) {
+    host::Aside aside;
     unsigned number;
     return host::meet(threadIdx.x % 32, 0.0, vote, number).ballots[number];
 }
 
-inline float __shfl_sync(unsigned, float value, int source) {
+UNCHECKED inline float __shfl_sync(unsigned, float value, int source) {
+    host::Aside aside;
     unsigned number;
     return static_cast<float>(host::meet(threadIdx.x % 32, value, false, number).values[number][source]);
 }
 
-inline double __shfl_xor_sync(unsigned, double value, int distance) {
+UNCHECKED inline double __shfl_xor_sync(unsigned, double value, int distance) {
+    host::Aside aside;
     unsigned number;
     const unsigned lane = threadIdx.x % 32;
     return host::meet(lane, value, false, number).values[number][lane ^ static_cast<unsigned>(distance)];
@@ -178,8 +217,9 @@ inline float to_tf32(float x) {
 
 // mma.sync.m16n8k8: each lane brings its part of both matrices, in the order of the PTX manual (9.7.14.5.8), all
 // compute their part of the product. The tensor cores do not look at the last 13 bits of what was not rounded.
-inline void multiply(float (&sum)[4], const float (&a)[4], const float (&b)[2]) {
-    const auto cut = [](float x) {
+UNCHECKED inline void multiply(float (&sum)[4], const float (&a)[4], const float (&b)[2]) {
+    host::Aside aside;
+    const auto cut = [](float x) UNCHECKED {
         uint32_t bits;
         std::memcpy(&bits, &x, 4);
         bits &= ~0x1fffu;

@@ -31,11 +31,16 @@ _ONE_AT_A_TIME = threading.Lock()
 """The shared memory of a block is a variable of the module."""
 
 
+class Race(AssertionError):
+    """What a kernel does with memory that it may not do: the message names threads and place."""
+
+
 class Kernel:
     """A kernel of an emulated module."""
 
-    def __init__(self, function: Any) -> None:
-        self._function = function
+    def __init__(self, function: Any, library: Any = None) -> None:
+        """`library` is that of a checked module."""
+        self._function, self._library = function, library
         self.max_dynamic_shared_size_bytes = 48 * 1024
 
     def __call__(
@@ -48,23 +53,37 @@ class Kernel:
         values = (ctypes.c_void_p * len(kept))(*(ctypes.addressof(value) for value in kept))
         size = (ctypes.c_uint * 3)(*grid, *[1] * (3 - len(grid)))
         with _ONE_AT_A_TIME:
-            assert self._function(size, block[0], shared_mem, values) == 0, "shared memory is overrun"
+            if self._library is not None:
+                self._watch([value for value in args if isinstance(value, np.ndarray)])
+            failed = self._function(size, block[0], shared_mem, values)
+            assert failed != 1, "shared memory is overrun"
+            if failed:
+                raise Race(self._library.last_complaint().decode())
+
+    def _watch(self, arrays: Sequence[np.ndarray]) -> None:
+        """Tell the module which memory is that of the arguments."""
+        ends = [end for array in arrays for end in (array.ctypes.data, array.ctypes.data + array.nbytes)]
+        self._library.watch_arrays((ctypes.c_size_t * len(ends))(*ends), len(arrays))
 
 
 class Module:
     """What `cupy.RawModule` is to a GPU."""
 
-    def __init__(self, code: str) -> None:
-        self._library = ctypes.CDLL(str(_build(code)))
+    def __init__(self, code: str, checked: bool = False) -> None:
+        self._library = ctypes.CDLL(str(_build(code, checked)))
+        self._checked = checked
+        if checked:
+            self._library.last_complaint.restype = ctypes.c_char_p
 
     def get_function(self, name: str) -> Kernel:
-        return Kernel(self._library[f"launch_{name}"])
+        return Kernel(self._library[f"launch_{name}"], self._library if self._checked else None)
 
 
 @cache
-def _build(code: str) -> Path:
+def _build(code: str, checked: bool) -> Path:
     names = re.findall(r"__launch_bounds__\([^)]*\)\s+(\w+)\(", code)
     here = Path(__file__).parent / "cuda_host.h"
+    headers = here.read_text() + here.with_name("cuda_checks.h").read_text()
     calls = "".join(
         f'extern "C" int launch_{name}(const unsigned* grid, unsigned threads, unsigned shared, '
         "void** values)"
@@ -72,7 +91,7 @@ def _build(code: str) -> Path:
         for name in names
     )
     text = f'#include "{here}"\n{code}\n{calls}'
-    key = hashlib.sha256((text + here.read_text()).encode()).hexdigest()[:20]
+    key = hashlib.sha256(f"{checked}{text}{headers}".encode()).hexdigest()[:20]
     library = _FOLDER / f"{key}.so"
     if not library.exists():
         _FOLDER.mkdir(exist_ok=True)
@@ -80,8 +99,13 @@ def _build(code: str) -> Path:
             source, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
             source.write_text(text)
             # -O1: most of the time goes into compiling.
-            flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-w", "-U_FORTIFY_SOURCE"]
-            subprocess.run([str(COMPILER), *flags, str(source), "-o", str(built)], check=True)
+            flags = ["-std=c++17", "-O1", "-fPIC", "-w", "-U_FORTIFY_SOURCE", "-c"]
+            if checked:
+                flags += ["-DCHECKED", "-fsanitize=thread"]
+            middle = source.with_suffix(".o")
+            subprocess.run([str(COMPILER), *flags, str(source), "-o", str(middle)], check=True)
+            # Without the sanitizer's library: cuda_checks.h takes its place.
+            subprocess.run([str(COMPILER), "-shared", str(middle), "-o", str(built)], check=True)
             shutil.copy(built, library.with_suffix(f".{hash(folder)}"))
             library.with_suffix(f".{hash(folder)}").replace(library)
     return library
@@ -101,6 +125,8 @@ class EmulatedGpu:
     xp = far
     limits = Limits(2, 228 * 1024, 227 * 1024)
     name = "emulated"
+    checked = False
+    """Whether each access of kernels is checked, see `cuda_checks.h`; several times slower."""
 
     def __init__(
         self, memory: float = 2.0**34, uuid: str = "none", library: Callable[[], Any] | None = None
@@ -142,7 +168,7 @@ class EmulatedGpu:
         return int(self.memory)
 
     def compile(self, code: str) -> Any:
-        return Module(code).get_function
+        return Module(code, self.checked).get_function
 
     def capture(self, work: Any) -> Any:
         self.captured += 1
