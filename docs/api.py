@@ -54,7 +54,7 @@ def page() -> str:
     for name in KINDS:
         lines += plot(draw_function(name))
     lines += [*kind("Page", plotting.Page), *kind("Movie", Movie)]
-    for name in ("finish", "described", "psnr"):
+    for name in ("live", "finish", "described", "psnr"):
         lines += function(f"petabatch.plotting.{name}", getattr(plotting, name))
     lines += ["## Errors", "", *exceptions()]
     return "\n".join(lines).rstrip() + "\n"

@@ -41,6 +41,7 @@ CONTENTS = {
             "learning",
             "plots",
             "gallery",
+            "tutorial-python",
             "python",
             "simulator",
             "experiments",

@@ -1,4 +1,4 @@
-"""Pixels of images and patches: grey or colour, mosaics, and PNG files without an imaging library."""
+"""Pixels of images and patches: grey or colour, mosaics, PNG files and curves without an imaging library."""
 
 from __future__ import annotations
 
@@ -58,3 +58,15 @@ def atlas(tiles: np.ndarray, columns: int) -> np.ndarray:
 
 def _chunk(name: bytes, body: bytes) -> bytes:
     return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def curve(values: np.ndarray, width: int = 360, height: int = 80) -> str:
+    """Return a curve as SVG in the colour of the text around it, with its least and largest value."""
+    shown = values[np.unique(np.linspace(0, len(values) - 1, min(len(values), width)).round().astype(int))]
+    low, high = float(shown.min()), float(shown.max())
+    x = np.linspace(2, width - 2, len(shown))
+    y = height - 2 - (height - 4) * (shown - low) / (high - low if high > low else 1)
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
+    line = f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+    svg = f'<svg width="{width}" height="{height}" role="img" aria-label="curve">{line}</svg>'
+    return f"<p>{svg}<br>{low:.4g} to {high:.4g}, last {float(values[-1]):.4g}</p>"

@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -37,6 +38,8 @@ _BYTES = 2**27
 """Bytes of the codes of images that are coded together."""
 
 _RECORDED = ("layers/code/A", "probes/until/gap", "probes/until/steps")
+_LISTED = 8
+"""Images in the table of a notebook."""
 _HINT = "a run knows its threshold and stride; an array or a file does not"
 
 Path = str | os.PathLike[str]
@@ -75,6 +78,17 @@ class Codes:
             f"{active.sum() / max(1, math.prod(shape)):.2%} active, "
             f"relative gap at most {gap.max(initial=0):.2g}, {steps.mean():.0f} steps on average>"
         )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: how the images were coded, and a table of the first."""
+        head, count = f"<div><p>{escape(repr(self).strip('<>'))}</p>", min(_LISTED, len(self))
+        gap, steps, active = (as_numpy("codes", one) for one in (self.gap, self.steps, self.active))
+        names = self.names or tuple(map(str, range(len(self))))
+        cells = zip(names[:count], active, steps, (f"{one:.2g}" for one in gap), strict=False)
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(str(one))}</td>' for one in row)}</tr>" for row in cells)
+        columns = "".join(f"<th>{one}</th>" for one in ("image", "active units", "steps", "gap"))
+        more = f"<p>and {len(self) - count:,} more</p>" if len(self) > count else ""
+        return f"{head}<table><tr>{columns}</tr>{rows}</table>{more}</div>"
 
 
 @dataclass(frozen=True)

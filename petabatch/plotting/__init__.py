@@ -17,6 +17,7 @@ from petabatch.plotting.features import features as features
 from petabatch.plotting.figures import STYLE as STYLE
 from petabatch.plotting.figures import Page as Page
 from petabatch.plotting.files import finish as finish
+from petabatch.plotting.live import live as live
 from petabatch.plotting.movie import movie as movie
 from petabatch.plotting.phase import phase as phase
 from petabatch.plotting.raster import raster as raster

@@ -82,7 +82,7 @@ def _options(draw: Callable[..., Any]) -> dict[str, tuple[Any, Option, Any]]:
     hints = get_type_hints(draw, include_extras=True)
     found = {}
     for name, argument in inspect.signature(draw).parameters.items():
-        if get_origin(hint := hints[name]) is Annotated:
+        if get_origin(hint := hints.get(name)) is Annotated:
             kind, option = get_args(hint)
             if get_origin(kind) in (Union, types.UnionType):
                 kind = next(each for each in get_args(kind) if each is not type(None))

@@ -58,6 +58,10 @@ class Results(RunFile):
                 self._series[name] = Series(self.path, file[name], self.display, self.gaps, self._contained)
             return self._series[name]
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return what a notebook completes `run["` with."""
+        return self.names() if self._file else []
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self.names()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import numpy as np
 
 from petabatch.arguments import checked, whole_number
 from petabatch.errors import ArgumentError, DamagedError, NotRecorded, StorageError, printable
+from petabatch.pixels import curve
 from petabatch.storage.containment import refuse_segment
 from petabatch.storage.gaps import Gap, steps_text
+
+_CURVE = 100_000
+"""Recorded times of a curve in a notebook, at most."""
 
 
 class Series:
@@ -172,6 +177,15 @@ class Series:
 
     def __repr__(self) -> str:
         return printable(f"<{self.name} ({_axes(self.dims, self.shape)}) {self.dtype}>")
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the axes, and a curve of what slices have one number of."""
+        head = f"<div><p>{escape(repr(self).strip('<>'))}</p>"
+        if self.dims[1:] not in ((), ("batch",)) or not 1 < len(self) <= _CURVE:
+            return f"{head}</div>"
+        values = self[...].reshape(len(self), -1).astype(float)
+        shown = values[np.isfinite(values).all(axis=1)].mean(axis=1)
+        return f"{head}{curve(shown)}</div>" if len(shown) > 1 else f"{head}</div>"
 
     def _damaged(self, error: Exception) -> DamagedError:
         return DamagedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -259,6 +260,11 @@ class Network(Model):
     """Values of numeric keys, whose combinations are run in one batch."""
     checkpoint: Checkpoint = Checkpoint()
     parallel: Parallel = Parallel()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a drawing, and tables of layers, connections and probes."""
+        found: str = import_module("petabatch.report.notebook").network_html(self)  # by name: it is above
+        return found
 
     @property
     def batch(self) -> int:

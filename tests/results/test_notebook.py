@@ -5,17 +5,24 @@ from __future__ import annotations
 import base64
 import io
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from PIL import Image
 
 import petabatch
-from petabatch.errors import NotRecorded
+from petabatch import Simulator, in_memory, plotting
+from petabatch.connections import Conv
+from petabatch.errors import ArgumentError, NotRecorded
+from petabatch.layers import LCA, Input
 from petabatch.results import Results
 from petabatch.results.use import latest_codes
+from petabatch.sources import Bars
 from support.commands import alone
 from support.pictures import four_corners, weights
 
@@ -80,3 +87,110 @@ def test_a_notebook_shows_the_dictionary_and_escapes_names(run: Results) -> None
     assert page.startswith("<div><p>petabatch run ")
     run.close()
     assert "closed" in run._repr_html_()
+
+
+# -- networks, codes, series, completion
+
+
+def network(batch: int) -> petabatch.Network:
+    return petabatch.sparse_coding(
+        Input(shape=(8, 8, 1), source=Bars()),
+        LCA(shape=(1, 1, 6), tau=10.0, threshold=0.4),
+        Conv(pre="V1", post="recon", patch=(8, 8), init={"type": "gaussian"}),
+        run={"batch": batch, "display": 5, "displays": 2},
+        probes={"energy": {"type": "energy", "error": "error", "code": "V1", "coefficient": 0.4, "every": 1}},
+        output={"layers": {"V1": {}}},
+    )
+
+
+def no_scripts_nor_colours(page: str) -> None:
+    assert "<script" not in page
+    assert "http" not in re.sub(
+        r'"http://www.w3.org[^"]*"|http://(purl|creativecommons|www).[^"<]*', "", page
+    )
+    assert not re.search(r"<(p|td|th|table|summary)[^>]*(color|bgcolor)", page)  # dark pages keep theirs
+
+
+def test_a_network_is_drawn_with_tables_of_its_parts(run: Results) -> None:
+    net = network(2)
+    page = net.model_copy(update={"title": "<b>"})._repr_html_()
+    no_scripts_nor_colours(page)
+    assert "<svg" in page
+    assert page.startswith("<div><p>&lt;b&gt;: batch 2")
+    for name in (*net.layers, *net.probes):
+        assert f">{name}</td>" in page
+    assert "V1 → recon" in page
+
+
+def test_codes_are_a_table(run: Results) -> None:
+    codes = petabatch.encode(np.zeros((10, 8, 8)), np.ones((2, 4, 4)), 0.3, stride=4, steps=1)
+    page = codes._repr_html_()
+    no_scripts_nor_colours(page)
+    assert page.count("<tr>") == 9
+    assert "images[7]" in page
+    assert "and 2 more" in page
+
+
+def test_series_have_a_curve_where_slices_have_one_number() -> None:
+    net = network(2)
+    result = in_memory.run(net)
+    probe = next(name for name in result if name.startswith("probes/"))
+    page = result[probe]._repr_html_()
+    no_scripts_nor_colours(page)
+    values = result[probe][...].mean(axis=1)
+    assert "currentColor" in page
+    assert f"last {values[-1]:.4g}" in page
+    ends = re.search(r'points="([^"]*)"', page)
+    assert ends
+    heights = [float(pair.split(",")[1]) for pair in ends[1].split()]
+    assert np.argmin(heights) == np.argmax(values)
+    layer = next(name for name in result if name.startswith(("layers/", "connections/")))
+    assert "<svg" not in result[layer]._repr_html_()
+
+
+def test_keys_are_completed(run: Results) -> None:
+    assert run._ipython_key_completions_() == list(run)
+    with Simulator(network(1), threads=1) as sim:
+        assert {"V1", "dictionary", "energy"} <= set(sim._ipython_key_completions_())
+        assert {"A", "V", "threshold"} <= set(sim["V1"]._ipython_key_completions_())
+
+
+def test_a_live_figure_follows_a_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    curves = plotting.live()
+    with Simulator(network(2), threads=1) as sim:
+        sim.callback(curves, every=2)
+        sim.run(6, quiet=True)
+        expected = {f"{probe}/{one}" for probe in sim.network.probes for one in sim[probe]}
+        assert curves.steps == [2, 4, 6]
+        assert set(curves.values) == expected
+        path = next(iter(expected))
+        probe, quantity = path.split("/")
+        assert curves.values[path][-1] == pytest.approx(sim[probe][quantity].mean())
+        for axes, values in zip(curves.figure.axes, curves.values.values(), strict=True):
+            np.testing.assert_array_equal(axes.lines[0].get_xydata(), np.transpose([[2, 4, 6], values]))
+        sim.callback(plotting.live(["energy/nothing"]), every=1)
+        with pytest.raises(ArgumentError, match=r"(?s)quantities.*energy/nothing.*energy/total"):
+            sim.step()
+    plt.close("all")
+
+
+def test_a_notebook_shows_the_live_figure_once_and_updates_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[object] = []
+
+    class Handle:
+        def update(self, figure: object) -> None:
+            shown.append(figure)
+
+    def display(figure: object, display_id: bool) -> Handle:
+        shown.append(figure)
+        return Handle()
+
+    place = SimpleNamespace(display=display)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: object(), display=place))
+    monkeypatch.setitem(sys.modules, "IPython.display", place)
+    curves = plotting.live()
+    with Simulator(network(1), threads=1) as sim:
+        sim.callback(curves, every=1)
+        sim.step(3)
+    assert shown == [curves.figure] * 3
+    assert not plt.get_fignums()

@@ -1,0 +1,109 @@
+"""A figure of probes that follows a simulator: `sim.callback(plotting.live(), every=10)`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from petabatch.arguments import checked
+from petabatch.errors import ArgumentError
+from petabatch.plotting.figures import pyplot, styled
+
+
+class Live:
+    """Curves of probes, averaged over slices, to which each call with a simulator adds a point.
+
+    A notebook shows the figure once, and changes it in place; elsewhere it is drawn again in its window.
+    """
+
+    def __init__(self, quantities: Sequence[str] | None) -> None:
+        """Take paths such as `energy/total`; by default all quantities of all probes."""
+        self.figure: Any = None
+        self.quantities = None if quantities is None else tuple(quantities)
+        self.steps: list[int] = []
+        """The steps of the points."""
+        self.values: dict[str, list[float]] = {}
+        """The values of each quantity at these steps."""
+        self._shown: Any = None
+
+    def __call__(self, sim: Any) -> None:
+        """Measure, and draw."""
+        if not self.values:
+            self.values = {path: [] for path in self._wanted(sim)}
+        self.steps.append(sim.n_steps)
+        for path, values in self.values.items():
+            probe, _, quantity = path.partition("/")
+            values.append(float(np.mean(sim[f"probes.{probe}"][quantity])))
+        self._draw()
+        self._show()
+
+    def _wanted(self, sim: Any) -> tuple[str, ...]:
+        known = [f"{probe}/{one}" for probe in sim.network.probes for one in sim[f"probes.{probe}"]]
+        wanted = known if self.quantities is None else self.quantities
+        if not known or (unknown := [path for path in wanted if path not in known]):
+            found = unknown if known else []
+            expected = ", ".join(known) or "a network with probes"
+            raise ArgumentError("quantities", "there is no such quantity of a probe", found, expected)
+        return tuple(wanted)
+
+    @styled
+    def _draw(self) -> None:
+        if self.figure is None:
+            self.figure = pyplot().figure(figsize=(7.2, 1.6 * len(self.values)), layout="constrained")
+            for axes, path in zip(
+                self.figure.subplots(len(self.values), squeeze=False)[:, 0], self.values, strict=True
+            ):
+                axes.plot([], [])
+                axes.set_ylabel(path)
+            axes.set_xlabel("step")
+        for axes, values in zip(self.figure.axes, self.values.values(), strict=True):
+            axes.lines[0].set_data(self.steps, values)
+            axes.relim()
+            axes.autoscale_view()
+
+    def _show(self) -> None:
+        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        if shell is None:
+            self.figure.canvas.draw_idle()
+            return
+        if self._shown is None:
+            from IPython.display import display
+
+            self._shown = display(self.figure, display_id=True)
+            pyplot().close(self.figure)  # or the cell shows it a second time at its end
+        else:
+            self._shown.update(self.figure)
+
+
+@checked()
+def live(quantities: Sequence[str] | None = None) -> Live:
+    """Return a callback for a `Simulator` that draws probes while it runs.
+
+    Parameters
+    ----------
+    quantities
+        Paths such as `energy/total`; by default all quantities of all probes.
+
+    Returns
+    -------
+    Live
+        The callback; its `figure` is one of matplotlib.
+
+    Raises
+    ------
+    ArgumentError
+        When it is first called, if the network has no such probe.
+
+    Examples
+    --------
+    >>> with petabatch.Simulator("params/natural_images.toml") as sim:
+    ...     curves = petabatch.plotting.live(["energy/total"])
+    ...     sim.callback(curves, every=10)
+    ...     sim.run(until=20, quiet=True)
+    >>> curves.steps
+    [10, 20]
+    """
+    return Live(quantities)
