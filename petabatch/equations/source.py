@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from petabatch.equations.expression import Expression, Name, Number
+from petabatch.equations.build import Line
+from petabatch.equations.expression import Apply, Expression, Name, Number
 from petabatch.equations.functions import FUNCTIONS
 from petabatch.equations.step import Step
 
@@ -29,7 +30,7 @@ def row_source(
         *(f"{name} = _drive[{at}][_i]" for at, name in enumerate(inputs) if name in used),
         *(f"{name} = _draws.{name}[_i]" for name in noises if name in used),
         *(["A = _A[_i]"] if "A" in used else []),
-        *(f"{line.name} = {writer.text(line.value)}" for line in step.lines),
+        *(text for line in step.lines for text in writer.lines(line)),
         *(f"_state.{name}[_i] = {line}" for name, line in step.state.items()),
         f"_A[_i] = {step.activity}",
     ]
@@ -61,6 +62,14 @@ def row_function(source: str) -> Callable[..., None]:
 class _Writer:
     def __init__(self) -> None:
         self._constants: dict[float, str] = {}
+        self._before: list[str] = []
+        self._parts = 0
+
+    def lines(self, line: Line) -> list[str]:
+        """Return an assignment as source, and what must come before it."""
+        self._before = []
+        text = self.text(line.value)
+        return [*self._before, f"{line.name} = {text}"]
 
     def text(self, expression: Expression) -> str:
         """Return an expression as source; its numbers are constants of the precision of the run."""
@@ -72,8 +81,16 @@ class _Writer:
             exponent = expression.arguments[1].value
             if exponent.is_integer():  # by multiplications
                 return f"({self.text(expression.arguments[0])} ** {int(exponent)})"
+        source = FUNCTIONS[expression.function].source
         arguments = [self.text(one) for one in expression.arguments]
-        return FUNCTIONS[expression.function].source.format(*arguments)
+        for number, one in enumerate(expression.arguments):
+            if (
+                isinstance(one, Apply) and source.count(f"{{{number}}}") > 1
+            ):  # else texts double at each depth
+                self._before.append(f"_x{self._parts} = {arguments[number]}")
+                arguments[number] = f"_x{self._parts}"
+                self._parts += 1
+        return source.format(*arguments)
 
     def constants(self) -> Iterator[str]:
         """Yield the lines that make constants."""

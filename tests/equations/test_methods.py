@@ -14,6 +14,7 @@ from petabatch.equations.arrays import evaluate
 from petabatch.equations.methods import stability_limit
 from petabatch.equations.propagator import propagator
 from petabatch.equations.read import Texts, WrongTexts, read_step
+from petabatch.equations.source import row_source
 from petabatch.equations.step import Step
 
 NONLINEAR = Texts("dx/dt = y + sin(t)\ndy/dt = k * (1 - x ** 2) * y - x", parameters=("k",))
@@ -138,6 +139,12 @@ def test_equations_that_double_in_each_line_are_no_trap() -> None:
     lines = ["dv/dt = a30", "a0 = v + k"] + [f"a{n + 1} = a{n} * (1 + k * k) + a{n}" for n in range(30)]
     step = read_step(Texts("\n".join(lines), units=("k",)))
     assert len(step.lines) < 200
+
+
+@pytest.mark.parametrize("function", ["sign", "exprel", "floor"])
+def test_the_source_of_nested_functions_does_not_double_with_each(function: str) -> None:
+    step = read_step(Texts("dv/dt = " + f"{function}(" * 40 + "v" + ")" * 40))
+    assert len(row_source(step, ["dt"], ["v"], ["v__in"], [])) < 40_000
 
 
 @pytest.mark.parametrize(
