@@ -50,7 +50,7 @@ FUNCTIONS = " + ".join(
         "int(x > 1 or not y < 0)",
         "min(x, 1)",
         "max(x, 1)",
-        "clip(x, 0.5, 1.5)",
+        "clip(x, 0.7, 0.8)",
         "x % 0.7",
         "x ** y",
         "x ** -2",

@@ -36,6 +36,7 @@ SMALLER_DEMOS = {
         "displays = 600": "displays = 50",
     },
     "demos/annealing/annealing.toml": {"display = 400": "display = 10"},
+    "demos/cuba/network.toml": {"display = 10000": "display = 200"},
     "demos/digits/learn.toml": {"display = 100": "display = 10"},
     "demos/digits/encode.toml": {"display = 100": "display = 10"},
     "demos/hopfield/network.toml": {"display = 100": "display = 20"},
