@@ -123,8 +123,26 @@ def signature(name: str, called: Callable[..., Any]) -> str:
 
 
 def about(documented: Any) -> list[str]:
-    """Return a docstring, as lines."""
-    return [*inspect.cleandoc(documented.__doc__ or "").splitlines(), ""]
+    """Return a docstring in Markdown; the sections of numpy's format become lists."""
+    section = ""
+    lines = inspect.cleandoc(documented.__doc__ or "").splitlines()
+    found: list[str] = []
+    for number, line in enumerate(lines):
+        after = lines[number + 1] if number + 1 < len(lines) else ""
+        if after and set(after) == {"-"}:
+            found += [f"**{line}**", ""]
+            section = line
+        elif line and set(line) == {"-"}:
+            continue
+        elif found and section == "Examples":
+            found.append(f"    {line}" if line else "")
+        elif section and line.startswith("    "):
+            found[-1] += f" {line.strip()}"
+        elif section and line:
+            found.append(f"- `{line}`:")
+        else:
+            found.append(line)
+    return [*found, ""]
 
 
 def attributes(cls: type) -> Iterator[tuple[str, str]]:

@@ -70,12 +70,40 @@ def run(
     start: Saved | None = None,
     quiet: bool = True,
 ) -> Result:
-    """Run a network from start to end; return what it recorded, and its state after the steps `at`.
+    """Run a network from start to end without files.
 
-    Step 0 is the initial state. `start` is a state of the network to go on from, such as the `end` of an
-    earlier result: its steps are counted. Unless `quiet`, progress is reported as by `petabatch.run`. Raises
-    ParamsError when the network is invalid, ArgumentError when it is none or when a step of `at` is outside
-    the run.
+    Parameters
+    ----------
+    network
+        A network built in Python, or a params file, by its path or loaded.
+    at
+        Steps whose complete state is returned; 0 is the initial state.
+    threads
+        As for `petabatch.run`.
+    device
+        The device, in place of `run.device`.
+    start
+        A state of the network to go on from, such as the `end` of an earlier result: its steps are counted.
+    quiet
+        Whether no progress is reported.
+
+    Returns
+    -------
+    Result
+        What was recorded, with the methods of `Results`, and the states.
+
+    Raises
+    ------
+    ParamsError
+        If the network is invalid.
+    ArgumentError
+        If it is no network, or a step of `at` is outside of the run.
+
+    Examples
+    --------
+    >>> result = petabatch.in_memory.run("params/natural_images.toml", at=[0, 10])
+    >>> result.states["layers/V1/V"].shape[0], result.end.step == result.steps_reached
+    (2, True)
     """
     wanted = tuple(whole_number("at", step) for step in at)
     states: dict[int, dict[str, np.ndarray]] = {}

@@ -24,11 +24,33 @@ from petabatch.spec.network import Network
 
 @checked("file", "overrides")
 def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_code: bool = True) -> Loaded:
-    """Load a params file; raises ParamsError with every problem in its tables and in their wiring.
+    """Load a params file, with every problem in its tables and in their wiring reported at once.
 
-    A `.params` file of PetaVision is translated (see `petabatch import`). `overrides` are texts such as
-    `"run.batch=4"`. Without `allow_code`, neither the file's plug-ins nor a params file in Python are
-    executed.
+    Parameters
+    ----------
+    file
+        A `.toml` file, a `.py` file that defines `network`, or a `.params` file of PetaVision, which is
+        translated (see `petabatch import`).
+    overrides
+        Texts such as `"run.batch=4"`.
+    allow_code
+        Whether the file's plug-ins and a params file in Python are executed.
+
+    Returns
+    -------
+    Loaded
+        The network with the lines of its keys, for `run` and others; `loaded.network` is the network.
+
+    Raises
+    ------
+    ParamsError
+        With all problems, in `problems`.
+
+    Examples
+    --------
+    >>> loaded = petabatch.load("params/natural_images.toml", ["run.displays=2"])
+    >>> loaded.network.run.displays
+    2
     """
     if not isinstance(file, str | os.PathLike):
         hint = "a network built in Python needs no loading" if isinstance(file, Network) else ""

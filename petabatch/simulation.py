@@ -68,15 +68,50 @@ def run(
     mpi: bool | None = None,
     quiet: bool = False,
 ) -> Results:
-    """Run a network from step 0 into the new directory `out`, and return its results, opened.
+    """Run a network from step 0 into a new directory, and return its results, opened.
 
-    `network` is a loaded params file, the path of one, or a network built in Python. Nothing is written
-    before it has been checked and its input opened. Unless `quiet`, progress is reported on standard error,
-    or to the handlers of the logger "petabatch" or of the root logger if there are any. Raises StoppedEarly,
-    with a checkpoint to resume from, on a signal or when `run.wall_limit` is reached.
+    Nothing is written before the network has been checked and its input opened. A sweep of more points than
+    are held at once is made in waves; `run.failed` are the points that failed.
 
-    A sweep of more points than are held at once is made in waves; `run.failed` are the points that failed.
-    With `extend`, `out` may have points of the same network: only those that are new are computed.
+    Parameters
+    ----------
+    network
+        A params file, by its path or loaded, or a network built in Python.
+    out
+        The new directory.
+    force
+        Whether it may replace a run.
+    extend
+        Whether `out` may have points of the same sweep: only those that are new are computed.
+    threads
+        Number of threads of each rank, by default `run.threads`, or the cores that the process may use.
+    mpi
+        Whether slices are distributed over MPI ranks, by default if an MPI launcher started the program.
+    quiet
+        Whether no progress is reported: on standard error, or to the handlers of the logger "petabatch" or
+        of the root logger if there are any.
+
+    Returns
+    -------
+    Results
+        The run, as `petabatch.open` returns it.
+
+    Raises
+    ------
+    ParamsError, InputError
+        If the network is invalid, or its input cannot be used.
+    RunDirectoryError
+        If `out` exists or cannot be written.
+    NonFiniteError
+        If a number becomes NaN or infinite.
+    StoppedEarly
+        On a signal, or when `run.wall_limit` is reached; there is a checkpoint to resume from.
+
+    Examples
+    --------
+    >>> run = petabatch.run("params/natural_images.toml", "runs/first", quiet=True)
+    >>> run.status, run["layers/V1/A"].dims
+    ('done', ('time', 'batch', 'y', 'x', 'feature'))
     """
     with shown(quiet):
         return _run(partial(given, network), Path(out), force, threads, mpi, quiet, extend)
@@ -141,15 +176,43 @@ def resume(
     retry_failed: bool = False,
     objects: Sequence[object] = (),
 ) -> Results:
-    """Resume the run in directory `path` from its latest complete checkpoint, on any number of ranks.
+    """Resume a run from its latest complete checkpoint, on any number of ranks.
 
-    `device` and `features` override the device and the number of ranks over which features are split.
-    `changed_input` resumes the run even if its input files have changed. `objects` are the objects of Python
-    that it shows, such as a `Dataset`, which are not among its files. Of a sweep in waves, points that failed
-    are made again with `retry_failed`. Returns and reports as `run`.
+    Parameters
+    ----------
+    path
+        The run directory.
+    threads, mpi, quiet
+        As for `run`.
+    device, features
+        The device, and the number of ranks over which features are split, where they are to change.
+    changed_input
+        Whether the run is resumed even if its input files have changed.
+    retry_failed
+        Whether points of a sweep in waves that failed are made again.
+    objects
+        The objects of Python that it shows, such as a `Dataset`, which are not among its files.
 
-    Raises InputError when input files have changed without it, AlreadyDone when the run is, and StoppedEarly
-    when it is stopped again.
+    Returns
+    -------
+    Results
+        The run, as `petabatch.open` returns it.
+
+    Raises
+    ------
+    AlreadyDone
+        If the run has reached its end.
+    InputError
+        If input files have changed, without `changed_input`.
+    StoppedEarly
+        When it is stopped again.
+
+    Examples
+    --------
+    >>> petabatch.resume("runs/natural_images", quiet=True)
+    Traceback (most recent call last):
+    ...
+    petabatch.errors.AlreadyDone: ...: this run is already done: it has reached step ...
     """
     if features is not None:
         features = whole_number("features", features, 1)

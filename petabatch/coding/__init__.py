@@ -185,26 +185,62 @@ def encode(
 ) -> Codes:
     """Return the codes A of images I that minimise 0.5 |I - dictionary A|^2 + threshold |A|_1, by FISTA.
 
-    `images` is an array `[n, ny, nx, channels]`, or `[n, ny, nx]` if they are grey; the path of a `.npy`
-    file, of image files, a folder or a pattern of them, or of a film; or a source as in a params file, as a
-    table or as TOML. Each image of a source is coded once, in order. Integers are scaled to the range from 0
-    to 1, floats used as given, then normalised as `normalize` says, which a source does itself. By default
-    they are transformed as in the run of the dictionary, without its random choices. `size` is the number of
-    rows and columns of the part in the middle that is coded, by default all.
+    Each image stops on its own when its relative duality gap is at most `gap`, so its code does not depend on
+    the other images. A dictionary is used as it is, at every `stride` pixels; no code of a run is executed.
 
-    `dictionary` is an array `[features, rows, columns, channels]`, of other order with `axes` ("oihw" for
-    PyTorch: o is the feature, i the channel of the image, which may be missing); a `.npy`, `.mat` or HDF5
-    file, with `dataset`; or a run, by its path or opened, whose `connection` has the dictionary if there are
-    several. Its newest weights, recorded or in its newest checkpoint, are used as they are, at every `stride`
-    pixels. A run says what `threshold`, `stride` and `signed` are where they are not given; other
-    dictionaries need the first two. No code of the run is executed.
+    Parameters
+    ----------
+    images
+        An array of any library `[n, ny, nx, channels]`, `[n, ny, nx]` if they are grey, or a list of them;
+        the path of a `.npy` file, of image files, a folder or a pattern of them, or of a film; a dataset or
+        an iterable, such as those of torch; or a source as in a params file, as a table or as TOML. Each
+        image is coded once, in order. Integers are scaled to the range from 0 to 1, floats used as given.
+    dictionary
+        An array `[features, rows, columns, channels]`; a `.npy`, `.mat` or HDF5 file; or a run, by its path
+        or opened: its newest weights, recorded or in its newest checkpoint.
+    threshold, stride
+        The sparsity penalty, and the pixels from one patch to the next; by default those of the run.
+    axes
+        Axes of a dictionary in another order: "oihw" for PyTorch (o is the feature, i the channel of the
+        image, which may be missing).
+    dataset, connection
+        Names of the dictionary in a file, or in a run that has several.
+    channels
+        Axis of the channels of images, and of the features of their codes.
+    normalize
+        How images are normalised, which a source says itself. By default they are transformed as in the run
+        of the dictionary, without its random choices.
+    size
+        Rows and columns of the part in the middle of each image that is coded, by default all.
+    gap, steps
+        Largest relative duality gap, and largest number of steps.
+    signed
+        Whether codes may be negative; by default as in the run.
+    threads
+        Number of threads, by default the cores that the process may use.
+    out, force
+        A new HDF5 file to which codes are written as they are computed; whether it may replace one of codes.
 
-    Codes are non-negative unless `signed`. Each image stops on its own when its relative duality gap is at
-    most `gap`, or after `steps` steps, so its code does not depend on the other images. With `out`, the
-    codes are written to this new HDF5 file as they are computed; with `force` it may replace a file of codes.
+    Returns
+    -------
+    Codes
+        Activities, gaps, steps and numbers of active units, of the library and on the device of the images.
 
-    Raises InputError or ArgumentError when images, dictionary and arguments do not go together, StorageError
-    when `out` exists or cannot be written.
+    Raises
+    ------
+    InputError, ArgumentError
+        If images, dictionary and arguments do not go together.
+    StorageError
+        If `out` exists or cannot be written.
+
+    Examples
+    --------
+    >>> images = np.zeros((2, 8, 8))
+    >>> images[0, 2] = images[1, :, 5] = 1
+    >>> bars = np.stack([np.eye(8)[:, [n]] * np.ones(8) for n in range(8)])
+    >>> codes = petabatch.encode(images, bars, threshold=0.1, stride=8)
+    >>> codes.activity.shape, int(codes.activity[0].argmax())
+    ((2, 1, 1, 8), 2)
     """
     choice("channels", channels, get_args(Channels))
     flag("force", force)

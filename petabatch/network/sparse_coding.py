@@ -13,10 +13,40 @@ from petabatch.spec.parts import Layer
 
 @checked()
 def sparse_coding(image: Input, code: Layer, dictionary: Conv, **others: Any) -> Network:
-    """Return image -> error -> code -> recon -> error; `others` are the other tables of the network.
+    """Return the standard network: image -> error -> code -> recon -> error.
 
-    The code is named as `dictionary.pre` says; `dictionary.post` is `recon`. `drive` is the transpose of
-    `dictionary`, from the error to the code.
+    Parameters
+    ----------
+    image
+        The input layer, which is named `image`.
+    code
+        The code, named as `dictionary.pre` says.
+    dictionary
+        From the code to `recon`, which is its `post`; `drive`, its transpose, leads from the error to the
+        code.
+    others
+        The other tables of the network: `run`, `probes`, `output`, ...
+
+    Returns
+    -------
+    Network
+        Not yet checked: `run` and others do that.
+
+    Raises
+    ------
+    TableError
+        If one of the tables is invalid.
+
+    Examples
+    --------
+    >>> network = petabatch.sparse_coding(
+    ...     petabatch.layers.Input(shape=(8, 8, 1), source={"type": "bars"}),
+    ...     petabatch.layers.LCA(shape=(1, 1, 20), threshold=0.5),
+    ...     petabatch.connections.Conv(pre="V1", post="recon", patch=(8, 8), init={"type": "gaussian"}),
+    ...     run={"batch": 4, "display": 50, "displays": 2},
+    ... )
+    >>> list(network.layers)
+    ['image', 'error', 'V1', 'recon']
     """
     return Network(
         layers={

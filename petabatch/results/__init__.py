@@ -220,8 +220,30 @@ class Results(RunFile):
 
 @checked()
 def open(path: str | os.PathLike[str]) -> Results:
-    """Open a run: its directory, its `run.h5`, or a file made by `petabatch merge`.
+    """Open a run for reading, also while it continues.
 
-    Raises StorageError when it cannot be read, FormatError when it is not a run or of another format version.
+    Parameters
+    ----------
+    path
+        Its directory, its `run.h5`, or a file made by `petabatch merge`.
+
+    Returns
+    -------
+    Results
+        The run; data are read when they are indexed.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be read.
+    FormatError
+        If it is not a run, or of another format version.
+
+    Examples
+    --------
+    >>> with petabatch.open("runs/natural_images") as run:
+    ...     code = run["layers/V1/A"].at(display=1, slice=0)
+    >>> code.ndim
+    3
     """
     return Results(find(path))

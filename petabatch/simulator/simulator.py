@@ -42,17 +42,33 @@ from petabatch.storage.directory import RunDirectory
 class Simulator:
     """A network in memory: stepped, read, changed; a context manager that frees its memory.
 
-    `network` is a network built in Python, a params file loaded by `petabatch.load`, or its path. `threads`
-    are by default `run.threads`, or the cores that the process may use; `device` takes the place of
-    `run.device`. With `mpi`, by default if the program was started by an MPI launcher, ranks share the
-    slices, and each sees its own. Raises ParamsError when the network is invalid, ArgumentError when it is
-    none.
+    Parameters
+    ----------
+    network
+        A network built in Python, a params file loaded by `petabatch.load`, or its path.
+    threads
+        By default `run.threads`, or the cores that the process may use.
+    device
+        In place of `run.device`.
+    mpi
+        Whether ranks share the slices, by default if an MPI launcher started the program; each sees its own.
 
-    with petabatch.Simulator("params/natural_images.toml") as sim:
-        sim.step(100)
-        code = sim["V1"]["A"]  # [batch, y, x, feature]
-        sim["V1"]["threshold"] = 0.2
-        sim.run()
+    Raises
+    ------
+    ParamsError
+        If the network is invalid.
+    ArgumentError
+        If it is no network.
+
+    Examples
+    --------
+    >>> with petabatch.Simulator("params/natural_images.toml") as sim:
+    ...     sim.step(100)
+    ...     code = sim["V1"]["A"]  # [batch, y, x, feature]
+    ...     sim["V1"]["threshold"] = 0.2
+    ...     sim.step()
+    ...     print(sim.n_steps, code.ndim, sim.changes)
+    101 4 {'layers.V1.threshold': 100}
     """
 
     @checked("network")

@@ -49,14 +49,41 @@ def sweep(
 ) -> Iterator[Point]:
     """Compute points of a network, and yield each as soon as its wave is done, in their order.
 
-    `points` are arrays by key path, of which each point takes one value, a `Sweep`, or, by default, those of
-    the network's `[sweep]`. What its `[output]` and probes ask for is recorded; `observe` is called with that
-    of each point. `wave` is how many points are held at once, by default what half of the memory holds.
-    Nothing is written. A point that becomes NaN or raises an error is yielded as `failed`. Raises ParamsError
-    when the network or its points are invalid, ArgumentError when they are none.
+    Nothing is written. A point that becomes NaN or raises an error is yielded as `failed`.
 
-    for point in petabatch.sweep("network.toml", {"layers.V1.tau": taus}):
-        print(point.values, point.recorded["probes/energy/total"])
+    Parameters
+    ----------
+    network
+        A params file, by its path or loaded, or a network built in Python.
+    points
+        Arrays by key path, of which each point takes one value, or a `Sweep`; by default those of the
+        network's `[sweep]`.
+    observe
+        A function that is called with what `[output]` and probes recorded of each point.
+    wave
+        How many points are held at once, by default what half of the memory holds.
+    threads
+        Number of threads, by default `run.threads`, or the cores that the process may use.
+
+    Returns
+    -------
+    Iterator[Point]
+        The points.
+
+    Raises
+    ------
+    ParamsError
+        If the network or its points are invalid.
+    ArgumentError
+        If they are none.
+
+    Examples
+    --------
+    >>> file = petabatch.load("params/natural_images.toml", ["connections.dictionary.mode=shared"])
+    >>> for point in petabatch.sweep(file, {"layers.V1.threshold": [0.3, 0.5]}):
+    ...     print(point.values, point.recorded["probes/energy/total"].ndim)
+    {'layers.V1.threshold': 0.3} 2
+    {'layers.V1.threshold': 0.5} 2
     """
     loaded = given(network)
     if points is not None:
