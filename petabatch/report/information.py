@@ -35,6 +35,7 @@ _LONE = (
 )
 _ACTIVITIES = {
     "steps": "steps",
+    "planning": "planning points",
     "learning": "learning",
     "input": "images",
     "waiting for images": "waiting for images",

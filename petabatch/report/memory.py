@@ -133,7 +133,7 @@ def refuse_shortage(plan: Plan, comm: Comm, slices: int, threads: int) -> None:
         )
         if network.sweep is not None:
             fit = _fitting(plan, len(there), threads) * comm.size // (len(there) * network.run.batch)
-            hint = f"{fit:,} points of {network.sweep.points:,} fit: sweep fewer values at a time, or {hint}"
+            hint = f"sweep.wave = {max(1, fit)} makes the points in waves that fit, or {hint}"
         ranks = f" on {len(there)} ranks of {comm.hosts[comm.rank]}" if len(there) > 1 else ""
         raise ResourceError(
             f"this run needs more memory than there is; nothing was started\n"

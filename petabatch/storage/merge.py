@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 from petabatch.errors import StorageError
-from petabatch.storage.atomic import available, new_hdf5
+from petabatch.storage import manifest
+from petabatch.storage.atomic import TEMPORARY, available, new_hdf5, replace
 from petabatch.storage.description import describe, indexed_steps
 from petabatch.storage.directory import RunDirectory
+from petabatch.storage.files import POINTS, RUN_FILE
 from petabatch.storage.join import join
 from petabatch.storage.layout import lay_out
 from petabatch.storage.rows import expected_segments, find_gaps, find_rows, verify_segments
@@ -26,6 +29,8 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     """
     directory = RunDirectory.open(folder)
     path = available(target, "run.h5")
+    if (directory.path / POINTS).is_dir():
+        return _copied(directory, path)
     described = describe(directory)
     verify_segments(directory, expected_segments(directory))
     rows, _ = find_rows(directory, described.batch)
@@ -46,4 +51,20 @@ def merge(folder: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
     with new_hdf5(path) as (file, check):
         lay_out(file, rows, find_gaps(directory, rows), described, place_values, place_steps)
         join(directory.parts, rows, values, steps, check)
+    return path
+
+
+def _copied(directory: RunDirectory, path: Path) -> Path:
+    """Copy the `run.h5` of a sweep in waves, which has its values itself."""
+    if not directory.run_file.exists():
+        hint = f"    hint:     petabatch join {directory.path}"
+        raise StorageError(f"{directory.run_file}: the points of this sweep are not joined yet\n{hint}")
+    manifest.verify(directory.path, RUN_FILE)
+    temporary = path.with_name(f".{path.name}{TEMPORARY}")
+    try:
+        shutil.copyfile(directory.run_file, temporary)
+        replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(f"{path}: cannot be written: {error.strerror}") from error
     return path

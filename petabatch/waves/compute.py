@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from petabatch.assembly import initialise, open_evaluation
+from petabatch.assembly import initialise, open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.recorder import Record
@@ -78,19 +79,23 @@ def _wave(
     assert loaded.network.sweep is not None
     sweep = loaded.network.sweep.only(points.numbers)
     own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
+    began = time.monotonic()
     assembly = Assembly.of(own.network, None, threads)
     length = assembly.plan.length
-    with closing(assembly.planned(flush=length, tolerant=True).engine()) as engine:
-        evaluation = open_evaluation(engine, own)
+    with ExitStack() as stack:
+        engine = open_engine(own, assembly.planned(flush=length, tolerant=True))
+        stack.callback(engine.close)
+        if (evaluation := open_evaluation(engine, own)) is not None:
+            stack.callback(evaluation.close)
         initialise(engine, own)
+        planning = time.monotonic() - began
         for step in engine.run():
             if evaluation is not None:
                 evaluation.record(step)
             if step < length and stopped():
                 raise Abandoned
-        if evaluation is not None:
-            evaluation.close()
-        return _taken(engine, engine.recorder.take(length), points, layout)
+        wave = _taken(engine, engine.recorder.take(length), points, layout)
+        return replace(wave, times={**engine.times(), "planning": planning})
 
 
 def _taken(engine: Engine, records: list[Record], points: Points, layout: Layout) -> Wave:
@@ -116,7 +121,7 @@ def _taken(engine: Engine, records: list[Record], points: Points, layout: Layout
             if row not in failures or step < rows[FAILED][row]:
                 failures[row] = f"{lane.failure.variable} is no longer finite"
                 rows[FAILED][row] = step
-    return Wave(points, rows, failures, common, engine.times())
+    return Wave(points, rows, failures, common)
 
 
 def _forget(row: np.void, place: int, step: int, layout: Layout) -> None:

@@ -14,6 +14,7 @@ from petabatch.errors import AlreadyDone, Problem, RunDirectoryError
 from petabatch.logs import log, to_file
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import shared_errors
+from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
 from petabatch.storage import ledger, manifest
@@ -112,8 +113,6 @@ def _is_done(directory: RunDirectory) -> bool:
     """Return whether `run.h5` is that of the finished sweep."""
     if not directory.run_file.exists():
         return False
-    from petabatch.results import open as open_results
-
     with open_results(directory.path) as run:
         return run.status == "done"
 
