@@ -191,6 +191,8 @@ def test_noise_is_that_of_seed_slice_and_step() -> None:
     found = alone(layer, 400, ("x",), batch=3, dt=0.5)["x"]
     np.testing.assert_array_equal(found[:, :2], alone(layer, 400, ("x",), batch=2, dt=0.5)["x"])
     assert not np.array_equal(found[:, 0], found[:, 1])
+    arrays = alone(layer, 20, ("x",), batch=3, dt=0.5, kernel="array")["x"]
+    np.testing.assert_allclose(arrays, found[:20], atol=1e-5)
     assert found[100:].std() == pytest.approx(
         np.sqrt(5 / 2 / (1 - 0.5 / 5 / 2)), rel=0.03
     )  # of its recurrence
@@ -385,3 +387,13 @@ def test_a_start_from_files_and_numbers_is_that_of_step_0() -> None:
     assert (engine.state.arrays["layers/n/x"] == 2).all()
     assert ((engine.state.arrays["layers/n/y"] >= 3) & (engine.state.arrays["layers/n/y"] <= 4)).all()
     assert (engine.state.arrays["layers/n/A"][:, 0] == 2).all()
+
+
+def test_a_restart_by_a_film_keeps_the_parameters_of_units() -> None:
+    layer = Neurons(
+        shape=(1, 1, 2), equations="dx/dt = -k * x", parameters={"k": Uniform()}, start={"x": 3.0}
+    )
+    state = {name: np.full((1, 1, 1, 2), 7.0) for name in ("x", "k")}
+    layer.restart(state, None)
+    assert (state["x"] == 3).all()
+    assert (state["k"] == 7).all()
