@@ -38,6 +38,9 @@ class Arrays(Protocol):
 class Backend(Protocol):
     """What differs between a rank that computes on its CPU and one that computes on its GPU."""
 
+    version: int
+    """That of the weights on the host: another one whenever they may have changed."""
+
     @property
     def name(self) -> str:
         """Description of the device of this rank, for the run file."""
@@ -106,7 +109,7 @@ class Host:
         self, state: State, readers: Mapping[str, FileReader], threads: int, together: bool = False
     ) -> None:
         """Use `threads` threads; with `together`, one lane has all slices."""
-        self.arrays, self._threads = state, threads
+        self.arrays, self._threads, self.version = state, threads, 0
         slices = state.hi - state.lo
         self._prefetch = Prefetch(readers, slices)
         self.lanes = [slice(0, slices)] if together else [slice(n, n + 1) for n in range(slices)]
@@ -159,10 +162,12 @@ class Host:
         """They are summed in the state."""
 
     def start(self) -> None:
-        """The state is the one that lanes advance."""
+        """The state is the one that lanes advance; its weights may be others."""
+        self.version += 1
 
     def weights_changed(self) -> None:
         """The state is the one that lanes advance."""
+        self.version += 1
 
     def collect(self) -> None:
         """The state is the one that lanes advance."""

@@ -227,10 +227,10 @@ class Engine:
         """Have all groups run to `stop`."""
         waiting = deque((group, self.step) for group in self.groups)
         workers = [pool.submit(self._work, waiting, stop) for _ in range(self.workers)]
-        poll = _POLL if self.updates.reduction.pending else None
+        reduction = self.updates.reduction
         try:
-            while wait(workers, poll, FIRST_EXCEPTION).not_done and not _failed(workers):
-                self.updates.reduction.poll()
+            while reduction.pending and _busy(workers):
+                reduction.poll()
         finally:
             wait(workers)  # so that nothing changes after an error
         for worker in workers:
@@ -303,5 +303,7 @@ class Engine:
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
 
 
-def _failed(workers: list[Future[None]]) -> bool:
-    return any(worker.done() and worker.exception() is not None for worker in workers)
+def _busy(workers: list[Future[None]]) -> bool:
+    """Wait a moment; return whether some still work, and none has failed."""
+    done, others = wait(workers, _POLL, FIRST_EXCEPTION)
+    return bool(others) and not any(one.exception() for one in done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from petabatch.engine.finite import Watch
 from petabatch.engine.lane import Lane
+from petabatch.engine.steppers import Stepper
 from petabatch.errors import NonFiniteError
 
 
@@ -22,7 +23,17 @@ class Group:
     def __init__(self, lanes: Sequence[Lane]) -> None:
         """Take lanes whose steppers join that of the first."""
         self.all = list(lanes)
+        network = lanes[0].plan.graph.network
+        self._changing = self.all if network.over_time else []
+        """The lanes whose values change over time: all or none."""
+        self._resting = self.all if network.run.until is not None else []
+        """The lanes that may rest before a display ends: all or none."""
         self._watches: list[Watch] = []
+        self._steppers: list[Stepper] = []
+        self._kinds: list[list[Lane]] = []
+        """The lanes whose steppers join each other."""
+        self._different: list[Lane] = []
+        """A lane of each plan: most slices share one."""
 
     @property
     def lanes(self) -> slice:
@@ -38,24 +49,26 @@ class Group:
         measure = leader.clock.measure
         # What overflows is reported by name at the end, not as a warning of numpy's.
         with np.errstate(over="ignore", invalid="ignore"), measure("lane"):
-            for lane in self.all:
+            for lane in self._changing:
                 lane.start(step)
-                if lane is leader or not lane.stepper.joins(leader.stepper):
-                    lane.stepper.load_weights()
+            self._arrange()
+            for lanes in self._kinds:
+                lanes[0].stepper.load_weights()
             while step < last:
                 self._begin(step)
                 stop = min(lane.next_event(step, last) for lane in self._different)
                 with measure("steps"):
                     self._advance(step, stop)
                 step = stop
-                if leader.plan.weight_updates:
+                if any(update.due(step) for update in leader.plan.weight_updates):
                     with measure("learning"):
                         for lane in self._sound:
                             with self._stopping(lane):
                                 lane.learning.learn(step)
-                with measure("probes and output"):
-                    for lane in self._sound:
-                        lane.observer.record(step)
+                if any(lane.observer.due(step) for lane in self._different):
+                    with measure("probes and output"):
+                        for lane in self._sound:
+                            lane.observer.record(step)
                 if step == last or step % leader.ctx.display == 0:
                     self._check(step)
 
@@ -94,45 +107,46 @@ class Group:
                 raise
             lane.failure = error
 
-    @property
-    def _different(self) -> Collection[Lane]:
-        """A lane of each plan: most slices share one."""
-        return {id(lane.plan): lane for lane in self.all}.values()
+    def _arrange(self) -> None:
+        """Find out which lanes are alike, if any has another stepper."""
+        steppers = [lane.stepper for lane in self.all]
+        if steppers != self._steppers:
+            self._steppers, self._kinds = steppers, _joined(self.all)
+            self._different = list({id(lane.plan): lane for lane in self.all}.values())
 
     def _begin(self, step: int) -> None:
         """Have all slices show what is new in step + 1, with its values."""
-        for lane in self.all:
+        for lane in self._changing:
             lane.change(step + 1)
+        if self._changing:
+            self._arrange()  # values may have made programs differ in more than numbers
         if any(lane.images.new_at(step + 1) for lane in self._different):
             with self.all[0].clock.measure("input"):
                 for lane in self.all:
                     lane.show(step + 1)
 
     def _advance(self, first: int, last: int) -> None:
-        moving = [lane for lane in self._sound if not lane.rests(first, last)]
-        if not moving:
-            return
-        if moving[0].control.needed:
-            for step in range(first + 1, last + 1):
-                for lane in moving:
-                    lane.control.control(step, lane.images.fresh_at(step))
-                self._steps(moving, step - 1, step)
-        else:
-            self._steps(moving, first, last)
-        for lane in moving:
-            lane.moved(first, last)
+        still = {lane for lane in self.all if lane.failure is not None}
+        still |= {lane for lane in self._resting if lane not in still and lane.rests(first, last)}
+        for lanes in self._kinds:
+            moving = [lane for lane in lanes if lane not in still]
+            if moving and moving[0].control.needed:
+                for step in range(first + 1, last + 1):
+                    for lane in moving:
+                        lane.control.control(step, lane.images.fresh_at(step))
+                    _steps(moving, step - 1, step)
+            elif moving:
+                _steps(moving, first, last)
+        for lane in self._resting:
+            if lane not in still:
+                lane.moved(first, last)
 
-    def _steps(self, moving: Sequence[Lane], first: int, last: int) -> None:
-        leader, fresh = moving[0].stepper, moving[0].images.fresh_at(first + 1)
-        # Values over time may have made programs differ in more than numbers.
-        mine, others = list[Lane](), list[Lane]()
-        for lane in moving:
-            (mine if lane.stepper is leader or lane.stepper.joins(leader) else others).append(lane)
-        sums = leader.run_together([lane.stepper for lane in mine], first, last, fresh)
-        for lane, found in zip(mine, sums, strict=True):
-            lane.stepper.record(lane.recorder, first, last, found)
-        if others:
-            self._steps(others, first, last)
+
+def _steps(lanes: Sequence[Lane], first: int, last: int) -> None:
+    """Have lanes whose steppers join each other make steps first+1 .. last."""
+    steppers, fresh = [lane.stepper for lane in lanes], lanes[0].images.fresh_at(first + 1)
+    sums = steppers[0].run_together(steppers, first, last, fresh)
+    steppers[0].record(steppers, lanes[0].recorder, first, last, sums)
 
 
 def _watch(lanes: Sequence[Lane]) -> Watch:
@@ -152,17 +166,22 @@ def _neighbours(lanes: Sequence[Lane]) -> Iterator[Sequence[Lane]]:
     yield lanes[begin:]
 
 
-def groups(lanes: Sequence[Lane], threads: int) -> Iterator[Group]:
-    """Yield groups of lanes of one kind, each as large as its method advances in one call on `threads`."""
+def _joined(lanes: Sequence[Lane]) -> list[list[Lane]]:
+    """Return lanes in parts whose steppers join each other."""
     kinds: list[list[Lane]] = []
     for lane in lanes:
         joined = (kind for kind in kinds if lane.stepper.joins(kind[0].stepper))
-        if lane.plan.method.together == 1:
-            yield Group([lane])
-        elif (kind := next(joined, None)) is not None:
+        if (kind := next(joined, None)) is not None:
             kind.append(lane)
         else:
             kinds.append([lane])
-    for kind in kinds:
+    return kinds
+
+
+def groups(lanes: Sequence[Lane], threads: int) -> Iterator[Group]:
+    """Yield groups of lanes of one kind, each as large as its method advances in one call on `threads`."""
+    alone = [lane for lane in lanes if lane.plan.method.together == 1]
+    yield from (Group([lane]) for lane in alone)
+    for kind in _joined([lane for lane in lanes if lane.plan.method.together > 1]):
         size = kind[0].plan.method.group_size(len(kind), threads)
         yield from (Group(kind[first : first + size]) for first in range(0, len(kind), size))

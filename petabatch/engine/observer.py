@@ -46,6 +46,10 @@ class Observer:
         """The recordings that the stepper makes."""
         return self.stepper.recorded
 
+    def due(self, step: int) -> bool:
+        """Return whether `record` has anything to write at the end of `step`."""
+        return any(recording.due(step) for _, recording in self._recordings)
+
     def record(self, step: int) -> None:
         """Write what is due at the end of `step` to the recorder."""
         measured: dict[str, Mapping[str, Array]] = {}

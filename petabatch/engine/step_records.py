@@ -6,7 +6,7 @@ A slice keeps those of a few steps in an array of its own, from which they are c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,16 +72,23 @@ class StepRecords:
         return {key: np.zeros((1, self.steps, size), np.float32) for key, size in self.sizes.items()}
 
     def write(
-        self, recorder: Recorder, lanes: slice, first: int, last: int, arrays: Mapping[str, np.ndarray]
+        self,
+        recorder: Recorder,
+        lanes: Sequence[int],
+        first: int,
+        last: int,
+        arrays: Sequence[Mapping[str, np.ndarray]],
     ) -> None:
-        """Record what is due in steps first+1 .. last, which one call has made, from `arrays` of a slice."""
+        """Record what is due in steps first+1 .. last, made in one call, from `arrays` of each slice."""
         for index, one in self.recordings.items():
             due = first + 1 + (one.offset - first - 1) % one.period
             if due > last:
                 continue
-            rows = recorder.rows(index, first + 1, last)[:, lanes]
-            steps = np.arange(due, last + 1, one.period)
-            rows[...] = arrays[_key(one)][0, steps % self.steps].reshape(rows.shape)
+            rows, key = recorder.rows(index, first + 1, last), _key(one)
+            places = np.arange(due, last + 1, one.period) % self.steps
+            shape = len(places), *rows.shape[2:]
+            for lane, kept in zip(lanes, arrays, strict=True):
+                rows[:, lane] = kept[key][0, places].reshape(shape)
 
     def repeat(
         self, recorder: Recorder, lanes: slice, first: int, last: int, arrays: Mapping[str, Array]

@@ -32,7 +32,7 @@ class GpuBackend:
         self.device = device
         self.arrays = DeviceArrays(state, device)
         self.lanes = self.arrays.lanes
-        self.workers = 1
+        self.workers, self.version = 1, 0
         self._prefetch = Prefetch(device, readers, threads)
         self._download = Download(device)
 

@@ -100,11 +100,9 @@ class Stepper(ABC):
         """Return whether `run_together` of `leader` can make the steps of this one too."""
         return False
 
-    def run_together(
-        self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool
-    ) -> Sequence[Array]:
-        """Do as `run` does for `steppers`, this one and others that join it."""
-        return [stepper.run(first, last, new_image) for stepper in steppers]
+    def run_together(self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool) -> Array:
+        """Do as `run` does for `steppers`, this one and others that join it; norms of all their lanes."""
+        return self.run(first, last, new_image)
 
     def warm_up(self) -> None:
         """Have everything compiled that `run` needs."""
@@ -154,8 +152,10 @@ class Stepper(ABC):
         """
         return StepTimes({}, "steps")
 
-    def record(self, recorder: Recorder, first: int, last: int, sums: Array) -> None:
-        """Record what is due in steps first+1 .. last, which one call of `run` has made, with its result."""
+    def record(
+        self, steppers: Sequence[Stepper], recorder: Recorder, first: int, last: int, sums: Array
+    ) -> None:
+        """Record what is due in steps first+1 .. last, which one `run_together` has made, with its result."""
         self.probes.write(recorder, self.bound.lanes, first, last, sums)
 
     def rest(self, recorder: Recorder, first: int, last: int) -> None:

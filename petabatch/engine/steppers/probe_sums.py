@@ -7,7 +7,7 @@ observed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from petabatch.network.recordings import Recording
 from petabatch.spec.compiled import NotSuitable, Term
 from petabatch.variable import Array
 
+Weights = tuple[float | np.ndarray, ...]
+"""The weight of each norm in a recording, `[lanes]` where they have their own."""
+
 
 @dataclass(frozen=True)
 class StepProbes:
@@ -25,8 +28,8 @@ class StepProbes:
     all: Sequence[Recording]
     columns: tuple[Term, ...]
     """The norms, each with coefficient 1."""
-    recordings: dict[int, tuple[float, ...]]
-    """Number of the recording to its weight of each norm."""
+    recordings: dict[int, Weights]
+    """By the number of the recording."""
     energies: Mapping[str, tuple[float, ...]]
     """The same of what an adaptive time scale can follow, by the name of the probe."""
 
@@ -54,13 +57,25 @@ class StepProbes:
             name: {quantity: _weights(terms, columns) for quantity, terms in norms.items()}
             for name, norms in found.items()
         }
-        recordings = {}
+        recordings: dict[int, Weights] = {}
         for index, recording in enumerate(plan.recordings):
             kind, name, quantity = recording.stream.path.split("/")
             if kind == "probes" and name in weights:
                 recordings[index] = weights[name][quantity]
         energies = {name: one["total"] for name, one in weights.items() if "total" in one}
         return cls(plan.recordings, tuple(columns), recordings, energies)
+
+    @classmethod
+    def together(cls, probes: Sequence[StepProbes]) -> StepProbes:
+        """Return those of several lanes, which record and sum up the same with weights of their own."""
+        first = probes[0]
+        if all(one is first for one in probes):
+            return first
+        recordings: dict[int, Weights] = {}
+        for index in first.recordings:
+            columns = zip(*(one.recordings[index] for one in probes), strict=True)
+            recordings[index] = tuple(np.array(column) for column in columns)
+        return replace(first, recordings=recordings)
 
     def due(self, first: int, last: int) -> np.ndarray:
         """Return which of the steps first+1 .. last are recorded, `[steps]`."""
@@ -69,7 +84,9 @@ class StepProbes:
             found[self._steps(index, first, last)] = True
         return found
 
-    def write(self, recorder: Recorder, lanes: slice, first: int, last: int, sums: Array) -> None:
+    def write(
+        self, recorder: Recorder, lanes: slice | Sequence[int], first: int, last: int, sums: Array
+    ) -> None:
         """Record what is due in steps first+1 .. last, from the norms `[steps, lanes, columns]`."""
         for index, weights in self.recordings.items():
             steps = self._steps(index, first, last)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
@@ -54,10 +54,13 @@ class ProgramStepper(Stepper):
         self.compiled = CompiledProgram(tables)
         self.codes = LazyCodes(self.compiled, self.slice)
         self._joined: Joined | None = None
+        program = tables.program
+        self._begins = bool(program.lazy or program.margins or tables.norms_of)
+        """Whether steps start from more than the arrays of the state."""
         self._made = 0
         """Steps made so far."""
 
-    @property
+    @cached_property
     def passed(self) -> Collection[int]:
         """The recordings of layers that are made in every step; readers are made at the end of `run`."""
         readers = self.tables.program.readers
@@ -92,8 +95,10 @@ class ProgramStepper(Stepper):
 
     def joins(self, leader: Stepper) -> bool:
         """Return whether the programs are alike and are advanced in one call; see `Stepper`."""
-        alike = isinstance(leader, ProgramStepper) and self.tables.workspace_of is leader.tables.workspace_of
-        return alike and self.tables.slices > 1
+        if not isinstance(leader, ProgramStepper) or self.tables.slices == 1:
+            return False
+        recorded = self.probes.recordings.keys() == leader.probes.recordings.keys()
+        return recorded and self.tables.workspace_of is leader.tables.workspace_of
 
     def share(self, rows: Rows) -> None:
         """Let threads make operations side by side if that is worth their waiting for each other."""
@@ -106,31 +111,31 @@ class ProgramStepper(Stepper):
 
     def load_weights(self) -> None:
         """Put the weights in reading order; each thread calls this when they may have changed."""
-        self._workspace.load(self.slice.arrays)
+        self._workspace.load(self.slice.arrays, self.bound.backend.version)
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; see `Stepper`."""
-        return self.run_together([self], first, last, new_image)[0]
+        return self.run_together([self], first, last, new_image)
 
-    def run_together(
-        self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool
-    ) -> Sequence[Array]:
+    def run_together(self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool) -> Array:
         """Make the same steps of several slices; see `Stepper`."""
-        slices = [one for one in steppers if isinstance(one, ProgramStepper)]
-        for one in slices:
-            one._begin(first, last)
-        due, columns = self.probes.due(first, last), len(self.probes.columns)
-        watched = np.repeat(due[:, None], columns, axis=1)
+        slices = _programs(steppers)
+        if self._begins:
+            for one in slices:
+                one._begin(first, last)
+        columns = len(self.probes.columns)
+        watched = np.zeros((last - first, columns), bool)
+        watched[self.probes.due(first, last)] = True
         found = np.zeros((len(slices), last - first, columns))
         if self.looks_inside:
             self._run_with_looks(slices, first, last, new_image, watched, found)
-            return list(found[:, :, None])
+            return found.swapaxes(0, 1)
         _, space, sections, layers = self._joined_with(slices)
         if not layers:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
             for one in slices:
                 one._reach(first, last)
-            return list(found[:, :, None])
+            return found.swapaxes(0, 1)
         for number, step in enumerate(range(first + 1, last + 1)):
             sums, new = np.zeros((len(slices), 1, columns)), new_image and number == 0
             ends = (step - 1, step, last, new, watched[number : number + 1], sums)
@@ -142,7 +147,7 @@ class ProgramStepper(Stepper):
             found[:, number] = sums[:, 0]
             for one in slices:
                 one._reach(step - 1, step)
-        return list(found[:, :, None])
+        return found.swapaxes(0, 1)
 
     def _run_with_looks(
         self,
@@ -214,11 +219,19 @@ class ProgramStepper(Stepper):
         if self.codes.behind:
             self.codes.write_potentials(self._workspace)
         self.codes.forget()
+        self.bound.backend.version += 1
 
-    def record(self, recorder: Recorder, first: int, last: int, sums: Array) -> None:
+    def record(
+        self, steppers: Sequence[Stepper], recorder: Recorder, first: int, last: int, sums: Array
+    ) -> None:
         """Record what steps first+1 .. last have measured and kept; see `Stepper`."""
-        super().record(recorder, first, last, sums)
-        self._records.write(recorder, self.bound.lanes, first, last, self.slice.own)
+        if not self.recorded:
+            return
+        slices = _programs(steppers)
+        lanes = [one.bound.lanes.start for one in slices]
+        probes = StepProbes.together([one.probes for one in slices])
+        probes.write(recorder, lanes, first, last, sums)
+        self._records.write(recorder, lanes, first, last, [one.slice.own for one in slices])
 
     def rest(self, recorder: Recorder, first: int, last: int) -> None:
         """Record steps first+1 .. last, in which the slice rests; see `Stepper`."""
@@ -263,7 +276,7 @@ class ProgramStepper(Stepper):
     def time_parts(self, steppers: Sequence[Stepper]) -> StepTimes:
         """Time the operations of a step one by one, each from the present state; see `Stepper`."""
         now, last = self.reached, self.reached + PROGRAM_STEPS
-        slices = [one for one in steppers if isinstance(one, ProgramStepper)]
+        slices = _programs(steppers)
         mine, space = [one.slice for one in slices], self._workspace
         watched = np.ones((PROGRAM_STEPS, len(self.probes.columns)), bool)
         ends = (now, last, last, False, watched, np.zeros((len(slices), *watched.shape)))
@@ -284,6 +297,10 @@ class ProgramStepper(Stepper):
     def _workspace(self) -> Workspace:
         """This thread's own workspace for this program."""
         return thread_workspace(self.tables)
+
+
+def _programs(steppers: Sequence[Stepper]) -> list[ProgramStepper]:
+    return [one for one in steppers if isinstance(one, ProgramStepper)]
 
 
 def _each(advance: Callable[[int], object], steps: Sequence[int]) -> None:

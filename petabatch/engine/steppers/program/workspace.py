@@ -41,6 +41,8 @@ class Workspace:
         for number, p in enumerate(tables.geometries):
             self._scratch(tables, number, p, layout.shape(p), layout.scratch(p))
         self.packed: dict[tuple[str, str], np.ndarray] = {}
+        self._loaded: dict[tuple[str, str], tuple[np.ndarray, int]] = {}
+        """The arrays that were packed, or found to be the same, and their version."""
         self.features: dict[tuple[str, str], lazy_layout.Features] = {}
         for names, weights in tables.weights.items():
             panels, groups = names
@@ -113,10 +115,17 @@ class Workspace:
         """Return scratch as an array of the first slices, `[slices, *shape]`."""
         return self.own[key][:slices, : math.prod(shape)].reshape(slices, *shape)
 
-    def load(self, weights: Mapping[str, np.ndarray]) -> None:
-        """Put the weights of a slice in reading order, where they are not those that are there."""
+    def load(self, weights: Mapping[str, np.ndarray], version: int) -> None:
+        """Put the weights of a slice in reading order, where they are not those that are there.
+
+        An array is looked at again once its `version` is another one.
+        """
         for names, one in self.weights.items():
-            mine = weights[one.key].reshape(one.patches.features, one.patches.length)
+            array, loaded = weights[one.key], self._loaded.get(names)
+            if loaded is not None and loaded[0] is array and loaded[1] == version:
+                continue
+            self._loaded[names] = array, version
+            mine = array.reshape(one.patches.features, one.patches.length)
             if not layout.same(mine.reshape(-1), self.packed[names].reshape(-1)):
                 panels, groups = names
                 if panels in self.held:
