@@ -62,7 +62,7 @@ class Recorder:
 
     def rows(self, index: int, first: int, last: int) -> np.ndarray:
         """Return the rows of recording number `index` in steps first .. last, `[n, local slices, ...]`."""
-        begin, end = np.searchsorted(self._steps[index], (first, last + 1))
+        begin, end = self._steps[index].searchsorted((first, last + 1))
         return self._buffers[index][begin:end]
 
     def take(self, last: int) -> list[Record]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -77,30 +78,42 @@ class StepProbes:
             recordings[index] = tuple(np.array(column) for column in columns)
         return replace(first, recordings=recordings)
 
+    @cached_property
+    def _schedules(self) -> Sequence[tuple[Sequence[int], np.ndarray]]:
+        """Recordings that fall due together: their numbers, and weights `[columns, ..., recordings]`."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for index in self.recordings:
+            one = self.all[index]
+            if one.period:
+                found.setdefault((one.period, one.offset), []).append(index)
+        return [
+            (indices, np.stack([np.array(self.recordings[index]) for index in indices], -1))
+            for indices in found.values()
+        ]
+
     def due(self, first: int, last: int) -> np.ndarray:
         """Return which of the steps first+1 .. last are recorded, `[steps]`."""
         found = np.zeros(last - first, bool)
-        for index in self.recordings:
-            found[self._steps(index, first, last)] = True
+        for indices, _ in self._schedules:
+            found[self._steps(indices[0], first, last)] = True
         return found
 
     def write(
         self, recorder: Recorder, lanes: slice | Sequence[int], first: int, last: int, sums: Array
     ) -> None:
         """Record what is due in steps first+1 .. last, from the norms `[steps, lanes, columns]`."""
-        for index, weights in self.recordings.items():
-            steps = self._steps(index, first, last)
+        for indices, weights in self._schedules:
+            steps = self._steps(indices[0], first, last)
             if steps.size:
-                found, values = sums[steps], 0.0
+                found, values = sums[steps], np.zeros(len(indices))
                 for column, weight in enumerate(weights):
-                    values = values + weight * found[..., column]
-                recorder.rows(index, first + 1, last)[:, lanes] = values
+                    values = values + weight * found[..., column, None]
+                for place, index in enumerate(indices):
+                    recorder.rows(index, first + 1, last)[:, lanes] = values[..., place]
 
     def _steps(self, index: int, first: int, last: int) -> np.ndarray:
         """Return the steps of a recording in first+1 .. last, counted from 0."""
         one = self.all[index]
-        if not one.period:
-            return np.zeros(0, int)
         return np.arange((one.offset - first - 1) % one.period, last - first, one.period)
 
 

@@ -54,6 +54,8 @@ class ProgramStepper(Stepper):
         self.compiled = CompiledProgram(tables)
         self.codes = LazyCodes(self.compiled, self.slice)
         self._joined: Joined | None = None
+        self._joint: tuple[Sequence[Stepper], StepProbes] | None = None
+        """Slices that were recorded together, and their probes."""
         program = tables.program
         self._begins = bool(program.lazy or program.margins or tables.norms_of)
         """Whether steps start from more than the arrays of the state."""
@@ -229,8 +231,9 @@ class ProgramStepper(Stepper):
             return
         slices = _programs(steppers)
         lanes = [one.bound.lanes.start for one in slices]
-        probes = StepProbes.together([one.probes for one in slices])
-        probes.write(recorder, lanes, first, last, sums)
+        if self._joint is None or self._joint[0] != slices:
+            self._joint = slices, StepProbes.together([one.probes for one in slices])
+        self._joint[1].write(recorder, lanes, first, last, sums)
         self._records.write(recorder, lanes, first, last, [one.slice.own for one in slices])
 
     def rest(self, recorder: Recorder, first: int, last: int) -> None:
