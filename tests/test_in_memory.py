@@ -123,7 +123,7 @@ def test_a_result_is_that_of_a_run_on_disk(small: Path, tmp_path: Path) -> None:
 def test_codes_are_an_array_with_the_names_of_its_images(tmp_path: Path) -> None:
     weights = np.random.default_rng(1).normal(size=(5, 4, 4, 1))
     pixels = np.random.default_rng(0).random((3, 8, 8)).astype(np.float32)
-    options = {"threshold": 0.1, "stride": 4, "steps": 20}
+    options: Any = {"threshold": 0.1, "stride": 4, "steps": 20}
     codes = petabatch.encode(pixels, weights, **options)
     stored = petabatch.encode(pixels, weights, out=tmp_path / "codes.h5", **options)
     assert len(codes) == len(stored) == 3
@@ -131,6 +131,11 @@ def test_codes_are_an_array_with_the_names_of_its_images(tmp_path: Path) -> None
     assert len(codes.names) == 3
     np.testing.assert_array_equal(np.asarray(codes), codes.activity)
     np.testing.assert_array_equal(np.asarray(stored), codes.activity)
+    for one in (codes, stored):
+        table = one.to_pandas()
+        assert table.index.tolist() == list(codes.names)
+        assert table.columns.tolist() == ["active", "gap", "steps"]
+        np.testing.assert_array_equal(table["active"], np.count_nonzero(codes.activity, axis=(1, 2, 3)))
 
 
 def test_completion_shows_what_users_need() -> None:

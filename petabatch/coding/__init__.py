@@ -20,7 +20,7 @@ from petabatch.coding.dictionary import Dictionary
 from petabatch.coding.dictionary import read as read_dictionary
 from petabatch.coding.images import Stack, stack
 from petabatch.connections import Conv
-from petabatch.errors import MISSING, ArgumentError
+from petabatch.errors import MISSING, ArgumentError, ResourceError, install
 from petabatch.layers import FISTA, Input
 from petabatch.logs import log
 from petabatch.network.sparse_coding import sparse_coding
@@ -69,6 +69,19 @@ class Codes:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return all activities as one array."""
         return np.array(self.activity, dtype=dtype, copy=copy)
+
+    def to_pandas(self) -> Any:
+        """Return a row for each image, by its name: active units, relative gap, steps.
+
+        Needs the `analysis` extra: raises ResourceError without it.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ResourceError(f"pandas is not installed\n    hint:     {install('analysis')}") from error
+        kept = {"active": self.active, "gap": self.gap, "steps": self.steps}
+        columns = {name: as_numpy("codes", values) for name, values in kept.items()}
+        return pandas.DataFrame(columns, pandas.Index(self.names or range(len(self)), name="image"))
 
     def __repr__(self) -> str:
         shape = tuple(self.activity.shape)
@@ -157,6 +170,7 @@ class _Problem:
             threads=self.threads,
         )
         with Simulator(_network(self, run, images * np.float32(self.dictionary.factor)), mpi=False) as sim:
+            sim._live.undo = None  # after an error there are no codes
             sim.run(quiet=True)
             activity, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
         active = np.count_nonzero(activity, axis=(1, 2, 3))

@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from petabatch.arrays import as_numpy, described, is_array
 from petabatch.errors import ArgumentError, Problem, TableError, did_you_mean, with_article
 from petabatch.spec.docstrings import docstrings
+from petabatch.spec.signature import Readable
 
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
@@ -45,7 +46,7 @@ _PYTHONS = frozenset((int, float, str, bool, type(None)))
 _PYDANTIC = frozenset(dir(BaseModel))
 
 
-class Model(BaseModel):
+class Model(BaseModel, metaclass=Readable):
     """An immutable table of parameters; unknown keys, wrong types and values out of range are errors."""
 
     # A table's validator is built when the table is first used: a network uses few of the types there are.
