@@ -117,7 +117,7 @@ def run(
             raise ArgumentError(
                 "start", "this state is that of the end of the run", start, f"a step before {last}"
             )
-        sim._live.undoes = False  # after an error there is no result
+        sim._live.undo = None  # after an error there is no result
         for step in sorted({*wanted, last}):
             sim.run(step, quiet=quiet)
             if step in wanted:

@@ -126,10 +126,10 @@ class Group:
                     lane.show(step + 1)
 
     def _advance(self, first: int, last: int) -> None:
-        still = {lane for lane in self.all if lane.failure is not None}
-        still |= {lane for lane in self._resting if lane not in still and lane.rests(first, last)}
+        paused = {lane for lane in self.all if lane.failure is not None}
+        paused |= {lane for lane in self._resting if lane not in paused and lane.rests(first, last)}
         for lanes in self._kinds:
-            moving = [lane for lane in lanes if lane not in still]
+            moving = [lane for lane in lanes if lane not in paused]
             if moving and moving[0].control.needed:
                 for step in range(first + 1, last + 1):
                     for lane in moving:
@@ -138,7 +138,7 @@ class Group:
             elif moving:
                 _steps(moving, first, last)
         for lane in self._resting:
-            if lane not in still:
+            if lane not in paused:
                 lane.moved(first, last)
 
 

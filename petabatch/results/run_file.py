@@ -19,6 +19,7 @@ from petabatch.storage import FORMAT, JSON_ATTRIBUTES, READABLE, manifest
 from petabatch.storage.containment import is_segment, refuse_links, refuse_references
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.files import DESCRIPTION, RUN_FILE
+from petabatch.storage.simulator_state import refuse_state
 
 
 def find(path: str | os.PathLike[str]) -> Path:
@@ -63,6 +64,7 @@ class RunFile:
         """Raise FormatError or StorageError if this is no run file, or if it refers to other files."""
         found = self._file.attrs.get("petabatch_format"), self._file.attrs.get("kind")
         if found[0] not in READABLE or found[1] != "run":
+            refuse_state(self.path)
             raise FormatError(
                 f"{self.path}: not a run file of this version of petabatch\n"
                 f"    found:    format {found[0]}, kind {found[1]}\n    expected: format {FORMAT}, kind run"

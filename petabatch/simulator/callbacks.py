@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from petabatch.arguments import whole_number
@@ -39,7 +40,8 @@ def callback(function: Callable[..., Any], every: object, display: int) -> Callb
     if isinstance(every, Iterable) and not isinstance(every, str | bytes | dict):
         return Callback(function, 0, tuple(sorted({whole_number("every", step, 1) for step in every})))
     try:
-        schedule = TypeAdapter[Every](Schedule).validate_python(every)
+        given = int(every) if isinstance(every, np.integer) else every
+        schedule = TypeAdapter[Every](Schedule).validate_python(given)
     except ValidationError:
         raise ArgumentError("every", "this is not a schedule", every, _EXPECTED) from None
     return Callback(function, schedule.steps(display))

@@ -18,9 +18,8 @@ from petabatch.storage import READABLE
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.damaged import naming_damage
 from petabatch.storage.seal import new_run_id, verify
+from petabatch.storage.simulator_state import KIND
 
-KIND = "simulator"
-"""The kind of the file."""
 _SHOWN = "shown"
 
 

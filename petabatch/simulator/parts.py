@@ -66,7 +66,7 @@ class Part(ABC, Mapping[str, Any]):
         if name in self.arrays:
             self._write(name, ..., value)
         else:
-            self._simulator._change_number(self._path(name), value)
+            self._simulator._opened.change_number(self._path(name), value)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.arrays)
@@ -131,8 +131,8 @@ class StatePart(Part):
         variable = engine.state.variables[self._key(name)]
         values = assigned(path, array[place], key, value, variable.infinite)
         array[place] = values
-        engine.state_changed()
-        self._simulator._note(path)
+        self._simulator._live.state_changed()
+        self._simulator._opened.note(path)
         return values
 
     def _key(self, name: str) -> str:

@@ -10,10 +10,12 @@ import numpy as np
 
 from petabatch.assembly import open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.images import Instead
 from petabatch.network.slices import coordinates
 from petabatch.simulator.records import Records
 from petabatch.simulator.saved import Saved
+from petabatch.simulator.undo import Undo
 from petabatch.spec.load import Loaded, resolved
 from petabatch.storage.description import Description, Status
 from petabatch.storage.provenance import collect
@@ -41,14 +43,14 @@ class Running:
         for reader in self._live:
             reader.read_ahead = False
         plastic = self.engine.plan.graph.plastic
-        self._changing = [
+        changing = [
             key
             for key in self.engine.state.saved()
             if not key.startswith("connections/") or key.split("/")[1] in plastic
         ]
-        """The arrays that steps change."""
-        self.undoes = True
-        """Whether steps that fail are undone; for that, what steps change is copied before them."""
+        again = not self._live and self.engine.comm.size == 1
+        self.undo: Undo | None = Undo(self.engine, changing, again)
+        """What steps that fail are undone with; None where nothing goes on after an error."""
 
     @property
     def step(self) -> int:
@@ -69,20 +71,33 @@ class Running:
             self._stack.enter_context(engine.running())
             self._started = True
         self._ask_sources()
-        engine.backend.collect()
-        engine.updates.reduction.settle()
-        arrays, first = engine.state.arrays, self.step
-        before = {key: arrays[key].copy() for key in self._changing} if self.undoes else {}
+        first, undo = self.step, self.undo
+        if undo is not None:
+            undo.keep()
         try:
             engine.advance(stop)
             if self._evaluation is not None:
                 self._evaluation.record(stop)
         except BaseException:
-            if self.undoes:
-                engine.resume(first, {**engine.state.saved(), **before})
+            if undo is not None:
+                undo.back_to(first)
             raise
         if stop % engine.plan.flush == 0:
             self.keep()
+
+    def state_changed(self) -> None:
+        """Go on from the arrays of the state as they were changed, after `Engine.collect`."""
+        self.engine.state_changed()
+        self._forget()
+
+    def show(self, layer: str, images: Instead | None) -> None:
+        """Show other images in an input layer than those of its source; None shows these again."""
+        self.engine.show(layer, images)
+        self._forget()
+
+    def _forget(self) -> None:
+        if self.undo is not None:
+            self.undo.forget()
 
     def _ask_sources(self) -> None:
         """Take the images that live sources show in the next step."""
@@ -99,6 +114,7 @@ class Running:
         if self._started:
             self._records.add(self.engine.recorder.take(self.step))
             self.engine.flushed()
+            self._forget()  # steps before are not recorded again
 
     def recorded(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return steps and values of what was recorded so far, by path."""
@@ -135,14 +151,28 @@ class Running:
         self.engine.collect()
         return {key: array.copy() for key, array in self.engine.state.saved().items()}
 
+    @property
+    def shown(self) -> dict[str, Instead]:
+        """Images that are shown instead of those of a source, by layer."""
+        readers = self.engine.readers.items()
+        return {layer: reader.instead for layer, reader in readers if reader.instead is not None}
+
     def resume(self, step: int, arrays: Mapping[str, Array], shown: Mapping[str, Instead]) -> None:
-        """Go on from the state after `step`, with images shown by hand; collective."""
+        """Go on from the state after `step`, with images shown by hand; collective.
+
+        Raises NonFiniteError when numbers are not finite, and nothing has changed then.
+        """
+        state = self.engine.state
+        known = {key: array for key, array in arrays.items() if key in state.variables}
+        mine = {key: array for key, array in known.items() if watched(state.variables[key])}
+        assert_finite(mine, state.variables, state.graph.network, range(state.lo, state.hi), step)
         self.keep()
         self._records.forget_after(step)
         self.engine.resume(step, arrays)
         for layer, reader in self.engine.readers.items():
             reader.instead = shown.get(layer)
         self.engine.backend.close()  # what was read ahead
+        self._forget()
         if self._started:
             self.engine.flushed()
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from petabatch.arguments import checked, choice, whole_number
 from petabatch.arrays import Channels, as_numpy, channels_last, described
-from petabatch.assembly import assembled, assert_same_software, initialise, reloaded
+from petabatch.assembly import assert_same_software, reloaded
 from petabatch.engine.engine import Engine
 from petabatch.engine.images import Instead
 from petabatch.errors import ArgumentError, PetabatchError, UnknownName, did_you_mean
@@ -24,11 +24,11 @@ from petabatch.parallel.launch import connect
 from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
-from petabatch.simulator import file, numbers
+from petabatch.simulator import file
 from petabatch.simulator.callbacks import Callbacks, callback
 from petabatch.simulator.interrupts import interrupts_after
+from petabatch.simulator.opened import Opened
 from petabatch.simulator.parts import KINDS, Part
-from petabatch.simulator.records import Records
 from petabatch.simulator.running import Running
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.state_array import assigned
@@ -37,6 +37,7 @@ from petabatch.spec.network import Network
 from petabatch.storage.atomic import available
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
+from petabatch.storage.simulator_state import KIND
 
 
 class Simulator:
@@ -90,17 +91,8 @@ class Simulator:
             )
         self._threads, self._comm = threads, connect(mpi)
         assert_same_software(self._comm, loaded)
-        self._loaded, self._assembly = assembled(loaded, self._comm, threads)
         self._busy, self._callbacks = False, Callbacks()
-        self._given, self._numbers = self._loaded, dict[str, Any]()
-        self._changes: dict[str, int] = {}
-        self._records = Records()
-        self._running: Running | None = Running(self._loaded, self._assembly, self._records)
-        try:
-            initialise(self._engine, self._loaded)
-        except BaseException:
-            self.close()
-            raise
+        self._opened = Opened(loaded, self._comm, threads)
         log_advice(self._engine.plan, self._engine.state.arrays)
 
     @classmethod
@@ -138,7 +130,7 @@ class Simulator:
     @property
     def network(self) -> Network:
         """The network, with its numbers as they are now."""
-        return self._loaded.network
+        return self._opened.network
 
     @property
     def n_steps(self) -> int:
@@ -168,7 +160,7 @@ class Simulator:
     @property
     def changes(self) -> Mapping[str, int]:
         """What was changed by hand, and after which step for the first time."""
-        return dict(self._changes)
+        return dict(self._opened.changes)
 
     def step(self, n: int = 1) -> None:
         """Make `n` steps, also beyond the length of the run.
@@ -236,11 +228,9 @@ class Simulator:
         With `path`, it is also written to this HDF5 file, of all ranks; with `force` it may replace such a
         file. Raises StorageError when the file exists or cannot be written.
         """
-        saved = Saved(
-            self.n_steps, self._live.arrays(), dict(self._numbers), self._shown(), dict(self._changes)
-        )
+        saved = self._opened.save()
         if path is not None:
-            target = available(path, "state.h5", file.KIND, force)
+            target = available(path, "state.h5", KIND, force)
             variables = self._engine.state.variables
             batched = {key for key in saved.arrays if variables[key].per == "slice"}
             file.write(target, saved, batched, self._comm)
@@ -258,19 +248,11 @@ class Simulator:
         if not isinstance(saved, Saved):
             expected = "what Simulator.save() returns, or the path of its file"
             raise ArgumentError("saved", "this is not a saved state", saved, expected)
-        if not self._live.fits(saved):
-            raise ArgumentError("saved", "this is the state of another network", saved, repr(self))
-        if saved.numbers != self._numbers:
-            network = self._given.network
-            for key, value in saved.numbers.items():
-                network = numbers.changed(network, key, value)
-            self._reopen(network)
-        self._live.resume(saved.step, saved.arrays, saved.shown)
-        self._changes, self._numbers = dict(saved.changes), dict(saved.numbers)
+        self._opened.load(saved)
 
     def copy(self) -> Simulator:
         """Return another simulator in the same state, without callbacks and records."""
-        other = Simulator(self._given, threads=self._threads, mpi=self._comm.size > 1)
+        other = Simulator(self._opened.given, threads=self._threads, mpi=self._comm.size > 1)
         other.load(self.save())
         return other
 
@@ -300,9 +282,8 @@ class Simulator:
         """Free the memory and close the input files; a closed simulator cannot be used."""
         if self._busy:
             raise PetabatchError("Simulator.close: a step is being made")
-        if self._running is not None:
-            self._running.close()
-        self._running, self._records, self._callbacks = None, Records(), Callbacks()
+        self._opened.close()
+        self._callbacks = Callbacks()
 
     def __getitem__(self, name: str) -> Part:
         """Return a layer, connection or probe; `layers.V1` where several parts have one name."""
@@ -328,49 +309,21 @@ class Simulator:
         self.close()
 
     def __repr__(self) -> str:
-        if self._running is None:
+        if not self._opened.is_open:
             return "<petabatch simulator: closed>"
         return f"<petabatch simulator: {self.n_steps} steps made, batch {self.network.batch}>"
 
     @property
     def _live(self) -> Running:
-        """The engine; raises PetabatchError after `close`."""
-        if self._running is None:
-            raise PetabatchError("Simulator: this simulator is closed\n    hint:     make another one")
-        return self._running
+        return self._opened.running
 
     @property
     def _engine(self) -> Engine:
         return self._live.engine
 
-    def _shown(self) -> dict[str, Instead]:
-        readers = self._engine.readers.items()
-        return {layer: reader.instead for layer, reader in readers if reader.instead is not None}
-
     def _show(self, layer: str, images: Instead | None) -> None:
-        self._engine.show(layer, images)
-        self._note(f"layers.{layer}")
-
-    def _note(self, path: str) -> None:
-        """Take down what was changed by hand."""
-        self._changes.setdefault(path, self.n_steps)
-
-    def _change_number(self, path: str, value: Any) -> None:
-        self._reopen(numbers.changed(self.network, path, value))
-        self._numbers[path] = np.asarray(value, float).tolist()
-        self._note(path)
-
-    def _reopen(self, network: Network) -> None:
-        """Go on with other numbers, as a run does that is resumed with them; collective."""
-        before, loaded = self._live, replace(self._loaded, network=network)
-        with loaded.placing():
-            assembly = self._assembly.with_numbers(network)
-        after = Running(loaded, assembly, self._records)
-        before.keep()
-        after.resume(before.step, before.arrays(), self._shown())
-        after.engine.state_changed()  # lazily evaluated codes start from V: what is kept is of other numbers
-        before.close()
-        self._running, self._loaded, self._assembly = after, loaded, assembly
+        self._live.show(layer, images)
+        self._opened.note(f"layers.{layer}")
 
     def _advance(self, until: int, progress: Progress | None = None) -> None:
         with self._using():

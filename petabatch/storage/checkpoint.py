@@ -25,6 +25,7 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.checkpoint_part import Part, link, read_parts, verify, write_part
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import CHECKPOINTS
+from petabatch.storage.simulator_state import refuse_state
 
 _HEAD = re.compile(r"step_(\d+)\.h5")
 _FILE = re.compile(r"\.?step_(\d+)[_.].*")
@@ -223,6 +224,7 @@ def _read_head(path: Path) -> tuple[list[Part], dict[str, Any]]:
         with h5py.File(path, "r") as file:
             attributes = dict(file.attrs)
         if attributes.get("kind") != "checkpoint" or attributes.get("petabatch_format") not in READABLE:
+            refuse_state(path)
             raise FormatError(
                 f"{path}: not a checkpoint of format {FORMAT}\n"
                 f"    found:    {attributes.get('kind')} of format {attributes.get('petabatch_format')}"

@@ -34,6 +34,7 @@ from petabatch.storage.files import (
 )
 from petabatch.storage.manifest import Entry
 from petabatch.storage.seal import new_run_id, recorded_run_id
+from petabatch.storage.simulator_state import refuse_state
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,7 @@ class RunDirectory:
             hint = similar_path(target, lambda path: not lacking(path))
             raise RunDirectoryError(Problem("", "no such run directory", hint=hint).render(str(target)))
         if not target.is_dir():
+            refuse_state(target)
             run = next((folder for folder in target.parents if not lacking(folder)), None)
             hint = f"the file is part of the run directory {run}" if run is not None else ""
             problem = Problem("", "this is a file, not a run directory", hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from petabatch import Simulator
-from petabatch.errors import NonFiniteError, ParamsError
+from petabatch.errors import ArgumentError, NonFiniteError, ParamsError
 from petabatch.network import lazy_codes
 from petabatch.parallel.comm import Serial
 from petabatch.simulator import simulator
@@ -38,9 +39,9 @@ def run_of(seed: int) -> tuple[Network, Arrays, Arrays]:
     return network, states(engine), recorded
 
 
-def stepped(sim: Simulator, sizes: list[int], read: bool = False) -> None:
+def stepped(sim: Simulator, sizes: list[int], read: bool = False, until: int | None = None) -> None:
     """Make the steps of the run of a simulator in calls of these sizes, over and over."""
-    last, number = sim.network.run.length, 0
+    last, number = sim.network.run.length if until is None else until, 0
     while sim.n_steps < last:
         sim.step(min(sizes[number % len(sizes)], last - sim.n_steps))
         number += 1
@@ -84,6 +85,54 @@ def test_going_back_to_a_saved_state_forgets_what_came_later(
                 stepped(one, sizes)
                 assert_equal(dict(one.save().arrays), state)
         assert_equal(sim.recorded, recorded)
+
+
+def write(sim: Simulator, rng: np.random.Generator) -> None:
+    """Change a variable of a slice, a number of a layer, weights or an image."""
+    part = sim[f"layers.{rng.choice(list(sim.network.layers))}"]
+    kind = rng.integers(4)
+    if kind == 0:
+        values = part[rng.choice(part.arrays)]
+        values[rng.integers(len(values))] *= 0.5 if values.dtype.kind == "f" else 1
+    elif kind == 1:
+        for key in part._table_keys()[:1]:
+            with suppress(ArgumentError):  # 0 may be no value of it
+                part[key] = rng.choice([0.5, 1.0]) * part[key]
+    elif kind == 2:
+        for name in sim._engine.plan.graph.weighted:
+            sim[f"connections.{name}"]["weights"][...] *= 0.9
+    else:
+        name = rng.choice(list(sim._engine.readers))
+        sim.show(name, rng.normal(size=sim._engine.readers[name].shape), always=bool(rng.integers(2)))
+
+
+@few
+@given(
+    seed=seeds,
+    sizes=cuts,
+    threads=st.integers(1, 3),
+    writes=st.lists(st.tuples(st.integers(0, 12), seeds), min_size=1, max_size=4),
+)
+def test_steps_between_writes_have_the_same_bits_in_any_calls(
+    seed: int, sizes: list[int], threads: int, writes: list[tuple[int, int]]
+) -> None:
+    network, _, _ = run_of(seed)
+
+    def session(sim: Simulator, sizes: list[int], read: bool) -> None:
+        for at, drawn in sorted(writes):
+            stepped(sim, sizes, read, min(at, network.run.length))
+            write(sim, np.random.default_rng(drawn))
+        stepped(sim, sizes, read)
+
+    with Simulator(network) as sim, Simulator(network, threads=threads) as other:
+        try:
+            session(sim, [network.run.length], False)
+        except NonFiniteError:
+            assume(False)
+        session(other, sizes, True)
+        assert_equal(dict(other.save().arrays), dict(sim.save().arrays))
+        assert_equal(other.recorded, sim.recorded)
+        assert other.changes == sim.changes
 
 
 @few

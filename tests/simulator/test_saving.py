@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +53,37 @@ def test_a_file_has_all_that_was_changed_by_hand(kernel: str, tmp_path: Path) ->
         assert other.n_steps == 17
 
 
+def test_no_run_goes_on_from_a_state_and_the_error_names_what_was_changed(
+    small: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "state.h5"
+    with Simulator(small) as sim:
+        sim.step(5)
+        sim.save(path)
+        with pytest.raises(PetabatchError, match="nothing that was changed by hand"):
+            petabatch.resume(path)
+        sim["V1"]["V"] = 0.3
+        sim.step(2)
+        sim["V1"]["threshold"] = 0.5
+        sim["dictionary"]["weights"] *= 0.5
+        sim.show("image", 0.2, always=True)
+        sim.save(path, force=True)
+    changes = (
+        "layers.V1.V (after step 5), layers.V1.threshold (after step 7), "
+        "connections.dictionary.weights (after step 7), layers.image (after step 7)"
+    )
+    network = petabatch.load(small, [f"run.start_from={path}"])
+    for use in (
+        lambda: petabatch.resume(path),
+        lambda: petabatch.open(path),
+        lambda: Simulator.from_run(path),
+        lambda: petabatch.run(network, tmp_path / "run", quiet=True),
+    ):
+        with pytest.raises(PetabatchError, match=re.escape(changes)):
+            use()
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_damaged_file_is_refused(tmp_path: Path, small: Path) -> None:
     path = tmp_path / "state.h5"
     with Simulator(lca_network(DATA)) as sim:
@@ -65,9 +98,10 @@ def test_a_damaged_file_is_refused(tmp_path: Path, small: Path) -> None:
         sim.load(path)
         with pytest.raises(StorageError, match="no such file"):
             sim.load(tmp_path / "other.h5")
-        for wrong in (None, 3, {}, sim):
+        others: tuple[Any, ...] = (None, 3, {}, sim)
+        for wrong in others:
             with pytest.raises(ArgumentError, match="saved"):
-                sim.load(wrong)  # type: ignore[arg-type]
+                sim.load(wrong)
     with Simulator(small) as other, pytest.raises(ArgumentError, match="another network"):
         other.load(path)
 

@@ -6,9 +6,11 @@ import gc
 import os
 import signal
 import threading
+import tracemalloc
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +20,8 @@ import pytest
 import petabatch
 from petabatch import Simulator
 from petabatch.connections import Identity
-from petabatch.errors import ArgumentError, PartError, PetabatchError, UnknownName
+from petabatch.errors import ArgumentError, NonFiniteError, PartError, PetabatchError, UnknownName
+from petabatch.simulator import undo
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -112,6 +115,42 @@ def test_a_number_that_cannot_be_had_changes_nothing(sim: Simulator, value: Any)
         sim["V1"]["threshold"] = value
     assert sim["V1"]["threshold"] == 0.4
     sim.step(1)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 0.5), (0.5, 0.0)])
+def test_a_number_brings_and_takes_the_variables_that_it_needs(before: float, after: float) -> None:
+    net, fresh = lca_network(DATA, momentum=before), lca_network(DATA, momentum=after)
+    with Simulator(net) as sim, Simulator(fresh) as other:
+        sim.step(25)
+        sim["dictionary"]["learn.momentum"] = after
+        assert ("momentum" in sim["dictionary"]) == (after > 0)
+        state = sim.save()
+        if after:
+            assert not np.any(sim["dictionary"]["momentum"])
+        other.load(replace(state, numbers={}, changes={}))  # with this momentum from the start
+        sim.load(state)
+        with sim.copy() as copied:
+            for one in (sim, other, copied):
+                one.step(40)
+            assert_states_equal(sim, other)
+            assert_states_equal(sim, copied)
+        other.load(state)
+        other.step(40)
+        assert_states_equal(sim, other)
+        assert other["dictionary"]["learn.momentum"] == after
+
+
+def test_a_state_that_is_not_finite_changes_nothing(sim: Simulator) -> None:
+    sim.step(7)
+    before, wrong = sim.save(), sim.save()
+    wrong.arrays["layers/V1/V"][1, 2] = np.nan
+    for numbers in ({}, {"layers.V1.threshold": 0.3}):
+        with pytest.raises(NonFiniteError, match="V of layer V1 of slice 1"):
+            sim.load(replace(wrong, numbers=numbers))
+        assert sim["V1"]["threshold"] == 0.4
+        assert sim.changes == {}
+        for key, array in sim.save().arrays.items():
+            np.testing.assert_array_equal(array, before.arrays[key], err_msg=key)
 
 
 def test_unknown_names_are_told_with_what_there_is(sim: Simulator) -> None:
@@ -238,10 +277,59 @@ def test_after_an_error_the_state_is_that_of_a_whole_step(threads: int) -> None:
         fails = False
         for one in (sim, other):
             one.run(quiet=True)
-        for key, array in other.save().arrays.items():
-            np.testing.assert_array_equal(sim.save().arrays[key], array, err_msg=key)
-        for path, values in other.recorded.items():
-            np.testing.assert_array_equal(sim.recorded[path], values, err_msg=path)
+        assert_equal(sim, other)
+
+
+@pytest.mark.parametrize("kernel", ["dense", "lazy", "array"])
+@pytest.mark.parametrize("seldom", [0, 1e9])
+def test_steps_since_the_last_copy_are_made_again_after_an_error(
+    kernel: Literal["dense", "lazy", "array"], seldom: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(undo, "_SELDOM", seldom)
+    fails = True
+
+    def event(step: int, slices: Sequence[int]) -> None:
+        if fails and step == 47 and 1 in slices:
+            raise RuntimeError("no")
+
+    net = troubled(event)
+    net = net.model_copy(update={"run": net.run.model_copy(update={"kernel": kernel})})
+
+    def session(sim: Simulator) -> Simulator:
+        for number in range(46 - sim.n_steps):
+            sim.step()
+            if number == 11:
+                sim["V1"]["V"][1] = 0.7  # what is copied before is not what steps go on from
+            if number == 25:
+                sim.show("image", DATA[::-1, 1])
+            if number == 33:
+                assert len(sim.recorded["layers/V1/A"]) == 1  # these rows are not written again
+        return sim
+
+    with session(Simulator(net)) as sim, session(Simulator(net)) as other:
+        for _ in range(2):
+            with pytest.raises(PartError, match="no"):
+                sim.step(10)
+            assert sim.n_steps == 46
+        assert_equal(sim, other)
+        fails = False
+        for one in (sim, other):
+            one.step(30)
+        assert_equal(sim, other)
+
+
+def assert_states_equal(one: Simulator, other: Simulator) -> None:
+    found, expected = one.save().arrays, other.save().arrays
+    assert found.keys() == expected.keys()
+    for key, array in expected.items():
+        np.testing.assert_array_equal(found[key], array, err_msg=key)
+
+
+def assert_equal(one: Simulator, other: Simulator) -> None:
+    assert_states_equal(one, other)
+    for path, values in other.recorded.items():
+        np.testing.assert_array_equal(one.recorded[path], values, err_msg=path)
+        np.testing.assert_array_equal(one.recorded_steps[path], other.recorded_steps[path], err_msg=path)
 
 
 def test_a_step_that_is_made_again_is_recorded_once() -> None:
@@ -332,6 +420,38 @@ def test_closing_frees_what_it_had() -> None:
     for use in (sim.step, sim.save, lambda: sim["V1"], lambda: sim.n_steps, lambda: sim.recorded):
         with pytest.raises(PetabatchError, match="closed"):
             use()
+
+
+def test_memory_does_not_grow_with_the_simulators_that_were_closed() -> None:
+    net = lca_network(DATA)
+
+    def use() -> None:
+        with Simulator(net, threads=2) as sim:
+            sim.step(3)
+            sim["V1"]["threshold"] = 0.3
+            sim.step()
+
+    def objects() -> int:
+        gc.collect()
+        return len(gc.get_objects())
+
+    for _ in range(3):
+        use()
+    before, known = objects(), tracemalloc.is_tracing()
+    tracemalloc.start()
+    try:
+        use()
+        gc.collect()
+        begin, _ = tracemalloc.get_traced_memory()
+        for _ in range(5):
+            use()
+        gc.collect()
+        end, _ = tracemalloc.get_traced_memory()
+    finally:
+        if not known:
+            tracemalloc.stop()
+    assert objects() - before < 100
+    assert end - begin < 100_000  # each had more
 
 
 def test_networks_are_taken_as_run_takes_them(small: Path) -> None:

@@ -1,0 +1,37 @@
+"""A simulator on real ranks: each has its own slices, and all together the bits of one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.mpirun import mpirun
+from support.simulator_program import session
+
+CALL = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from support.simulator_program import session
+session(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.mpi
+def test_a_session_on_ranks_has_the_bits_of_one_alone(tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    session(alone)
+    expected = np.load(alone / "gathered.npz")
+    for ranks in (2, 3):
+        folder = tmp_path / str(ranks)
+        folder.mkdir()
+        done = mpirun(ranks, "-c", CALL, folder)
+        assert done.returncode == 0, done.stderr
+        found = np.load(folder / "gathered.npz")
+        assert found.files == expected.files
+        for key in expected.files:
+            np.testing.assert_array_equal(found[key], expected[key], err_msg=f"{ranks} ranks: {key}")
+        assert (folder / "state.h5").stat().st_size == (alone / "state.h5").stat().st_size
