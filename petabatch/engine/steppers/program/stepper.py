@@ -54,7 +54,7 @@ class ProgramStepper(Stepper):
         self.compiled = CompiledProgram(tables)
         self.codes = LazyCodes(self.compiled, self.slice)
         self._joined: Joined | None = None
-        self._joint: tuple[Sequence[Stepper], StepProbes] | None = None
+        self._recorded_together: tuple[Sequence[Stepper], StepProbes] | None = None
         """Slices that were recorded together, and their probes."""
         program = tables.program
         self._begins = bool(program.lazy or program.margins or tables.norms_of)
@@ -231,9 +231,9 @@ class ProgramStepper(Stepper):
             return
         slices = _programs(steppers)
         lanes = [one.bound.lanes.start for one in slices]
-        if self._joint is None or self._joint[0] != slices:
-            self._joint = slices, StepProbes.together([one.probes for one in slices])
-        self._joint[1].write(recorder, lanes, first, last, sums)
+        if self._recorded_together is None or self._recorded_together[0] != slices:
+            self._recorded_together = slices, StepProbes.together([one.probes for one in slices])
+        self._recorded_together[1].write(recorder, lanes, first, last, sums)
         self._records.write(recorder, lanes, first, last, [one.slice.own for one in slices])
 
     def rest(self, recorder: Recorder, first: int, last: int) -> None:
