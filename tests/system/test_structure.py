@@ -91,6 +91,16 @@ def test_nobody_outside_of_the_steppers_asks_for_the_type_of_a_part_or_whether_t
     assert found == []
 
 
+def test_the_assembly_alone_makes_engines() -> None:
+    found = {
+        str(path.relative_to(PACKAGE))
+        for path, _, tree in sources()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Engine"
+    }
+    assert found == {"engine/assembly.py"}
+
+
 def test_the_walk_finds_what_it_looks_for() -> None:
     code = (
         "from petabatch.layers import LCA\n"
