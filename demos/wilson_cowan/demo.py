@@ -8,7 +8,7 @@ Pairs of an excitatory and an inhibitory population of neurons (Wilson and Cowan
 # ## Network
 #
 # The batch is the experiment: each of 64 slices has its own input to the two populations, on a grid of 8 by 8
-# values. `population.py` has the populations, a plug-in whose update is compiled.
+# values. `network.toml` has the equations of the populations.
 
 # %%
 import matplotlib.pyplot as plt
@@ -47,10 +47,13 @@ for number, axes in enumerate(grid.flat):
     axes.set_facecolor("#fdf3d8" if lasting[number] else "white")
     if number % 8 == 0:
         axes.annotate(
-            f"{inputs['layers.E.input'][number]:g}", (-0.5, 0.5), xycoords="axes fraction", ha="right"
+            f"{inputs['layers.E.parameters.input'][number]:g}",
+            (-0.5, 0.5),
+            xycoords="axes fraction",
+            ha="right",
         )
     if number < 8:
-        axes.set_title(f"{inputs['layers.I.input'][number]:g}".replace("-", "−"), loc="center")
+        axes.set_title(f"{inputs['layers.I.parameters.input'][number]:g}".replace("-", "−"), loc="center")
 figure.suptitle("Input to I", x=0.55)
 figure.supxlabel("Time (ms)", x=0.55)
 figure.supylabel("Input to E")

@@ -112,7 +112,7 @@ def test_wilson_cowan_follows_the_equations_to_the_order_of_the_step() -> None:
     integrate = pytest.importorskip("scipy.integrate")
     file = DEMOS / "wilson_cowan" / "network.toml"
     inputs = petabatch.load(file).network.slices
-    P, Q = (np.array(inputs[f"layers.{name}.input"]) for name in "EI")
+    P, Q = (np.array(inputs[f"layers.{name}.parameters.input"]) for name in "EI")
 
     def flow(t: float, both: np.ndarray) -> np.ndarray:
         E, I = both.reshape(2, 64)  # noqa: E741
@@ -144,7 +144,7 @@ def test_wilson_cowan_oscillates_for_the_inputs_that_are_shaded(tmp_path: Path) 
     exec(look.partition("# %%\n")[2].partition("plt.style")[0], names)
     inputs = names["inputs"]
     lasting = [
-        (inputs["layers.E.input"][number], inputs["layers.I.input"][number])
+        (inputs["layers.E.parameters.input"][number], inputs["layers.I.parameters.input"][number])
         for number in np.flatnonzero(names["lasting"])
     ]
     assert lasting == [(1.2, -0.5), (1.2, 0), (1.6, -0.5), (1.6, 0)]
