@@ -238,7 +238,8 @@ def encode(
     Returns
     -------
     Codes
-        Activities, gaps, steps and numbers of active units, of the library and on the device of the images.
+        Activities, gaps, steps and numbers of active units: of images in arrays, on their device and of their
+        library, else of numpy.
 
     Raises
     ------
