@@ -198,7 +198,7 @@ def test_films_are_arrays_with_frames_or_lists_of_them() -> None:
     source = ImageArray(data=stacked, order=order)
     np.testing.assert_array_equal(shown(source, 6), stacked.reshape(6, 8, 8, 3))
     stream = source.stream((8, 8, 3), 2, 1)
-    assert [stream.shown(b, 1)[:2] for b in range(2)] == [(0, 1), (1, 1)]
+    assert [stream.shown(b, 2)[:2] for b in range(2)] == [(0, 2), (1, 2)]
     assert stream.files == [("data", 2)]
     assert petabatch.encode(films, DICTIONARY, 0.3, stride=2, steps=1).names == (
         *(f"images[0, {frame}]" for frame in range(3)),
