@@ -6,6 +6,7 @@ explained by what `check` says.
 
 from __future__ import annotations
 
+import faulthandler
 import math
 import pickle
 import re
@@ -36,6 +37,8 @@ STEPPERS = {
     "GPU": {"kernel": "array", "device": "gpu"},
 }  # fmt: skip
 """The keys of `[run]` that name a stepper."""
+STUCK = 900
+"""Seconds after which a network counts as one that does not end."""
 RANKS_EVERY = 20
 """One of this many networks is run on real ranks, too."""
 LARGEST = 1e4
@@ -66,6 +69,7 @@ class Campaign:
                 with warnings.catch_warnings(action="ignore"):
                     network = Drawing(self._seed, self._folder, self.coverage).network()
                     build(network)
+                (self._folder / "running.pickle").write_bytes(pickle.dumps(network))
                 states = run(with_run(network, kernel="auto")).states
             except ParamsError as error:
                 for problem in error.problems:
@@ -136,10 +140,12 @@ class Campaign:
     def go(self, networks: int, end: float = math.inf) -> Iterator[str]:
         """Compare networks until the time `end`; yield what is wrong.
 
-        Networks of which something is wrong are kept in the folder.
+        Networks of which something is wrong are kept in the folder. The process ends at one that takes more
+        than `STUCK` seconds, which is left there as `running.pickle`.
         """
         while self.counts["networks"] < networks and time.monotonic() < end:
             network = None
+            faulthandler.dump_traceback_later(STUCK, exit=True)
             try:
                 network = self.network()
                 lines = self.compare(network)
@@ -150,6 +156,7 @@ class Campaign:
                 kept = self._folder / f"network_{self._seed}.pickle"
                 kept.write_bytes(pickle.dumps(network))
                 yield f"{kept}: " + "; ".join(lines[:3])
+        faulthandler.cancel_dump_traceback_later()
 
     def on_real_ranks(self) -> Iterator[str]:
         """Run some networks on 2 and 3 real ranks; yield what differs."""
