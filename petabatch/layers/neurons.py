@@ -159,7 +159,7 @@ class Neurons(Layer):
             name: (f"{key}.{name}", one)
             for key, table in tables
             for name, one in table.items()
-            if isinstance(one, Initial)
+            if not isinstance(one, float)
         }
 
     def compiled_rule(self) -> CompiledRule:
@@ -181,7 +181,7 @@ class Neurons(Layer):
         if self.step.rests:
             text = "steps left of the refractory time"
             found.append(Variable(LEFT, self.shape, LAYER_DIMS, text, units="steps"))
-        units = (name for name, one in self.parameters.items() if isinstance(one, Initial))
+        units = (name for name, one in self.parameters.items() if not isinstance(one, float))
         return (*found, *(Variable(name, self.shape, LAYER_DIMS, "parameter of each unit") for name in units))
 
     def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
