@@ -120,14 +120,19 @@ def coordinates(
 
 
 def _short_names(paths: Sequence[str], taken: Collection[str]) -> dict[str, str]:
-    """Return the shortest end of each key path that tells it from the others, joined by underscores."""
+    """Return the shortest end of each key path that tells it from the others, joined by underscores.
+
+    The table `parameters` of a layer is left out, as it tells nothing.
+    """
+
+    def ends_of(path: str) -> list[str]:
+        parts = [part for part in path.split(".") if part != "parameters"]
+        return ["_".join(parts[-count:]) for count in range(1, len(parts) + 1)]
+
     found = {}
     for path in paths:
-        parts = path.split(".")
-        ends = ["_".join(parts[-count:]) for count in range(1, len(parts) + 1)]
-        others = {
-            "_".join(p.split(".")[-n:]) for p in paths if p != path for n in range(1, 1 + p.count(".") + 1)
-        }
+        ends = ends_of(path)
+        others = {end for other in paths if other != path for end in ends_of(other)}
         free = [end for end in ends if end not in others and end not in (*taken, "point", "slice")]
         found[path] = free[0] if free else ends[-1]
     return found
