@@ -84,9 +84,12 @@ def vectors(**keys: object) -> Network:
 def test_slices_of_a_group_differ_in_their_values() -> None:
     thresholds = tuple(0.2 + 0.1 * number for number in range(7))
     strengths = (1.0, 1.0, 0.5, 0.5, 1.0, 2.0, 2.0)
-    network = vectors().model_copy(
-        update={"slices": {"layers.V1.threshold": thresholds, "connections.read.strength": strengths}}
-    )
+    own = {
+        "layers.V1.threshold": thresholds,
+        "connections.read.strength": strengths,
+        "probes.energy.coefficient": thresholds,
+    }
+    network = vectors().model_copy(update={"slices": own})
     engine, found = in_groups(network, 12)
     assert sizes(engine) == [7]
     assert len(np.unique(found["recorded/probes/active/fraction"][-1])) > 1

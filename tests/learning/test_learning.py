@@ -13,7 +13,7 @@ from petabatch.learning import Adam, Hebbian, Oja, RateDecay
 from petabatch.spec.weights import Learning
 from petabatch.variable import Variable
 from support import petavision_network as openpv
-from support.networks import images, lca_network
+from support.networks import images, lca_network, simulate
 
 SHAPE = (1, 1, 1, 3, 2, 2, 1)
 WEIGHTS = Variable(
@@ -166,3 +166,13 @@ def test_updates_come_offset_steps_after_the_schedule(offset: int) -> None:
     weights = in_memory.run(network, range(41)).states["connections/dictionary/weights"]
     changed = [step for step in range(1, 41) if (weights[step] != weights[step - 1]).any()]
     assert changed == [step for step in range(1, 41) if (step - offset) % 20 == 0]
+
+
+@pytest.mark.parametrize("mode", ["shared", "extra_shared"])
+def test_steps_read_the_weights_that_were_learned(mode: str) -> None:
+    """Compiled steps have them in another order, and note when they have changed."""
+    learned, reference = (
+        simulate(lca_network(images(1), mode=mode, kernel=kernel))[1] for kernel in ("dense", "array")
+    )
+    for path, values in reference.items():
+        np.testing.assert_allclose(learned[path], values, rtol=1e-3, atol=1e-4, err_msg=path)
