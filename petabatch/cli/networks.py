@@ -40,11 +40,14 @@ def check(
         from petabatch.report.memory import shortage
         from petabatch.report.stability import step_limits
         from petabatch.spec.override import swept
-        from petabatch.waves.plan import in_waves
 
     loaded = _described(file, [*(overrides or ()), *swept(sweep or ())], allow_code)
-    notes, arrays = list[str](), {}
-    if (waves := in_waves(loaded)) is None:
+    notes, arrays, waves = list[str](), {}, None
+    if loaded.network.sweep is not None:
+        with importing():  # of what writes files
+            from petabatch.waves.plan import in_waves
+        waves = in_waves(loaded)
+    if waves is None:
         plan = params.plan(loaded)
         params.check_values(loaded, plan)
     else:  # the plan of a point

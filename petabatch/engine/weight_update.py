@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.kernels.cpu.products import multiply
 from petabatch.learning.decorrelate import decorrelate
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
@@ -39,6 +38,8 @@ def change(
     with calling(owner.learn, f"connections.{name}.learn"):
         owner.learn.change(weights, sums["product"], sums.get("counts"), mine, update, slices, xp)
     if owner.decorrelate:
+        from petabatch.kernels.cpu.products import multiply  # numba, which is not needed before a run
+
         decorrelate(weights, owner.decorrelate, multiply if xp is np else xp.matmul)
     if "usage" in mine:
         mine["usage"][...] = sums["active"]

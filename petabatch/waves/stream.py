@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.arguments import checked, whole_number
-from petabatch.errors import ArgumentError
+from petabatch.errors import MISSING, ArgumentError
 from petabatch.params import given
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
@@ -93,7 +93,7 @@ def sweep(
         chosen = points if isinstance(points, Sweep) else Sweep(table=dict(points))
         loaded = replace(loaded, network=loaded.network.model_copy(update={"sweep": chosen}))
     if loaded.network.sweep is None:
-        raise ArgumentError("points", "the network has no sweep", None, "arrays by key path, or a Sweep")
+        raise ArgumentError("points", "the network has no sweep", MISSING, "arrays by key path, or a Sweep")
     plan = in_waves(loaded, asked=True)
     assert plan is not None
     size = plan.size(threads) if wave is None else whole_number("wave", wave, 1)
