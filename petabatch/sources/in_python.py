@@ -31,7 +31,8 @@ class Held:
         return id(self.value)
 
     def __repr__(self) -> str:
-        named = self.value if hasattr(self.value, "__qualname__") else type(self.value)
+        named = self.value if isinstance(getattr(self.value, "__module__", None), str) else type(self.value)
+        named = named if hasattr(named, "__qualname__") else type(named)
         items = f", {len(self.value):,} items" if hasattr(self.value, "__len__") else ""
         return f"in Python: {named.__module__}.{named.__qualname__}{items}"
 

@@ -55,6 +55,13 @@ def test_batches_of_a_loader_are_shown_image_by_image_and_again_from_its_beginni
     assert loader.begun == 4
 
 
+def test_a_generator_is_a_source_of_a_run_on_disk(tmp_path: Path) -> None:
+    net = network(image for image in DATA[[0, 1, 2, 3, 4, 5, 6, 0, 1, 2]])
+    with petabatch.run(net, tmp_path / "run", quiet=True) as run:
+        np.testing.assert_array_equal(run["layers/image/A"][...], SHOWN)
+        assert "generator" in run.params["layers"]["image"]["source"]["data"]
+
+
 def test_a_loader_of_torch_is_a_source_and_can_be_coded() -> None:
     data = pytest.importorskip("torch.utils.data", reason="torch is not installed")
     torch = pytest.importorskip("torch")
