@@ -64,16 +64,28 @@ def over_time(run: Results, layers: Sequence[str] = ()) -> list[Series]:
                 "    hint:     record it more often in [output.layers]"
             )
         return given
-    types = {name: table.get("type") for name, table in run.params.get("layers", {}).items()}
-    moving = [name for name in recorded(run, "layers") if types.get(name) not in _STILL]
-    known = [run.layer(name) for name in moving if f"layers/{name}/A" in run]
-    known = [series for series in known if len(series) >= 2]
+    known = activities(run)
     if not known:
+        tables = run.params.get("layers", {}).items()
+        layer = next((name for name, table in tables if table.get("type") not in _STILL), "V1")
         raise InputError(
-            f"{run.path}: no activity was recorded over time\n"
-            "    hint:     record a layer in [output.layers], such as V1 = { every = 1 }"
+            f"{run.path}: no activity A was recorded over time\n"
+            "    hint:     record that of a layer in [output.layers], such as "
+            f'{layer} = {{ variables = ["A"], every = 1 }}'
         )
     return [s for s in known if spikes(s)] or [s for s in known if s.sparse] or known
+
+
+def moving(run: Results) -> list[str]:
+    """Return the recorded layers with dynamics: all but inputs and constants."""
+    types = {name: table.get("type") for name, table in run.params.get("layers", {}).items()}
+    return [name for name in recorded(run, "layers") if types.get(name) not in _STILL]
+
+
+def activities(run: Results) -> list[Series]:
+    """Return the activities of layers with dynamics that were recorded at least twice."""
+    known = [run.layer(name) for name in moving(run) if f"layers/{name}/A" in run]
+    return [series for series in known if len(series) >= 2]
 
 
 def spikes(series: Series) -> bool:

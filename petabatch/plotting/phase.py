@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.activity import most_varied, over_time, read_units
+from petabatch.plotting.activity import activities, most_varied, over_time, read_units
 from petabatch.plotting.figures import MUTED, colours, panels, pyplot, styled, width_of
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import check_slice
@@ -26,7 +26,7 @@ def find(run: Results, variables: Sequence[str] = ()) -> tuple[Series, Series]:
     """Return two variables of units that belong together, recorded at the same steps."""
     found = find_traces(run, variables)
     if not variables:
-        found += [series for series in over_time(run) if series not in found]
+        found += [series for series in (over_time(run) if activities(run) else []) if series not in found]
     for number, one in enumerate(found):
         for other in found[number + 1 :]:
             if one.shape == other.shape and np.array_equal(one.steps, other.steps):

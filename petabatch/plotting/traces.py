@@ -8,7 +8,15 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.activity import every_of, most_varied, over_time, read_units, spikes
+from petabatch.plotting.activity import (
+    activities,
+    every_of,
+    most_varied,
+    moving,
+    over_time,
+    read_units,
+    spikes,
+)
 from petabatch.plotting.curves import legend_above, mark_gaps
 from petabatch.plotting.figures import colours, panels, styled
 from petabatch.plotting.options import Option, Slice, Steps, Title, Unit
@@ -20,19 +28,22 @@ from petabatch.results.series import Series
 
 _PANELS = 4
 """Variables that are drawn by default."""
+_AXES = 5
+"""Axes of a variable of units: time, batch, y, x, feature."""
 
 
 def find(run: Results, variables: Sequence[str] = ()) -> list[Series]:
     """Return variables of layers that were recorded at least twice, by default those of `over_time`.
 
     Of spiking layers and codes, those are their other variables, such as membrane potentials, if there are
-    any. `variables` are names such as `V1/V`.
+    any. If no activity was recorded, they are the variables of all layers but inputs. `variables` are names
+    such as `V1/V`.
     """
     if variables:
         found = [with_records(run, run.layer(*_split(run, name))) for name in variables]
     else:
-        found = []
-        for activity in over_time(run):
+        found = [] if activities(run) else _variables(run)
+        for activity in [] if found else over_time(run):
             layer = activity.name.split("/")[1]
             others = [run[name] for name in run if name.startswith(f"layers/{layer}/") and name[-2:] != "/A"]
             others = [one for one in others if len(one) >= 2 and one.dims == activity.dims]
@@ -43,6 +54,13 @@ def find(run: Results, variables: Sequence[str] = ()) -> list[Series]:
             "    hint:     record it more often in [output.layers]"
         )
     return found if variables else found[:_PANELS]
+
+
+def _variables(run: Results) -> list[Series]:
+    """Return the variables of layers with dynamics, of one value for each unit, recorded at least twice."""
+    names = [name for layer in moving(run) for name in run if name.startswith(f"layers/{layer}/")]
+    found = [run[name] for name in names]
+    return [series for series in found if len(series) >= 2 and len(series.dims) == _AXES]
 
 
 def _split(run: Results, name: str) -> tuple[str, str]:

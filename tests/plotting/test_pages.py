@@ -278,6 +278,27 @@ def test_traces_and_portraits_show_the_values_of_units(made: Callable[..., Path]
             plotting.phase(run, number=4)
 
 
+def test_variables_recorded_without_an_activity_are_drawn_by_default(tmp_path: Path) -> None:
+    equations = "dv/dt = v - v ** 3 / 3 - w + 0.5\ndw/dt = (v + 0.7 - 0.8 * w) / 12.5"
+    with petabatch.run(
+        petabatch.Network(
+            run={"batch": 1, "steps": 20, "dt": 0.1},
+            layers={"osc": {"type": "neurons", "shape": (1, 1, 2), "equations": equations}},
+            output={"layers": {"osc": {"variables": ["v", "w"], "every": 1}}},
+        ),
+        tmp_path / "run",
+        quiet=True,
+    ) as run:
+        v, w = (run.layer("osc", name)[:, 0].reshape(20, 2) for name in "vw")
+        panels = plotting.traces(run, units=[0]).axes
+        np.testing.assert_array_equal(panels[0].lines[0].get_ydata(), v[:, 0])
+        np.testing.assert_array_equal(panels[1].lines[0].get_ydata(), w[:, 0])
+        portrait = plotting.phase(run, number=1).axes[0]
+        np.testing.assert_array_equal(portrait.lines[0].get_xdata(), v[:, 1])
+        with pytest.raises(InputError, match=r'such as osc = { variables = \["A"\], every = 1 }'):
+            plotting.raster(run)
+
+
 def test_a_matrix_of_weights_has_pre_features_as_rows(made: Callable[..., Path]) -> None:
     with petabatch.open(made("coding", 4, 64)) as run:
         image = plotting.weights(run).axes[0].images[0].get_array()
