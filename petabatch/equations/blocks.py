@@ -148,6 +148,8 @@ def _head(line: _Line) -> _Head:
     hint = ""
     if re.match(r"\s*[A-Za-z]\w*'\s*=", line.text):
         hint = "derivatives are written dv/dt"
+    elif re.search(r"\bd\w+\s*/\s*dt\s*=", line.text):
+        hint = "on the left is dv/dt alone: divide the right side by its factor"
     raise EquationError(
         "this is not an equation", line.place, line.text.strip(), "dv/dt = ... or w = ...", hint
     )
@@ -158,7 +160,7 @@ def _derivative(line: _Line, known: Collection[str]) -> Derivative:
     if colon and " ".join(flag.split()) != _FLAG:
         place = line.place.moved(f"{rate}:{flag[: len(flag) - len(flag.lstrip())]}")
         hint = "equations have no units here" if flag.strip() else ""
-        raise EquationError("there is nothing of this name to say", place, flag.strip(), _FLAG, hint)
+        raise EquationError("there is no such flag", place, flag.strip(), _FLAG, hint)
     noises = dict.fromkeys(found for found in re.findall(r"\bxi\w*\b", rate) if NOISE.fullmatch(found))
     return Derivative(parse(rate, (*known, *noises), line.place), bool(colon))
 

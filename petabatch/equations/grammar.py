@@ -81,8 +81,8 @@ def parse(text: str, known: Collection[str], place: Place = Place(), condition: 
     except SyntaxError as error:
         row, column = error.lineno or 1, error.offset or 1
         at = Place(place.line + row - 1, max(1, column - 1 + place.column - 1 if row == 1 else column))
-        reason = "this is not an expression"
-        raise EquationError(reason, at, text, _EXPECTED) from None
+        hint = "each equation has a line of its own" if ";" in text else ""
+        raise EquationError("this is not an expression", at, text, _EXPECTED, hint) from None
     except (ValueError, RecursionError, MemoryError):
         raise EquationError(
             "this cannot be read", place, text.strip(), "a shorter expression, less deeply nested"
@@ -126,6 +126,8 @@ def _check_characters(text: str, place: Place) -> None:
             raise EquationError("this character cannot be used", at, ascii(character), "ASCII")
         if character == "(":
             opened.append(number)
+            if len(opened) > DEPTH:
+                raise _too_large(place, f"parentheses nested more than {DEPTH} deep")
         elif character == ")" and not opened:
             raise EquationError("this parenthesis closes none", place.moved(text[:number]), text.strip())
         elif character == ")":
@@ -144,9 +146,12 @@ def _check_size(tree: ast.AST, place: Place) -> None:
             break
     if level or count > 4 * NODES:  # operators and contexts are nodes too
         found = f"nested more than {DEPTH} deep" if level else f"more than {NODES} operators and names"
-        raise EquationError(
-            "this expression is too large", place, found, hint="give parts of it names, on lines of their own"
-        )
+        raise _too_large(place, found)
+
+
+def _too_large(place: Place, found: str) -> EquationError:
+    hint = "give parts of it names, on lines of their own"
+    return EquationError("this expression is too large", place, found, hint=hint)
 
 
 class _Reader:
@@ -213,8 +218,8 @@ class _Reader:
         if node.id in CALLED:
             raise self._error("this function has no arguments", node, f"{node.id}(...)")
         expected = ", ".join((*self.known, *CONSTANTS))
-        hint = did_you_mean(node.id, (*self.known, *CALLED))
-        raise self._error("there is nothing of this name here", node, expected, hint)
+        hint = did_you_mean(node.id, self.known) or "numbers are given in `parameters`, inputs in `currents`"
+        raise self._error("this name is not defined", node, expected, hint)
 
     def _binary(self, node: ast.BinOp) -> Expression:
         a, b = self._value(node.left), self._value(node.right)

@@ -336,7 +336,7 @@ def test_errors_name_file_line_and_column_of_the_equation() -> None:
     (problem,) = found.value.problems
     assert problem.key == "layers.x.equations"
     assert problem.line == 8
-    assert problem.message.startswith("line 1, column 14: there is nothing of this name")
+    assert problem.message.startswith("line 1, column 14: this name is not defined")
     assert (problem.found, problem.hint) == ("tua", "did you mean tau?")
 
 
