@@ -100,10 +100,10 @@ def problem_of_values(
         ]
         return Problem(
             key,
-            f"this cannot {vary}",
+            f"this cannot {vary}" if _exists(table, keys) else "there is no such key",
             found=rest,
             expected=f"a number of the dynamics: {', '.join(numbers)}",
-            hint=did_you_mean(keys[0], numbers),
+            hint=did_you_mean(".".join(keys), numbers),
         )
     if kind == "connections" and keys[0] in ("init", "normalize", "learn", "decorrelate", "revive"):
         owner = table.owner
@@ -177,6 +177,15 @@ def _wrong_values(
             if wrong is not None:
                 return replace(wrong, key=key, message=f"value {number + 1}: {wrong.message}")
     return None
+
+
+def _exists(table: Any, keys: Sequence[str]) -> bool:
+    """Return whether the keys lead to a field of a table, or to a number that is given by name."""
+    for key in keys[:-1]:
+        table = _inner(table, key)
+    if isinstance(table, Model):
+        return keys[-1] in type(table).model_fields
+    return isinstance(table, dict) and keys[-1] in table
 
 
 def _is_number(table: Any, keys: Sequence[str]) -> bool:

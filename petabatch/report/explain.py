@@ -76,8 +76,9 @@ def _costs(plan: Plan) -> Iterator[str]:
         if kept := nbytes_of_source(plan.graph.network, name):
             steps = ", ".join(step.type for step in layer.source.steps)
             yield from field("transforms", f"{name}: {steps}; up to {_bytes(kept)} on each rank")
-    yield f"arithmetic         {_flop(2 * macs)} per step and slice if dense,"
-    yield f"                   {_flop(2 * macs * batch * plan.length)} for the run"
+    if macs:
+        yield f"arithmetic         {_flop(2 * macs)} per step and slice if dense,"
+        yield f"                   {_flop(2 * macs * batch * plan.length)} for the run"
     yield from _parallel(plan)
 
 

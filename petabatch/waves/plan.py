@@ -140,7 +140,11 @@ def in_waves(
     if network.sweep is None or network.run.device == "gpu":
         if not asked:
             return None
-        problem = Problem("sweep", "there is no sweep on the CPU whose points could be made apart")
+        problem = (
+            Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
+            if network.sweep is None
+            else Problem("run.device", "sweeps are available on the CPU", found="gpu", expected="cpu")
+        )
         raise loaded.placed(ParamsError([problem]))
     try:
         plan = Waves.of(loaded)

@@ -158,11 +158,14 @@ def test_check_refuses_values_that_cannot_have_their_kernel_as_run_does(
         ("layers.V1.threshold", (0.3, 0.4), "there is not one value for each slice"),
         ("layers.V1.tau", (1.0, -1.0, 1.0), "value 2: "),
         ("layers.V1.shape", (1.0, 1.0, 1.0), "this cannot differ among slices"),
+        ("layers.V1.treshold", (0.3, 0.4, 0.5), "there is no such key"),
+        ("layers.V1.threshold.low", (0.3, 0.4, 0.5), "there is no such key"),
         ("layers.image.source.contrast", (0.3, 0.4, 0.5), "this cannot differ among slices"),
         ("layers.V2.threshold", (0.3, 0.4, 0.5), "values may differ among slices for layers"),
         ("run.display", (3.0, 4.0, 5.0), "this cannot differ among slices"),
         ("connections.dictionary.learn.rate", (0.3, 0.4, 0.5), "belong to all slices"),
-        ("connections.dictionary.stride", (0.3, 0.4, 0.5), "this cannot differ among slices"),
+        ("connections.dictionary.stride", (0.3, 0.4, 0.5), "there is no such key"),
+        ("connections.dictionary.patch", (0.3, 0.4, 0.5), "this cannot differ among slices"),
     ],
 )
 def test_wrong_tables_are_errors(path: str, values: tuple[float, ...], message: str) -> None:

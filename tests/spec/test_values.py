@@ -37,7 +37,7 @@ MISTAKES = {
     "sweep threshold = []": ("sweep.layers.V1.threshold", EMPTY, ""),
     "sweep threshold = [0.3, nan]": ("sweep.layers.V1.threshold", "value 2 of the array", "nan"),
     "sweep threshold = 0.3": ("sweep.layers.V1.threshold", "the value has the wrong type", "0.3"),
-    "sweep treshold = [0.3]": ("sweep.layers.V1.treshold", "this cannot differ", "treshold"),
+    "sweep treshold = [0.3]": ("sweep.layers.V1.treshold", "there is no such key", "treshold"),
     "sweep shape = [1, 2]": ("sweep.layers.V1.shape", "this cannot differ", "shape"),
     "sweep threshold = { start = 0, stop = 1, count = 3, spacing = 'log' }": (
         "sweep.layers.V1.threshold", "cannot include 0", "from 0 to 1",
