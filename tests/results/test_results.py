@@ -184,6 +184,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.storage.gaps",
         "petabatch.storage.manifest",
         "petabatch.storage.seal",
+        "petabatch.storage.simulator_state",
         "petabatch.threads",
         "petabatch.version",
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from dataclasses import dataclass
@@ -65,7 +66,10 @@ def merged(file: str, excerpt: str) -> dict[str, Any]:
                     both[key] = merge(under[key], over[key], depth - 1)
         return both
 
-    return merge(tomllib.loads(file), tomllib.loads(excerpt), 3)
+    own, given = tomllib.loads(file), tomllib.loads(excerpt)
+    if "steps" in given.get("run", {}):  # the length of the run, in place of that of the file
+        del own["run"]["displays"]
+    return merge(own, given, 3)
 
 
 def toml(tables: dict[str, Any]) -> str:
@@ -82,6 +86,6 @@ def _toml(value: Any) -> str:
         case bool():
             return str(value).lower()
         case str():
-            return f'"{value}"'
+            return json.dumps(value)
         case _:
             return repr(value)

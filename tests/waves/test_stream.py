@@ -61,7 +61,7 @@ def test_what_is_no_point_is_an_error_at_once(small: Path) -> None:
     loaded = simulation.read(small, FROZEN)
     with pytest.raises(ArgumentError, match="the network has no sweep"):
         petabatch.sweep(loaded)
-    with pytest.raises(ArgumentError, match="these are no points"):
+    with pytest.raises(ArgumentError, match="the value has the wrong type"):
         petabatch.sweep(loaded, [0.2, 0.3])  # type: ignore[arg-type]
     with pytest.raises(ParamsError, match="values may differ"):
         petabatch.sweep(loaded, {"layers.V2.threshold": [0.2]})
