@@ -344,6 +344,6 @@ def test_wrong_points_are_refused_before_anything_is_written(small: Path) -> Non
         swept(small, "waves", f"sweep.{KEY}=[0.2, -1.0]", "sweep.wave=1")
     with pytest.raises(ParamsError, match="values may differ"):
         swept(small, "waves", "sweep.layers.V2.threshold=[0.2, 1.0]", "sweep.wave=1")
-    with pytest.raises(ParamsError, match="there is no sweep"):
+    with pytest.raises(ParamsError, match="this run has no sweep"):
         swept(small, "waves", extend=True)
     assert not (small.parent / "waves").exists()
