@@ -52,12 +52,13 @@ def _of_both(single: Any, double: Callable[..., float]) -> Callable[..., float]:
     return function
 
 
-exp, tanh = _of_both(exponentials.exp, math.exp), _of_both(exponentials.tanh, math.tanh)
+exp = _of_both(exponentials.exp, math.exp)
 MATH = ModuleType("math")
 vars(MATH).update(
     {
         **vars(math),
-        "exp": exp, "tanh": tanh, "expm1": _of_both(exponentials.expm1, math.expm1),
+        "exp": exp, "expm1": _of_both(exponentials.expm1, math.expm1),
+        "tanh": _of_both(exponentials.tanh, math.tanh),
         "log": _of_both(exponentials.log, math.log), "log1p": _of_both(exponentials.log1p, math.log1p),
         "sin": _of_both(angles.sin, math.sin), "cos": _of_both(angles.cos, math.cos),
         "tan": _of_both(angles.tan, math.tan),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.arrays import copy
-from petabatch.kernels.cpu.elementary import tanh
+from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.table import OUT, A, B, D, E, F, G
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
@@ -175,7 +175,7 @@ def _sigmoid(drive: Any, centre: Any, width: Any, logistic: bool, inverted: bool
     for i in range(out.size):
         x = (drive[i] - centre) / width
         if logistic:
-            a = np.float32(0.5) + np.float32(0.5) * tanh(x * np.float32(0.5))
+            a = _ONE / (_ONE + exp(-x))
         else:
             a = np.float32(0.5) + x * np.float32(0.25)
             a = np.float32(0) if a < 0 else a
