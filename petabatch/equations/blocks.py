@@ -37,7 +37,7 @@ class Equations:
     derivatives: Mapping[str, Derivative]
     """By variable."""
     definitions: Mapping[str, Expression]
-    """Algebraic lines, each of which uses those before it alone."""
+    """Algebraic lines in the order of evaluation."""
 
     @property
     def noises(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The grammar of expressions: Python's syntax, of which some nodes are allowed. Nothing is evaluated."""
+"""The grammar of expressions: a subset of Python's syntax. Nothing is evaluated."""
 
 from __future__ import annotations
 

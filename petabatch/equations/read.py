@@ -37,7 +37,7 @@ class Texts:
 
 
 class WrongTexts(Exception):
-    """Texts of which no step can be made; `errors` has the key of each, and what is wrong."""
+    """Texts that are not valid equations; `errors` has the key and the error of each."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ class Segments:
     """
 
     passes: tuple[Array, ...]
-    """Of each pass, the numbers to add up, int64 `[8, sums]`; one beyond the last stands for 0."""
+    """Indices of what each pass adds up, int64 `[8, sums]`; the one beyond the last is that of a 0."""
 
     @classmethod
     def of(cls, xp: Any, targets: Array, count: int) -> Segments:

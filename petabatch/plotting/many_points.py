@@ -10,7 +10,7 @@ import numpy as np
 _CURVES = 32
 """Curves, and values along them where several vary, up to which there is a curve for each combination."""
 _BINS = 32
-"""Parts of the axis of a cloud, of which medians and quartiles are drawn."""
+"""Bins of the axis of a cloud; medians and quartiles are drawn for each."""
 
 
 def many(along: np.ndarray, columns: Mapping[str, np.ndarray]) -> bool:
@@ -21,7 +21,7 @@ def many(along: np.ndarray, columns: Mapping[str, np.ndarray]) -> bool:
 
 
 def gridded(columns: Mapping[str, np.ndarray]) -> tuple[str, str] | None:
-    """Return the two values of which slices have all combinations, None if these are not all there is."""
+    """Return the two values that form a full grid over the slices, None if there is no such pair."""
     counts = {name: len(np.unique(column)) for name, column in columns.items()}
     varying = [name for name, count in counts.items() if count > 1]
     if len(varying) != 2:

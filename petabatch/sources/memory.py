@@ -94,7 +94,7 @@ def refused(error: ArgumentError) -> PydanticCustomError:
 
 
 def _written(value: Any) -> re.Match[str] | None:
-    """Return the match of the text that stands for an array in the params of a run, None for others."""
+    """Return the match of the placeholder of an array in the params of a run, None for other text."""
     return _WRITTEN.fullmatch(value) if isinstance(value, str) else None
 
 

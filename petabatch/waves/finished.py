@@ -33,7 +33,7 @@ class Points:
 
     @cached_property
     def first(self) -> np.ndarray:
-        """Places of the points of which no earlier one has the same values."""
+        """Indices of the points without an earlier one of the same values."""
         if _all_differ(self.values):
             return np.arange(len(self.values))
         order = np.lexsort(self.values.T)  # stable, so that of equal ones the first comes first

@@ -56,7 +56,7 @@ def sweep(
     network
         A params file, by its path or loaded, or a network built in Python.
     points
-        Arrays by key path, of which each point takes one value, or a `Sweep`; by default those of the
+        Arrays by key path, with one value for each point, or a `Sweep`; by default those of the
         network's `[sweep]`.
     observe
         A function that is called with what `[output]` and probes recorded of each point.

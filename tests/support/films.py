@@ -14,9 +14,9 @@ LENGTHS = (3, 5, 2, 4)
 
 
 class Reels(View):
-    """Films handed over in Python: a list of arrays `[frames, ny, nx, nf]`."""
+    """Films handed over in Python: a sequence of arrays `[frames, ny, nx, nf]`."""
 
-    type: Literal["test_reels"] = "test_reels"
+    type: Literal["reels"] = "reels"
     data: Any
 
     def gallery(self) -> Gallery:

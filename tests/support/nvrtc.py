@@ -22,7 +22,7 @@ class Use(NamedTuple):
 
 
 @cache
-def library() -> Any:
+def loaded() -> Any:
     """Return NVRTC, None where it is not installed."""
     places = importlib.util.find_spec("nvidia")
     for folder in places.submodule_search_locations or () if places else ():
@@ -35,15 +35,15 @@ def library() -> Any:
 def architectures() -> list[int]:
     """Return the compute capabilities that it compiles for, such as 90."""
     count = ctypes.c_int()
-    assert library().nvrtcGetNumSupportedArchs(ctypes.byref(count)) == 0
+    assert loaded().nvrtcGetNumSupportedArchs(ctypes.byref(count)) == 0
     found = (ctypes.c_int * count.value)()
-    assert library().nvrtcGetSupportedArchs(found) == 0
+    assert loaded().nvrtcGetSupportedArchs(found) == 0
     return list(found)
 
 
 def compiled(code: str, architecture: int) -> dict[str, Use]:
     """Return the use of each kernel of a source; raises AssertionError with the log if there is an error."""
-    nvrtc, program = library(), ctypes.c_void_p()
+    nvrtc, program = loaded(), ctypes.c_void_p()
     options = [f"--gpu-architecture=sm_{architecture}", "--std=c++17", "--ptxas-options=--verbose"]
     given = (ctypes.c_char_p * len(options))(*(each.encode() for each in options))
     made = nvrtc.nvrtcCreateProgram(ctypes.byref(program), code.encode(), b"kernel.cu", 0, None, None)

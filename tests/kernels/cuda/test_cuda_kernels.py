@@ -162,7 +162,7 @@ SPILLED = {("display", 80): 112}
 
 
 @pytest.mark.long
-@pytest.mark.skipif(nvrtc.library() is None, reason=nvrtc.NO_NVRTC)
+@pytest.mark.skipif(nvrtc.loaded() is None, reason=nvrtc.NO_NVRTC)
 @pytest.mark.parametrize("architecture", GPUS)
 @pytest.mark.parametrize(
     ("p", "rule"),

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 import numpy as np
 
 import petabatch.builtins  # noqa: F401  it imports all types
+import support.films
 import support.random_networks.plugins  # noqa: F401
 from petabatch.spec.model import Model, Part
 from petabatch.spec.schedule import DISPLAY, NEVER, STEP, Every
