@@ -119,11 +119,14 @@ def compiler() -> dict[str, str]:
 def other_software(before: Mapping[str, Any], now: Mapping[str, Any], portable: bool = False) -> list[str]:
     """Return the software that differs between the provenance of two runs, such as `numpy 2.1, now 2.2`.
 
-    Processors and their BLAS kernels are left out for runs that are `portable` from one to another.
+    Processors and their BLAS kernels are left out for runs that are `portable` from one to another, if the
+    kernels of both were compiled for AVX2 and FMA.
     """
+    from petabatch.kernels.cpu.target import LEVELS
+
     known = ["petabatch_version", *(name for name in _COMPARED if name in before)]
     old, new = (_software({name: about[name] for name in known}) for about in (before, now))
-    if portable:
+    if portable and {one.get("kernels for") for one in (old, new)} <= LEVELS.keys():
         old, new = ({name: one[name] for name in one if name not in PROCESSOR} for one in (old, new))
     return [
         f"{name} {_change(old.get(name, 'missing'), new.get(name, 'missing'))}"

@@ -303,6 +303,9 @@ def test_other_libraries_than_before_are_named(stopped: Path) -> None:
     assert found[4] == f"numpy {numpy}, now 0.1"
     changed = {**before, "libraries": libraries, "blas": ["other"], "compiler": compiler}
     assert other_software(before, changed, portable=True) == [found[3], found[4]]
+    unfused = {**before, "compiler": {**before["compiler"], "kernels for": "x86-64-v2"}}
+    (line,) = other_software(unfused, before, portable=True)
+    assert line.startswith("kernels for x86-64-v2, now ")
 
 
 @pytest.mark.parametrize("fused", [True, False])
