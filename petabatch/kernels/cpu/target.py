@@ -19,6 +19,8 @@ LEVELS = {
     "x86-64-v3": "avx2 bmi bmi2 f16c fma lzcnt movbe",
 }
 """Levels from the highest on, and the features of a processor that has one."""
+TUNING = {"x86-64-v4": "-prefer-256-bit"}
+"""Of a level, what LLVM is told: to use the whole registers, which it does for no level by itself."""
 
 
 @cache
@@ -33,9 +35,9 @@ def target() -> str:
         levels = (name for name, needed in LEVELS.items() if all(map(has.get, needed.split())))
         config.CPU_NAME = next(levels, None)
     if config.CPU_NAME is not None and config.CPU_FEATURES is None:
-        config.CPU_FEATURES = ""  # those of the processor named, not of the host
+        config.CPU_FEATURES = TUNING.get(config.CPU_NAME, "")  # of the processor named, not of the host
     _, name, features = cpu_target.target_context.codegen().magic_tuple()
-    return f"{name}-{crc32(features.encode()):08x}" if features else str(name)
+    return str(name) if features == TUNING.get(name, "") else f"{name}-{crc32(features.encode()):08x}"
 
 
 @cache

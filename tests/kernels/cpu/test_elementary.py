@@ -15,7 +15,7 @@ import numba
 import numpy as np
 import pytest
 
-from petabatch.kernels.cpu.elementary import MATH
+from petabatch.kernels.cpu.elementary import MATH, exponentials
 from petabatch.kernels.cpu.target import LEVELS, target
 
 NAMES = ("exp", "expm1", "log", "log1p", "sin", "cos", "tan", "sinh", "cosh", "tanh", "atan")
@@ -28,7 +28,7 @@ SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 1e-45, -1e-45, 1
 def applied(name: str, *arguments: np.ndarray) -> np.ndarray:
     """Return a function of arrays, computed in a compiled loop over them."""
     target()
-    function = getattr(MATH, name)
+    function = exponentials.logistic if name == "logistic" else getattr(MATH, name)
     if len(arguments) == 1:
 
         @numba.njit(error_model="numpy")  # type: ignore[untyped-decorator]
@@ -75,6 +75,16 @@ def test_functions_are_within_two_units_in_the_last_place(name: str) -> None:
     assert units(applied(name, x), exact) < 2
 
 
+def test_the_logistic_function_is_within_two_and_a_half_units_in_the_last_place() -> None:
+    x = numbers()
+    with np.errstate(all="ignore"):
+        exact = 1 / (1 + np.exp(-x.astype(float)))
+    found, tiny = applied("logistic", x), x < -88
+    assert units(found[~tiny], exact[~tiny]) < 2.5
+    assert ((found[tiny] >= 0) & (found[tiny] < 1e-38)).all()
+    assert applied("logistic", np.array([-np.inf], np.float32)) == 0
+
+
 def test_powers_are_within_two_units_in_the_last_place() -> None:
     rng, x = np.random.default_rng(1), numbers()
     whole = np.round(rng.uniform(-9, 9, x.size))
@@ -107,7 +117,8 @@ from zlib import crc32
 import numpy as np
 from kernels.cpu.test_elementary import NAMES, applied, numbers
 x = numbers()
-print([crc32(applied(n, x).tobytes()) for n in NAMES] + [crc32(applied("pow", x, x[::-1].copy()).tobytes())])
+print([crc32(applied(n, x).tobytes()) for n in (*NAMES, "logistic")])
+print([crc32(applied("pow", x, x[::-1].copy()).tobytes())])
 """
 
 

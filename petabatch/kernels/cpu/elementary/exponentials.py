@@ -27,7 +27,7 @@ _MIDDLE = _u(0x3FF0000000000000 - 0x3FE6A09E667F3BCD)
 
 @njit(**OPTIONS)
 def _power_of_two(k: Any) -> Any:
-    """Return 2^k for k from -126 to 127."""
+    """Return 2^k for k from -126 to 127, infinity for 128."""
     return of_bits32((k + _i(127)) << _i(23))
 
 
@@ -49,11 +49,18 @@ def _exponential(x: Any) -> tuple[Any, Any]:
 @njit(**OPTIONS)
 def exp(x: Any) -> Any:
     """Return exp(x)."""
-    inside = _f(89) if x > _f(89) else (x if x > _f(-104) else _f(-104))
-    small, k = _exponential(inside)
+    inside = _f(89) if x > _f(89) else x  # NaN passes both bounds
+    small, k = _exponential(_f(-104) if inside < _f(-104) else inside)
     half = k >> _i(1)  # 2^k may be no normal number
-    found = (_f(1) + small) * _power_of_two(half) * _power_of_two(k - half)
-    return found if x == x else x
+    return (_f(1) + small) * _power_of_two(half) * _power_of_two(k - half)
+
+
+@njit(**OPTIONS)
+def logistic(x: Any) -> Any:
+    """Return 1 / (1 + exp(-x)) to 2.5 units in the last place; 0 below -88."""
+    inside = _f(89) if x < _f(-88) else -x  # NaN passes both bounds
+    small, k = _exponential(_f(-87) if inside < _f(-87) else inside)
+    return _f(1) / fma(_f(1) + small, _power_of_two(k), _f(1))
 
 
 @njit(**OPTIONS)

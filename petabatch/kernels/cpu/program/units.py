@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.arrays import copy
-from petabatch.kernels.cpu.elementary import exp
+from petabatch.kernels.cpu.elementary.exponentials import logistic
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.table import OUT, A, B, D, E, F, G
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
@@ -171,16 +171,17 @@ def _integrate(drive: Any, factor: Any, V: Any, A: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def _sigmoid(drive: Any, centre: Any, width: Any, logistic: bool, inverted: bool, out: Any) -> None:
+def _logistic(drive: Any, centre: Any, slope: Any, out: Any) -> None:
     for i in range(out.size):
-        x = (drive[i] - centre) / width
-        if logistic:
-            a = _ONE / (_ONE + exp(-x))
-        else:
-            a = np.float32(0.5) + x * np.float32(0.25)
-            a = np.float32(0) if a < 0 else a
-            a = _ONE if a > 1 else a
-        out[i] = _ONE - a if inverted else a
+        out[i] = logistic((drive[i] - centre) * slope)
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def _line(drive: Any, centre: Any, slope: Any, out: Any) -> None:
+    for i in range(out.size):
+        a = np.float32(0.5) + (drive[i] - centre) * slope * np.float32(0.25)
+        a = np.float32(0) if a < 0 else a
+        out[i] = _ONE if a > 1 else a
 
 
 @njit(nogil=True, error_model="numpy")
@@ -225,8 +226,12 @@ def apply(
     elif rule == LEAKY_INTEGRATOR:
         _integrate(drive, factor, V, activity)
     elif rule in (LOGISTIC, LINE):
-        centre, width = np.float32(numbers[SHIFT]), np.float32(numbers[TOP])
-        _sigmoid(drive, centre, width, rule == LOGISTIC, numbers[SIGNED] != 0, activity)
+        centre, slope = np.float32(numbers[SHIFT]), _ONE / np.float32(numbers[TOP])
+        slope = -slope if numbers[SIGNED] != 0 else slope  # 1 - A at x is A at -x
+        if rule == LOGISTIC:
+            _logistic(drive, centre, slope, activity)
+        else:
+            _line(drive, centre, slope, activity)
     elif rule == MASK:
         _mask(drive, other, numbers[SIGNED] != 0, activity)
     elif rule == PRODUCT:
