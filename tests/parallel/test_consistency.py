@@ -52,6 +52,7 @@ def test_other_blas_kernels_on_one_rank_are_refused(small: Path, key: str) -> No
     assert "Nehalem on rank 1" in refused.stderr
 
 
+@pytest.mark.long  # compiles the kernels of another processor
 def test_ranks_of_different_processors_have_the_bits_of_one(small: Path) -> None:
     if reason := unavailable("x86-64-v4"):
         pytest.skip(reason)

@@ -55,7 +55,7 @@ def launched(small: Path, *more: str, ranks: int = 2, out: str = "cut") -> subpr
     return subprocess.Popen([BIN / "mpirun", *run], cwd=small.parent, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int) -> None:
     process = launched(small, "-s", "run.displays=1000000", "-s", "run.stuck_after=200s")
     wait_for_checkpoint(small.parent / "cut", 50, process)
@@ -72,6 +72,7 @@ def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int) -> None:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.long
 def test_without_any_settings_a_loop_without_end_ends_all_in_seconds(small: Path) -> None:
     with_naps(small, "nap = 1e6\nfirst = 25")
     process = launched(small, ranks=3)

@@ -235,20 +235,20 @@ def in_browser(page: str, script: str, folder: Path, *options: str) -> list[Any]
     """Return what a script in the head of a page leaves as the title, in JSON."""
     file = folder / "opened.html"
     file.write_text(page.replace("</head>", f"{script}</head>"), encoding="utf-8")
-    # Chromium hangs now and then as it starts on a busy machine; a second one has a profile of its own.
-    for attempt in range(2):
+    # Chromium hangs now and then as it starts on a busy machine; the next one has a profile of its own.
+    for attempt, patience in enumerate(limits := (20, 60, PATIENCE / 2)):
         try:
             done = subprocess.run(
                 [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
                  "--disable-background-networking", "--disable-component-update", "--disable-sync",
                  f"--user-data-dir={folder / f'profile{attempt}'}", "--virtual-time-budget=5000",
                  *options, "--dump-dom", file.as_uri()],
-                capture_output=True, text=True, timeout=PATIENCE / 2, check=True,
+                capture_output=True, text=True, timeout=patience, check=True,
                 env={**os.environ, "HOME": str(folder)},
             )  # fmt: skip
             break
         except subprocess.TimeoutExpired:
-            if attempt:
+            if patience == limits[-1]:
                 raise
     title = re.search(r"<title>(.*?)</title>", done.stdout, re.S)
     assert title

@@ -231,7 +231,7 @@ def test_misuse_is_an_error(tmp_path: Path) -> None:
         load_checkpoint(part_files(directory, 1)[0], 0, 1)
 
 
-@pytest.mark.parametrize("keep", [1, 2])
+@pytest.mark.parametrize("keep", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_a_kill_at_any_point_leaves_a_whole_checkpoint(tmp_path: Path, keep: int) -> None:
     number, killed, shares = 0, True, [(0, 2), (2, B)]
     while killed:

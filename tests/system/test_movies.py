@@ -73,7 +73,7 @@ def test_each_slice_shows_its_own_film_from_its_first_frame(movies: Path) -> Non
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 3])
 def test_films_dictionary_and_codes_have_the_same_bits_on_any_ranks(
     movies: Path, petabatch: Command, ranks: int
 ) -> None:

@@ -21,8 +21,9 @@ pytestmark = pytest.mark.mpi
 @pytest.mark.parametrize(
     ("mode", "ranks"),
     [
-        *(("extra_shared", ranks) for ranks in (1, 2, 3, 4)),
-        *((mode, 3) for mode in ("shared", "non_shared", "extra_non_shared")),
+        *((mode, 3) for mode in ("extra_shared", "non_shared")),
+        *(pytest.param(mode, 3, marks=pytest.mark.long) for mode in ("shared", "extra_non_shared")),
+        *(pytest.param("extra_shared", ranks, marks=pytest.mark.long) for ranks in (1, 2, 4)),
     ],
 )
 def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
@@ -42,7 +43,7 @@ def test_every_dataset_has_the_same_bits_on_any_number_of_ranks(
     assert contents(small.parent / "ranks" / "run.h5") == expected
 
 
-@pytest.mark.parametrize("reduce", ["exact", "overlapped"])
+@pytest.mark.parametrize("reduce", ["exact", pytest.param("overlapped", marks=pytest.mark.long)])
 def test_killed_on_two_ranks_and_resumed_on_three(small: Path, petabatch: Command, reduce: str) -> None:
     more = ("run.batch=8", "run.displays=30", f"run.reduce={reduce}", "run.verify=2")
     flags = set_all(*more)
@@ -75,7 +76,13 @@ def test_sigterm_to_mpirun_stops_all_ranks_with_a_checkpoint(small: Path, petaba
     assert "stopped" in petabatch("info", "cut").stdout
 
 
-@pytest.mark.parametrize(("old", "new"), [("threshold", "threshhold"), ("images.npy", "nothing.npy")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("threshold", "threshhold"),
+        pytest.param("images.npy", "nothing.npy", marks=pytest.mark.long),
+    ],
+)
 def test_an_error_that_all_ranks_find_is_printed_once_as_on_one_rank(small: Path, old: str, new: str) -> None:
     """However long they take: rank 0 is the last to find it."""
     (small.parent / "sitecustomize.py").write_text(
