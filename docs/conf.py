@@ -52,6 +52,7 @@ CONTENTS = {
             "scaling",
             "gpu",
             "equations",
+            "spikes",
             "extending",
             "security",
         )

@@ -12,7 +12,9 @@ from petabatch.layers.momentum_lca import MomentumLCA
 from petabatch.layers.neurons import Neurons
 from petabatch.layers.noise import Dropout, GaussianNoise
 from petabatch.layers.pointwise import Constant, Linear, Product, Quotient, Rectified, Sigmoid, Squared
+from petabatch.layers.poisson import Poisson
 from petabatch.layers.rescale import Rescale
+from petabatch.layers.spike_times import SpikeTimes
 from petabatch.layers.timescale import BaseTimeScale, KneeTimeScale, LogTimeScale
 
 __all__ = [
@@ -33,10 +35,12 @@ __all__ = [
     "Mask",
     "MomentumLCA",
     "Neurons",
+    "Poisson",
     "Product",
     "Quotient",
     "Rectified",
     "Rescale",
     "Sigmoid",
+    "SpikeTimes",
     "Squared",
 ]

@@ -81,7 +81,7 @@ class Neurons(Layer):
         raise ValidationError.from_exception_data(
             type(self).__name__,
             [
-                InitErrorDetails(type=_custom(error), loc=(key,), input=getattr(self, key))
+                InitErrorDetails(type=equation_error(error), loc=(key,), input=getattr(self, key))
                 for key, error in errors
             ],
         )
@@ -276,6 +276,7 @@ class _Derived:
         return tuple(found[name] for name in self.names)
 
 
-def _custom(error: EquationError) -> PydanticCustomError:
+def equation_error(error: EquationError) -> PydanticCustomError:
+    """Return an error of a text of a layer as one of its model."""
     about = {"got": error.found, "expected": error.expected, "hint": error.hint}
     return PydanticCustomError("equation", str(error).replace("{", "(").replace("}", ")"), about)

@@ -89,11 +89,16 @@ def activities(run: Results) -> list[Series]:
 
 
 def spikes(series: Series) -> bool:
-    """Return whether a layer spikes: its activity is 0 or 1, as some records of the first slice tell."""
+    """Return whether a layer spikes: its activity is a number of spikes, as some records of slice 0 tell."""
     if len(series) < 2:
         return False
     times = np.unique(np.linspace(0, len(series) - 1, _LOOKS).round().astype(int))
-    return series.sparse and all(np.isin(series[int(time), 0], (0, 1)).all() for time in times)
+    return series.sparse and all(counts(series[int(time), 0]) for time in times)
+
+
+def counts(values: np.ndarray) -> bool:
+    """Return whether activities are numbers of spikes: whole and not negative."""
+    return bool(((values >= 0) & (values == np.floor(values))).all())
 
 
 def every_of(series: Series) -> float:

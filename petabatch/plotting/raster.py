@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.plotting.activity import (
     Units,
+    counts,
     every_of,
     most_active,
     of_layers,
@@ -66,7 +67,7 @@ def raster(
     every = [read_units(series, number, times) for series in found]
     if not any(np.nansum(np.abs(each.values)) for each in every):
         raise InputError(f"{run.path}: {found[0].name} is silent in slice {number}")
-    spiking = all(np.isin(each.values[np.isfinite(each.values)], (0, 1)).all() for each in every)
+    spiking = all(counts(each.values[np.isfinite(each.values)]) for each in every)
     most = count or (_SPIKING if spiking else _GRADED)
     drawn = [most_active(each, share) for each, share in zip(every, shares(every, most), strict=True)]
     rows = sum(len(each.numbers) for each in drawn)
@@ -117,7 +118,7 @@ def _dots(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: f
     first, rows = 0, sum(len(each.numbers) for each in drawn)
     size = float(np.clip(72 * inches / rows, 0.8, 4.0))
     for each, colour in zip(drawn, colours(len(drawn)), strict=True):
-        at, unit = np.nonzero(each.values == 1)
+        at, unit = np.nonzero(each.values > 0)
         style = {"marker": "|", "ms": size, "mew": 0.7} if size > 2 else {"marker": "o", "ms": 1.1, "mew": 0}
         axes.plot(
             each.steps[at] / time.per, first + unit, ls="none", color=colour, **style,

@@ -16,8 +16,9 @@ from petabatch.errors import UnknownName as UnknownName
 from petabatch.results.names import Quantities, members, recorded, unknown
 from petabatch.results.notebook import as_html
 from petabatch.results.run_file import RunFile, find
-from petabatch.results.series import Series
+from petabatch.results.series import Series, slice_number
 from petabatch.results.sparse_code import sparse_code
+from petabatch.results.spikes import Spikes, spikes_of
 from petabatch.results.traced import ShownImage, display_period, traced
 from petabatch.results.use import use_of
 from petabatch.storage.damaged import naming_damage
@@ -86,6 +87,19 @@ class Results(RunFile):
         if variable not in members:
             raise unknown(f"{self.path}: {variable} of layer {name} was not recorded", variable, members)
         return self[f"layers/{name}/{variable}"]
+
+    @checked()
+    def spikes(self, layer: str, *, slice: int = 0) -> Spikes:
+        """Return the spikes of a layer in one slice as events, with rates of units and intervals.
+
+        Its activity must have been recorded in each step. `slice` is the global slice number, from the end if
+        negative. Raises NotRecorded where there are no spikes of all steps.
+        """
+        series = self.layer(layer)
+        number = slice_number(series.name, slice, self.batch)
+        same = np.full(self.batch, self.params.get("run", {}).get("dt", 1.0))
+        dt = float(self.coordinates.get("dt", same)[number])
+        return spikes_of(series, number, f"layer {layer}, {self.label(number)}", dt)
 
     @checked()
     def weights(self, name: str) -> Series:

@@ -33,6 +33,8 @@ class CompiledRule:
     """The rule depends on the step before otherwise than by its input."""
     row: RowFunction | None = None
     """Of the rule `row`, the function of a layer that makes its update."""
+    train: Callable[[int], tuple[np.ndarray, np.ndarray]] | None = field(default=None, compare=False)
+    """Of the rule `spike_times`, the times and units of the spikes of a slice, by its number."""
     variables: tuple[str, ...] = ()
     """Of layers that are no code, the variables that the rule changes, in its order."""
     vertices: tuple[tuple[float, float], ...] = ()

@@ -89,6 +89,7 @@ USUAL = {
 _PIXELS = "how images are made, of which steps see the pixels: tests/sources"
 _WEIGHTS = "numbers of initial weights: tests/weights"
 _SPIKES = "the last bit may decide a spike: tests/layers/test_neurons.py and test_brian.py"
+_STIMULI = "the last bit may decide a spike, and given ones have no input: tests/layers/test_stimuli.py"
 NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys((
         "source cifar10", "source cifar100", "source idx", "source images", "source iterable",
@@ -101,6 +102,7 @@ NOT_DRAWN: Mapping[str, str] = {
         "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "Uniform.", "WeightArray.", "WeightFile.",
     ), _WEIGHTS),
     **dict.fromkeys(("Neurons.spike", "Neurons.reset", "Neurons.refractory"), _SPIKES),
+    **dict.fromkeys(("layer poisson", "layer spike_times", "Poisson.", "SpikeTimes."), _STIMULI),
     "Sparse.matrix": "read as a file is: tests/test_arrays.py",
     **dict.fromkeys(("Run.threads", "Run.device", "Run.kernel", "Run.tf32"), "run and compared with each"),
     **dict.fromkeys(("Run.wall_limit", "Run.stuck_after"), "when a run ends: tests/system"),

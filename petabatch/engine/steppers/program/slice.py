@@ -10,6 +10,7 @@ from petabatch.engine.step_records import StepRecords
 from petabatch.engine.steppers.base import Binding
 from petabatch.engine.steppers.program.margins import Margins
 from petabatch.engine.steppers.program.tables import Tables
+from petabatch.engine.steppers.program.tables.writer import TRAIN
 from petabatch.kernels.cpu.program import table as t
 from petabatch.random import stream_pool
 from petabatch.variable import Array
@@ -32,6 +33,7 @@ class ProgramSlice:
                 for key in tables.numbers_of
                 if key.startswith("random/")
             },
+            **_trains(bound, tables),
         }
         """What is kept from run to run, but need not be."""
         self.addresses = np.zeros((len(tables.numbers_of), 3), np.int64)
@@ -54,3 +56,12 @@ class ProgramSlice:
         """The arrays that a step may change, apart from recordings and images."""
         known = {**self.arrays, **{key: self.own[key] for key in self._tables.own}}
         return [known[key] for key in self._tables.numbers_of if key in known]
+
+
+def _trains(bound: Binding, tables: Tables) -> dict[str, np.ndarray]:
+    """Return the times and units of the spikes that layers are given, by key."""
+    found: dict[str, np.ndarray] = {}
+    for name, train in tables.trains.items():
+        times, units = train(bound.ctx.slices[0])
+        found |= {f"{TRAIN}{name}/times": times, f"{TRAIN}{name}/units": units}
+    return found

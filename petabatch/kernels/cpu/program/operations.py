@@ -17,8 +17,10 @@ from petabatch.kernels.cpu.arrays import copy
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.calls import call_of, call_together_of, out_of, source_of
 from petabatch.kernels.cpu.program.draws import draw
+from petabatch.kernels.cpu.program.events import count_spikes
 from petabatch.kernels.cpu.program.lazy.step import update_lazily
 from petabatch.kernels.cpu.program.look import look_at_gap
+from petabatch.kernels.cpu.program.poisson import count_events
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.row import run_row
 from petabatch.kernels.cpu.program.spiking import spike
@@ -185,6 +187,20 @@ def _noise(frame: int) -> None:
 def _drop(frame: int) -> None:
     c = call_of(frame)
     drop(unsigned(c.arrays, c.row[A]), c.step, c.own[0], unsigned(c.arrays, c.row[B]), out_of(c))
+
+
+@operation(Op.POISSON)
+def _poisson(frame: int) -> None:
+    c = call_of(frame)
+    pool, room = unsigned(c.arrays, c.row[A]), unsigned(c.arrays, c.row[B])
+    more = unsigned(c.arrays, c.row[C])
+    count_events(pool, c.step, c.own[0], c.own[1], room, more, out_of(c))
+
+
+@operation(Op.EVENTS)
+def _events(frame: int) -> None:
+    c = call_of(frame)
+    count_spikes(doubles(c.arrays, c.row[A]), ints(c.arrays, c.row[B]), c.own[0], c.step, out_of(c))
 
 
 @operation(Op.SHOTS)

@@ -120,3 +120,9 @@ class Op(IntEnum):
     """OUT, float64, = duality gap of code D, image E and reconstruction F through patches of geometry A, at
     some steps; B: panels; C: patches of each unit's own; G: scratch, padded; H: where the next look begins,
     and the step that met the target; numbers: see `look.py`."""
+    POISSON = 24
+    """OUT = events of Poisson processes with the rates OUT + number 0, in a step of number 1; A: pool of the
+    stream; B, C: scratch."""
+    EVENTS = 25
+    """OUT = numbers of the spikes of this step, with steps of number 0; A: their times, ascending, float64;
+    B: their units."""

@@ -9,7 +9,15 @@ from itertools import pairwise
 import numpy as np
 
 from petabatch.engine.steppers.program.tables.rules import NOISES, NORMS, RESCALES, constants
-from petabatch.engine.steppers.program.tables.writer import BUFFERS, INPUT, NOTHING, WORDS, CallAt, Writer
+from petabatch.engine.steppers.program.tables.writer import (
+    BUFFERS,
+    INPUT,
+    NOTHING,
+    TRAIN,
+    WORDS,
+    CallAt,
+    Writer,
+)
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
@@ -36,8 +44,14 @@ def update(to: Writer, one: Update) -> None:
     if rule.name == "conductance_lif":
         _spike(to, one, row)
         return
+    if rule.train is not None:
+        to.trains[one.layer] = rule.train
+        row = {t.A: to.array(f"{TRAIN}{one.layer}/times"), t.B: to.array(f"{TRAIN}{one.layer}/units")}
+        to.row(t.Op.EVENTS, one, row, (to.graph.network.run.dt,))
+        return
     if rule.row is not None:
         _row_function(to, one, rule.row)
+        _noise(to, one)
         return
     if rule.scale is not None:
         row |= {t.G: to.array(f"{key}/time_scale")}
@@ -46,11 +60,16 @@ def update(to: Writer, one: Update) -> None:
         n = rule.numbers
         row = {t.A: RESCALES[rule.name], t.B: int(n["together"])}
         to.row(t.Op.RESCALE, one, row, [n[name] for name in ("low", "high", "mean", "deviation")])
-    if rule.name in NOISES:
-        row = {t.A: to.stream(one.layer), t.B: to.array(WORDS[0])}
-        to.row(NOISES[rule.name], one, row, [*rule.numbers.values()])
+    _noise(to, one)
     if rule.vertices:
         _polyline(to, one)
+
+
+def _noise(to: Writer, one: Update) -> None:
+    if one.rule.name in NOISES:
+        row = dict(zip((t.A, t.B, t.C), (to.stream(one.layer), *map(to.array, WORDS)), strict=True))
+        dt = to.graph.network.run.dt
+        to.row(NOISES[one.rule.name], one, row, [*one.rule.numbers.values(), dt])
 
 
 def _polyline(to: Writer, one: Update) -> None:

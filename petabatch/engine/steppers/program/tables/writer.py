@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ GEOMETRY = ("window", "drive", "active", "values", "ends", "places", "vectors")
 WORDS = ("scratch/random words", "scratch/more random words")
 BUFFERS = "scratch/buffers"
 INPUT = "scratch/input of "
+TRAIN = "spikes/"
+"""Arrays of the spikes that a layer is given in a slice."""
 
 
 class CallAt(NamedTuple):
@@ -55,6 +57,8 @@ class Writer:
         """Panels of weights that are read from the other end, by their name."""
         self.numbers_of: dict[str, int] = {NOTHING: 0}
         self.scratch, self.constants = dict(program.scratch), dict(program.constants)
+        self.trains: dict[str, Callable[[int], tuple[np.ndarray, np.ndarray]]] = {}
+        """By layer, the times and units of the spikes that a slice is given."""
         self.lists: dict[str, int] = {}
         """Words of each scratch array of lists."""
         self.private = {BUFFERS, *WORDS}

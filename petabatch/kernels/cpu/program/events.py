@@ -1,0 +1,33 @@
+"""Spikes at given times, compiled; `layers/spike_times.py` is the reference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.rules import ZERO
+from petabatch.kernels.spike_times import EARLY
+
+
+@njit(nogil=True, error_model="numpy")
+def _before(time: float, dt: float) -> Any:
+    """Return how many steps there are before that of a spike."""
+    return np.floor(time / dt + EARLY)
+
+
+@njit(nogil=True, error_model="numpy")
+def count_spikes(times: Any, units: Any, dt: float, step: int, out: Any) -> None:
+    """Write the number of spikes of each unit in a step; `times` ascend."""
+    out[:] = ZERO
+    low, high = 0, times.size
+    while low < high:
+        middle = (low + high) // 2
+        if _before(times[middle], dt) < step - 1:
+            low = middle + 1
+        else:
+            high = middle
+    while low < times.size and _before(times[low], dt) == step - 1:
+        out[units[low]] += np.float32(1)
+        low += 1

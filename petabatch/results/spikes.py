@@ -1,0 +1,117 @@
+"""Spikes of a layer as events: steps and units, with rates and intervals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from petabatch.errors import NotRecorded, ResourceError, install, printable
+from petabatch.results.series import Series
+
+_BYTES = 1 << 26
+"""Bytes of recorded activities that are read at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spikes:
+    """The spikes of a layer in one slice, in the order of steps and units.
+
+    A unit with several spikes in one step, as a layer of type `poisson` can have, is there as often.
+    """
+
+    steps: np.ndarray
+    """The step of each spike, int64 `[spike]`."""
+    units: np.ndarray
+    """Its unit, numbered by row, column and feature, int64 `[spike]`."""
+    dt: float
+    """Duration of a step, in the unit of `run.dt`."""
+    size: int
+    """Number of units."""
+    recorded: int
+    """Number of steps that were recorded."""
+    name: str = ""
+    """The layer and the slice."""
+
+    @property
+    def times(self) -> np.ndarray:
+        """The time of each spike, float64 `[spike]`: the end of its step, in the unit of `run.dt`.
+
+        Brian2's is the beginning of the step, `times - dt`.
+        """
+        return self.steps * self.dt
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The number of spikes of each unit, int64 `[unit]`."""
+        return np.bincount(self.units, minlength=self.size)
+
+    @property
+    def rates(self) -> np.ndarray:
+        """The spikes of each unit in a unit of time, over the steps that were recorded, float64 `[unit]`."""
+        return self.counts / (self.recorded * self.dt)
+
+    @cached_property
+    def intervals(self) -> list[np.ndarray]:
+        """The intervals between successive spikes of each unit, in the unit of `run.dt`, one array a unit."""
+        order = np.argsort(self.units, kind="stable")
+        ends = np.cumsum(self.counts)[:-1]
+        return [np.diff(steps) * self.dt for steps in np.split(self.steps[order], ends)]
+
+    def variation(self, least: int = 5) -> np.ndarray:
+        """Return the coefficient of variation of the intervals of each unit, float64 `[unit]`.
+
+        It is their standard deviation over their mean, 1 for a Poisson process; NaN for units with fewer than
+        `least` intervals.
+        """
+        return np.array(
+            [each.std() / each.mean() if each.size >= max(1, least) else np.nan for each in self.intervals]
+        )
+
+    def to_xarray(self) -> Any:
+        """Return an `xarray.Dataset` with `step`, `time` and `unit` along `spike`; needs xarray."""
+        try:
+            import xarray
+        except ImportError as error:
+            message = f"xarray is not installed ({error})\n    hint:     {install('analysis')}"
+            raise ResourceError(message) from error
+        columns = {"step": self.steps, "time": self.times, "unit": self.units}
+        return xarray.Dataset({name: ("spike", values) for name, values in columns.items()})
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __repr__(self) -> str:
+        return printable(f"<{len(self):,} spikes of {self.name}: {self.size} units, {self.recorded:,} steps>")
+
+
+def spikes_of(series: Series, number: int, label: str, dt: float) -> Spikes:
+    """Return the spikes of slice `number` of a recorded activity.
+
+    Raises NotRecorded where steps between the first and the last are not recorded, or the activity is not a
+    number of spikes.
+    """
+    steps, size = series.steps, int(np.prod(series.shape[2:]))
+    lost = sum(last - first + 1 for first, last in series.gaps if len(steps) and steps[0] < first < steps[-1])
+    if len(steps) > 1 and steps[-1] - steps[0] + 1 != len(steps) + lost:
+        every = int(np.diff(steps).min())
+        raise NotRecorded(
+            f"{series.name}: spikes are missing: not every step was recorded\n"
+            f"    found:    every {every} steps\n    expected: [output.layers] with every = 1"
+        )
+    block, found = max(1, _BYTES // (size * series.dtype.itemsize)), [np.zeros((3, 0), np.int64)]
+    for begin in range(0, len(steps), block):
+        values = series[begin : begin + block, number].reshape(-1, size)
+        time, unit = np.nonzero(values)
+        count = values[time, unit]
+        if (count != np.floor(count)).any() or (count < 0).any():
+            wrong = float(count[(count != np.floor(count)) | (count < 0)][0])
+            raise NotRecorded(
+                f"{series.name}: this layer does not spike\n    found:    activity {wrong:.6g}\n"
+                "    expected: numbers of spikes, as of layers of type neurons with `spike`"
+            )
+        found.append(np.stack([steps[begin + time], unit, count.astype(np.int64)]))
+    at, units, counts = np.concatenate(found, axis=1)
+    return Spikes(np.repeat(at, counts), np.repeat(units, counts), dt, size, len(steps), label)
