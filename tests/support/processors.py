@@ -1,4 +1,6 @@
-"""Runs of random networks as on other processors: kernels, BLAS, numpy and the C library follow each.
+"""Runs of the golden cases and of random networks as on other processors.
+
+Kernels, BLAS, numpy and the C library follow each.
 
     python tests/support/processors.py [--networks 30] [--seed 0] [--names haswell,zen3,skylake-x]
 
@@ -82,13 +84,21 @@ def output(name: str, *command: str) -> list[str]:
 
 
 def hashes(networks: int, seed: int) -> Iterator[str]:
-    """Yield the hashes of what random networks are and record, a line for each array."""
+    """Yield the hashes of what all networks are and record in the end, a line for each array."""
     from petabatch.errors import PetabatchError
     from petabatch.network.build import build
+    from support import golden
     from support.random_networks.drawing import Drawing
-    from support.random_networks.runs import run, with_run
+    from support.random_networks.runs import Steps, run, with_run
+
+    def lines(name: str, found: Steps) -> Iterator[str]:
+        for key, array in sorted({**found.states[-1], **found.recorded}.items()):
+            digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
+            yield f"{name}: {key} {digest}"
 
     warnings.simplefilter("ignore")
+    for name in golden.names():
+        yield from lines(name, run(golden.Case(name).network("auto")))
     with tempfile.TemporaryDirectory() as folder:
         done = 0
         while done < networks:
@@ -100,9 +110,7 @@ def hashes(networks: int, seed: int) -> Iterator[str]:
             except PetabatchError:
                 continue
             done += 1
-            for key, array in sorted({**found.states[-1], **found.recorded}.items()):
-                digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()[:16]
-                yield f"network {seed}: {key} {digest}"
+            yield from lines(f"network {seed}", found)
 
 
 def main() -> int:
