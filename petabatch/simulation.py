@@ -26,11 +26,11 @@ from petabatch.engine.evaluation import Evaluation
 from petabatch.engine.gpu.choose import require
 from petabatch.engine.images import log_notes
 from petabatch.errors import AlreadyDone, InputFileError, Problem
-from petabatch.logs import log, shown, silence, to_file
+from petabatch.logs import log, shown, to_file
 from petabatch.network.advice import log_advice
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.failure import shared_errors
-from petabatch.parallel.launch import connect
+from petabatch.parallel.launch import connected
 from petabatch.params import given
 from petabatch.params import plan as plan
 from petabatch.params import read as read
@@ -50,11 +50,12 @@ from petabatch.storage.provenance import other_software
 from petabatch.storage.recovery import name_files, name_initial, refuse_unnamed, resume_point
 from petabatch.storage.seal import new_run_id, sealed_by
 from petabatch.storage.shared import assert_shared
-from petabatch.waves.chunk import Chunk
-from petabatch.waves.plan import in_waves
+from petabatch.waves.choose import experiment
 from petabatch.waves.run import is_in_waves
 from petabatch.waves.run import resume as resume_waves
 from petabatch.waves.run import run as run_waves
+
+_STOPPING = "stopping with a checkpoint"
 
 
 @checked("network")
@@ -139,30 +140,6 @@ def run_file(
         return _run(loaded, out, force, threads, mpi, quiet, extend)
 
 
-def run_chunk(
-    file: Path,
-    settings: Sequence[str],
-    out: Path,
-    chunk: Chunk,
-    *,
-    threads: int | None = None,
-    mpi: bool | None = None,
-    quiet: bool = False,
-) -> int:
-    """Run a part of the points of a sweep, beside other processes; return how many of them failed.
-
-    Points that are finished in `out` are not made again. `join` makes their results readable.
-    """
-    with shown(quiet):
-        comm = _connect(mpi)
-        with shared_errors(comm):
-            loaded = read(file, settings)
-            assert_same_software(comm, loaded)
-            plan = in_waves(loaded, comm, threads, asked=True)
-            assert plan is not None
-        return run_waves(plan, comm, out, chunk=chunk, threads=threads, quiet=quiet)
-
-
 @checked()
 def resume(
     path: str | os.PathLike[str],
@@ -217,7 +194,7 @@ def resume(
     if features is not None:
         features = whole_number("features", features, 1)
     with shown(quiet):
-        comm = _connect(mpi)
+        comm = connected(mpi)
         directory: RunDirectory = comm.broadcast(RunDirectory.open(Path(path)) if comm.rank == 0 else None)
         with Claim(comm.rank) as claim:
             if comm.rank == 0:
@@ -234,9 +211,8 @@ def resume(
                     loaded = _reload(directory, device, features, changed_input, objects)
                     assert_same_software(comm, loaded)
                     if is_in_waves(directory):
-                        return _resume_waves(
-                            directory, loaded, comm, changed_input, retry_failed, threads, quiet
-                        )
+                        resume_waves(directory, loaded, comm, changed_input, retry_failed, threads, quiet)
+                        return open_results(directory.path)
                     with _inputs_in_place():
                         loaded, assembly = assembled(loaded, comm, threads)
                         engine = open_engine(loaded, assembly)
@@ -245,22 +221,6 @@ def resume(
                 if comm.rank == 0:
                     compare(directory, files, changed_input)
                 return _resume(directory, loaded, engine, evaluation, comm, claim, quiet)
-
-
-def _resume_waves(
-    directory: RunDirectory,
-    loaded: Loaded,
-    comm: Comm,
-    changed_input: bool,
-    retry: bool,
-    threads: int | None,
-    quiet: bool,
-) -> Results:
-    files = of_hosts(comm, loaded.network)
-    if comm.rank == 0:
-        compare(directory, files, changed_input)
-    resume_waves(directory, loaded, comm, retry=retry, threads=threads, quiet=quiet)
-    return open_results(directory.path)
 
 
 def _run(
@@ -272,11 +232,11 @@ def _run(
     quiet: bool,
     extend: bool,
 ) -> Results:
-    comm = _connect(mpi)
+    comm = connected(mpi)
     with shared_errors(comm):
         loaded = read()
         assert_same_software(comm, loaded)
-        plan = in_waves(loaded, comm, threads, asked=extend)
+        plan = experiment(loaded, comm, threads, asked=extend)
     if plan is not None:
         run_waves(plan, comm, out, force=force, extend=extend, threads=threads, quiet=quiet)
         return open_results(out)
@@ -287,7 +247,7 @@ def _run(
         initialise(engine, loaded)
         assert_shared(comm, out.absolute().parent)
         files = of_hosts(comm, loaded.network)
-    with Claim(comm.rank) as claim, watch(announces=comm.rank == 0 and not quiet) as flag:
+    with Claim(comm.rank) as claim, watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
         comm.barrier()  # all ranks heed signals before there is a run directory
         made = new_directory(loaded, out, force, files, claim) if comm.rank == 0 else None
         directory: RunDirectory = comm.broadcast(made)
@@ -328,7 +288,7 @@ def _resume(
         hint = f"to continue it, run its params with more `displays` and -s run.start_from={directory.path}"
         problem = Problem("", f"this run is already done: it has reached step {engine.step}", hint=hint)
         raise AlreadyDone(problem.render(str(directory.path)))
-    with watch(announces=comm.rank == 0 and not quiet) as flag:
+    with watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
         session = RunSession(directory, loaded, engine, comm, claim, evaluation)
         if comm.rank == 0:
             directory.clean()
@@ -358,13 +318,6 @@ def _inputs_in_place() -> Iterator[None]:
     except InputFileError as error:
         problems = [replace(problem, message=f"{problem.message}{note}") for problem in error.problems]
         raise InputFileError(problems, error.file) from None
-
-
-def _connect(mpi: bool | None) -> Comm:
-    comm = connect(mpi)
-    if comm.rank > 0:
-        silence()
-    return comm
 
 
 def _reload(

@@ -23,7 +23,7 @@ WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 _SHOW_CURSOR = b"\x1b[?25h"
 """The progress bar hides it, and does not show it again when the process is ended by a second signal."""
-_STOPPING = b"stopping with a checkpoint; a second signal ends the process at once\n"
+_SECOND = "; a second signal ends the process at once\n"
 _ENDED = b"ended by a second signal\n"
 
 
@@ -39,18 +39,18 @@ class StopFlag:
 
 
 @contextmanager
-def watch(announces: bool = False) -> Iterator[StopFlag]:
+def watch(answer: str = "") -> Iterator[StopFlag]:
     """While the block runs, let SIGINT, SIGTERM and SIGUSR1 set a flag, and a second one end the process.
 
-    With `announces`, the first one is answered on standard error. Outside of the main thread, which
-    alone may set handlers, signals are left to the program.
+    The first one is answered on standard error, such as with "stopping with a checkpoint". Outside of the
+    main thread, which alone may set handlers, signals are left to the program.
     """
     flag = StopFlag()
     if threading.current_thread() is not threading.main_thread():
         yield flag
         return
-    answer = (_SHOW_CURSOR if os.isatty(2) else b"") + _STOPPING if announces else b""
-    with _ending_at_second(answer):
+    said = f"{answer}{_SECOND}".encode() if answer else b""
+    with _ending_at_second(_SHOW_CURSOR + said if said and os.isatty(2) else said):
         once = bool(_interrupt().flags & _ONCE)
         before = {number: signal.signal(number, flag) for number in WATCHED}
         try:

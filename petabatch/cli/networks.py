@@ -42,19 +42,20 @@ def check(
         from petabatch.spec.override import swept
 
     loaded = _described(file, [*(overrides or ()), *swept(sweep or ())], allow_code)
-    notes, arrays, waves = list[str](), {}, None
-    if loaded.network.sweep is not None:
+    notes, arrays, found = list[str](), {}, None
+    if loaded.network.sweep is not None or loaded.network.run.pool:
         with importing():  # of what writes files
-            from petabatch.waves.plan import in_waves
-        waves = in_waves(loaded)
-    if waves is None:
+            from petabatch.waves.choose import experiment
+        found = experiment(loaded)
+    if found is None:
         plan = params.plan(loaded)
         params.check_values(loaded, plan)
     else:  # the plan of a point
-        plan = waves.base
-        notes += field("sweep", f"{waves.sweep.points:,} points, in waves of {waves.size(None):,}")
+        plan = found.base
+        notes += field("pool" if loaded.network.run.pool else "sweep", found)
     run = plan.graph.network.run
-    if (lacking := shortage(plan, plan.graph.network.batch, lane_threads(run))) is not None:
+    held = plan.graph.network.batch if found is None else found.held(None)
+    if (lacking := shortage(plan, held, lane_threads(run))) is not None:
         notes += field("warning", f"{lacking}; `run` refuses it here")
     if shortage(plan, 1, 1) is None:
         state = params.first_state(loaded, plan)

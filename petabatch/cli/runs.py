@@ -49,11 +49,12 @@ def run(
     out = out or Path("runs") / file.stem
     if chunk is not None:
         from petabatch.waves.chunk import chunk_of
+        from petabatch.waves.run import run_chunk
 
         part = chunk_of(chunk)
         if force or extend:
             raise ArgumentError("--chunk", "jobs share a directory", "--force or --extend", "neither")
-        failed = simulation.run_chunk(file, wanted, out, part, threads=threads, mpi=mpi, quiet=quiet)
+        failed = run_chunk(file, wanted, out, part, threads=threads, mpi=mpi, quiet=quiet)
         _refuse_failed(failed, out)
         return
     results = simulation.run_file(
@@ -103,9 +104,9 @@ def join(folder: Folder) -> None:
     with importing():
         from petabatch.waves.run import join as join_points
 
-    done, failed, count = join_points(folder)
-    echo(f"{done:,} of {count:,} points" + (f", {failed:,} failed" if failed else ""))
-    _refuse_failed(failed, folder)
+    joined = join_points(folder)
+    echo(str(joined))
+    _refuse_failed(joined.failed, folder)
 
 
 def _refuse_failed(failed: int, folder: Path) -> None:

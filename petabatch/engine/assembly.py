@@ -82,9 +82,9 @@ class Assembly:
         """Return the assembly with other fields of the plan, such as `stops`."""
         return replace(self, plan=replace(self.plan, **changes))
 
-    def engine(self) -> Engine:
-        """Return the engine of this rank, with its slices and its share of the features; collective.
+    def engine(self, slices: range | None = None) -> Engine:
+        """Return the engine of this rank, with its slices or others, its share of the features; collective.
 
         Its state is not set: see `Engine.start` and `Engine.resume`.
         """
-        return Engine(self.plan, self.place.batch, self.threads, self.device, self.features)
+        return Engine(self.plan, self.place.batch, self.threads, self.device, self.features, slices)

@@ -28,9 +28,6 @@ Reader = Callable[[int, int], np.ndarray]
 class Arrays(Protocol):
     """The arrays of a rank, seen lane by lane."""
 
-    lo: int
-    """The first global slice."""
-
     def lane(self, lanes: slice) -> Mapping[str, Array]:
         """Return views on the given local slices; arrays of the whole network are seen whole."""
 

@@ -60,12 +60,17 @@ class Engine:
         threads: int | None = None,
         device: Device | None = None,
         features: Features | None = None,
+        slices: range | None = None,
     ) -> None:
-        """Allocate the state; `comm` are the ranks with the same part of the `features`, by default all."""
+        """Allocate the state; `comm` are the ranks with the same part of the `features`, by default all.
+
+        `slices` are those that this rank has, by default its share of them.
+        """
         self.features = features or AllFeatures(plan)
         self.plan, self.comm = self.features.plan, comm
         run = plan.graph.network.run
-        lo, hi = share(self.plan.graph.network.batch, comm.rank, comm.size)
+        mine = slices or range(*share(self.plan.graph.network.batch, comm.rank, comm.size))
+        lo, hi = mine.start, mine.stop
         self.state = State(self.plan.graph, self.plan.variables, lo, hi)
         self.updates = Updates(self.plan, comm, self.state)
         self.step = 0
@@ -85,20 +90,24 @@ class Engine:
         )
         self.recorder = Recorder(self.plan.recordings, hi - lo, self.backend.allocate)
         self.backend.sum_updates(self.updates)
+        self._make_stepper = StepperMaker()
         self.lanes = list(self._lanes())
         self.groups = list(groups(self.lanes, self.backend.workers))
         self.workers = min(self.backend.workers, len(self.groups))
         self._threads: tuple[Executor, ThreadpoolController]
 
     def _lanes(self) -> Iterator[Lane]:
-        """Yield the lanes, each with the plan of its slices; slices that are alike share one."""
-        make = StepperMaker()
         for lanes in self.backend.lanes:
-            plan = self.plan.of_slice(self.state.lo + lanes.start)
-            for step in knots(plan.graph.network):
-                plan.at_step(step)  # values that need another kernel are refused before the run
-            own = plan, self.backend, lanes, self.recorder, self.readers, self.features, make
-            yield Lane(*own, self._clock())
+            slices = range(self.state.lo + lanes.start, self.state.lo + lanes.stop)
+            yield self.lane(lanes, slices, self._clock())
+
+    def lane(self, lanes: slice, slices: range, clock: Clock) -> Lane:
+        """Return a new lane of slices in these places, with their plan; those that are alike share one."""
+        plan = self.plan.of_slice(slices.start)
+        for step in knots(plan.graph.network):
+            plan.at_step(step)  # values that need another kernel are refused before the run
+        own = self.backend, lanes, slices, self.recorder, self.readers, self.features
+        return Lane(plan, *own, self._make_stepper, clock)
 
     def _clock(self) -> Clock:
         """Return a clock that stands still while kernels are compiled and in messages between ranks."""
@@ -169,8 +178,8 @@ class Engine:
                 yield self.step
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Have threads that `advance` within the block, which begins with the records of step 0."""
+    def running(self) -> Iterator[Executor]:
+        """Have threads for `advance` within the block, which begins with the records of step 0."""
         self.backend.start()
         self._open_recorder(initial=self.step == 0)
         if self.step == 0:
@@ -183,22 +192,28 @@ class Engine:
             closing(self.backend),
         ):
             self._threads = pool, libraries
-            with self.warm_up.watched(), _ONE_BLAS_THREAD(libraries), self.warm_up:
+            with self.computing(), self.warm_up:
                 for lane in {lane.plan.method.decision: lane for lane in self.lanes}.values():
                     self.warm_up.wait_for(pool.submit(lane.stepper.warm_up))
+            yield pool
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Let lanes make steps within the block, which is one within `running`."""
+        # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
+        with _ONE_BLAS_THREAD(self._threads[1]), self.warm_up.watched():
             yield
 
     def advance(self, stop: int) -> None:
         """Make the steps up to `stop`, which is at most the next sync event; within `running`."""
-        pool, libraries = self._threads
-        # Lanes call BLAS on one thread each: bits must not depend on how many threads there are.
-        with _ONE_BLAS_THREAD(libraries), self.warm_up.watched():
+        pool, _ = self._threads
+        with self.computing():
             self._advance(pool, stop)
-            self._record_shared(self.step + 1, stop - 1)
+            self.record_shared(self.step + 1, stop - 1)
             self.step = stop
             if self.updates.due(stop):
                 pool.submit(self._update, stop).result()
-            self._record_shared(stop, stop)
+            self.record_shared(stop, stop)
             self.recorder.reached = stop
             if self.warming_up:
                 self.warming_up = False
@@ -213,7 +228,7 @@ class Engine:
         """Return the seconds spent so far by activity; those of lanes as if all threads were one."""
         found: dict[str, float] = {}
         for lane in self.lanes:
-            for name, seconds in lane.clock.elapsed.items():
+            for name, seconds in tuple(lane.clock.elapsed.items()):  # to which a lane may add
                 found[name] = found.get(name, 0.0) + seconds / self.workers
         found.pop("lane", None)
         waited = min(self.backend.waited / self.workers, found.get("input", 0.0))
@@ -293,9 +308,9 @@ class Engine:
         for lane in self.lanes:
             with self.backend.holding(lane.lanes):
                 lane.observer.record(0)
-        self._record_shared(0, 0)
+        self.record_shared(0, 0)
 
-    def _record_shared(self, first: int, last: int) -> None:
+    def record_shared(self, first: int, last: int) -> None:
         """Record weights that all slices share, due in steps first .. last; rank 0 alone keeps them."""
         for index, recording in enumerate(self.plan.recordings):
             for step in recording.steps(first, last) if not recording.stream.batched else ():

@@ -25,13 +25,14 @@ from petabatch.spec.parts import StepContext
 
 
 class Lane:
-    """Local slices `lanes` of a rank, and what happens to them between steps; a `Group` makes those."""
+    """The slices in the places `lanes` of a rank, and what happens between steps; a `Group` makes those."""
 
     def __init__(
         self,
         plan: Plan,
         backend: Backend,
         lanes: slice,
+        slices: range,
         recorder: Recorder,
         readers: Mapping[str, ImageReader],
         features: Features,
@@ -39,13 +40,13 @@ class Lane:
         clock: Clock,
     ) -> None:
         """Bind the arrays of the slices, with the values of step 1; `clock` is that of this lane alone."""
-        run, method, lo = plan.graph.network.run, plan.method, backend.arrays.lo
+        run, method = plan.graph.network.run, plan.method
         self._base, self.lanes, self.recorder = plan, lanes, recorder
         self.backend, self._readers, self._features = backend, readers, features
         self._make_stepper = make_stepper
         self.kernels = backend.kernels(method.compiled_operators)
         self.arrays = arrays = backend.arrays.lane(lanes)
-        self.slices = slices = range(lo + lanes.start, lo + lanes.stop)
+        self.slices = slices
         within = tuple(within_point(plan.graph.network, slices))
         self.ctx = ctx = StepContext(0, run.dt, within, run.seed, self.kernels.xp, run.display)
         self._margins = image_margins(plan, readers, slices, ctx)

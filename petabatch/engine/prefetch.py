@@ -81,7 +81,10 @@ class Prefetch:
         image = queue.take(item, min(item + self._depth[name], reader.last_item))
         begin = time.perf_counter()
         found = image.result()
-        self._waited[slice_] = self._waited.get(slice_, 0.0) + time.perf_counter() - begin
+        if item >= reader.last_item:
+            self._ahead.pop(key, None)  # so that nothing grows with the number of slices
+        thread = threading.get_ident()
+        self._waited[thread] = self._waited.get(thread, 0.0) + time.perf_counter() - begin
         return found
 
     def close(self) -> None:

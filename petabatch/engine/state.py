@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from types import MappingProxyType
 
 import numpy as np
@@ -23,6 +24,9 @@ from petabatch.spec.paths import file_problem
 from petabatch.spec.synapses import Synapses
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Variable
+
+Readers = Mapping[str, Callable[[int, int], np.ndarray]]
+"""The image of a global slice and item, by input layer."""
 
 
 class State:
@@ -55,13 +59,21 @@ class State:
         """Return the arrays whose key is `prefix/<name>`, by that name, as a read-only mapping."""
         return owned(self.arrays, prefix)
 
-    def start(self, readers: Mapping[str, Callable[[int, int], np.ndarray]]) -> None:
+    def seated(self, lanes: slice, slices: range) -> State:
+        """Return the arrays of these local slices, without those of all, as the arrays of other `slices`."""
+        seen = copy(self)
+        seen.variables = {key: one for key, one in self.variables.items() if one.per == "slice"}
+        seen.arrays = FixedArrays({key: self.arrays[key][lanes] for key in seen.variables})
+        seen.lo, seen.hi = slices.start, slices.stop
+        return seen
+
+    def start(self, readers: Readers) -> None:
         """Fill the state of step 0: weights, first images, membrane potentials and their activity.
 
         Raises InputFileError with everything that cannot be used of what the network names, NonFiniteError
         when a number is not finite.
         """
-        network, problems = self.graph.network, []
+        problems = []
         for name, owner in self.graph.weighted.items():
             weights = self.arrays[f"connections/{name}/weights"]
             try:
@@ -77,7 +89,12 @@ class State:
             raise InputFileError(problems)
         normalise(self.graph, self.arrays, np)
         self.refresh()
-        for name, layer in network.layers.items():
+        self.start_layers(readers)
+
+    def start_layers(self, readers: Readers) -> None:
+        """Fill what is not weights, from initial values; raises the same errors."""
+        problems = []
+        for name, layer in self.graph.network.layers.items():
             activity = self.arrays[f"layers/{name}/A"][:, 0]
             self._start_from_values(name)
             problems += self._start_variables(name, layer, without="A")

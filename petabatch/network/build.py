@@ -24,6 +24,7 @@ from petabatch.network.graph import Edge, Graph
 from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
+from petabatch.network.pool import check_pool
 from petabatch.network.slices import check_fits, check_slices, first_of_seeds
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
@@ -45,6 +46,7 @@ def build(network: Network) -> Graph:
     check_observers(network, problems)
     check_resets(network, problems)
     check_until(network, problems)
+    check_pool(network, problems)
     check_evaluate(network, problems)
     check_slices(network, problems)
     check_over_time(network, problems)

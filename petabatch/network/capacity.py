@@ -24,7 +24,7 @@ def check_capacity(network: Network, hosts: int = 1) -> None:
     To be called before values of slices and points are checked, and before plans are made of them.
     """
     sweep, batch = network.sweep, network.run.batch
-    if network.batch <= FEW:
+    if network.batch <= FEW or network.run.pool:  # of which few are held at once
         return
     what, count = ("points", sweep.points) if sweep is not None else ("slices", batch)
     limit, each = host_limit(), least_bytes(network)

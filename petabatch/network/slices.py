@@ -119,6 +119,15 @@ def coordinates(
     return tuple(found)
 
 
+def coordinates_of_slices(
+    network: Network, streams: Iterable[Stream], numbers: np.ndarray
+) -> tuple[Coordinate, ...]:
+    """Return what slices of these numbers differ in, of a batch without a sweep, and their numbers."""
+    differing = coordinates(network, streams)
+    found = [replace(one, values=tuple(np.asarray(one.values)[numbers].tolist())) for one in differing]
+    return (*found, Coordinate("slice", tuple(numbers.tolist()), "", "slice of the batch"))
+
+
 def _short_names(paths: Sequence[str], taken: Collection[str]) -> dict[str, str]:
     """Return the shortest end of each key path that tells it from the others, joined by underscores.
 

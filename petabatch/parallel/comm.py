@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
 from typing import Any, Protocol
 
@@ -36,6 +37,23 @@ class Ring(Protocol):
 
     def receive(self) -> np.ndarray | None:
         """Return the latest message from the next rank, None if there is no new one."""
+
+
+NO_MORE = 2**62
+"""A number beyond all that there are to take."""
+
+
+class Counter(Protocol):
+    """Numbers from 0, each of which one rank takes when it is free."""
+
+    def take(self) -> int:
+        """Return the next number; what other ranks do meanwhile is not waited for."""
+
+    def end(self) -> None:
+        """Let all further numbers be `NO_MORE`; on rank 0."""
+
+    def close(self) -> None:
+        """Take no more; collective."""
 
 
 class Sums(Protocol):
@@ -94,6 +112,9 @@ class Comm(Sums, Protocol):
     def ring(self) -> Ring | None:
         """Return a ring of all ranks; None for a single rank, or without MPI_THREAD_MULTIPLE."""
 
+    def counter(self) -> Counter:
+        """Return a new counter; without MPI_THREAD_MULTIPLE, its numbers are dealt to ranks in turns."""
+
     def abort(self, code: int) -> None:
         """Terminate all ranks at once; does nothing for a single rank."""
 
@@ -127,6 +148,24 @@ class Done:
 
     def wait(self) -> None:
         """Return at once."""
+
+
+class Counted:
+    """The counter of a single process."""
+
+    def __init__(self, first: int = 0, step: int = 1) -> None:
+        self._numbers, self._ended = itertools.count(first, step), False
+
+    def take(self) -> int:
+        """Return the next number."""
+        return NO_MORE if self._ended else next(self._numbers)
+
+    def end(self) -> None:
+        """Let all further numbers be `NO_MORE`."""
+        self._ended = True
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 class Serial:
@@ -178,6 +217,10 @@ class Serial:
     def ring(self) -> Ring | None:
         """Return None: there is no other rank."""
         return None
+
+    def counter(self) -> Counter:
+        """Return a counter of this process."""
+        return Counted()
 
     def abort(self, code: int) -> None:
         """Do nothing."""

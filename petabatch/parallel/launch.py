@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from petabatch.errors import ResourceError, install
+from petabatch.logs import silence
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import end_all_on_error
 
@@ -26,6 +27,14 @@ def launched_ranks(environment: Mapping[str, str]) -> int:
     if "SLURM_STEP_ID" in environment and environment.get("SLURM_STEP_NUM_TASKS", "").isdigit():
         return int(environment["SLURM_STEP_NUM_TASKS"])
     return 0 if any(name in environment for name in _MARKS) else 1
+
+
+def connected(mpi: bool | None) -> Comm:
+    """Return the communicator as `connect` does; only rank 0 writes a log."""
+    comm = connect(mpi)
+    if comm.rank > 0:
+        silence()
+    return comm
 
 
 def connect(mpi: bool | None) -> Comm:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import ResourceError, install
-from petabatch.parallel.comm import COMMUNICATION, FOR_RANKS, Comm, Pending, Ring
+from petabatch.parallel.comm import COMMUNICATION, FOR_RANKS, NO_MORE, Comm, Counted, Counter, Pending, Ring
 
 _MOST_IN_FLIGHT = 64
 """Unreceived messages after which further ones are dropped."""
@@ -21,6 +21,10 @@ _MOST_IN_FLIGHT = 64
 
 _SPIN, _SLEEP = 0.0005, 0.0001
 """Seconds of busy waiting for slower ranks, and then of each sleep between polls."""
+_ANSWER = 0.002
+"""Seconds between two looks for ranks that ask for a number."""
+_ASKS, _LEAVES = 1, 2
+"""Messages about numbers."""
 
 
 class Request:
@@ -77,6 +81,55 @@ class MPIRing:
             latest = np.zeros(3, np.int64)
             self._group.Recv(latest, self._next)
         return latest
+
+
+class MPICounter:
+    """Numbers that a thread of rank 0 gives to ranks that ask for one."""
+
+    def __init__(self, group: Any) -> None:
+        self._group, self._lock, self._next = group, threading.Lock(), 0
+        self._gives = threading.Thread(target=self._give, name="counter", daemon=True)
+        if group.rank == 0:
+            self._gives.start()
+
+    def take(self) -> int:
+        """Return the next number."""
+        if self._group.rank == 0:
+            with self._lock:
+                number, self._next = self._next, min(self._next + 1, NO_MORE)
+            return number
+        answer = np.empty(1, np.int64)
+        self._group.Send(answer[:0], 0, _ASKS)
+        while not self._group.Iprobe(0, _ASKS):
+            time.sleep(_SLEEP)
+        self._group.Recv(answer, 0, _ASKS)
+        return int(answer[0])
+
+    def end(self) -> None:
+        """Let all further numbers be `NO_MORE`."""
+        with self._lock:
+            self._next = NO_MORE
+
+    def close(self) -> None:
+        """Take no more; on rank 0, wait until the others do so."""
+        if self._group.rank == 0:
+            self._gives.join()
+        else:
+            self._group.Send(np.empty(0, np.int64), 0, _LEAVES)
+
+    def _give(self) -> None:
+        """Answer until all other ranks have left; the ranks sleep between the questions of a thread."""
+        here, about = self._group.size - 1, _library().Status()
+        while here:
+            if not self._group.Iprobe(tag=_library().ANY_TAG, status=about):
+                time.sleep(_ANSWER)
+                continue
+            rank, tag = about.Get_source(), about.Get_tag()
+            self._group.Recv(np.empty(0, np.int64), rank, tag)
+            if tag == _LEAVES:
+                here -= 1
+            else:
+                self._group.Send(np.array([self.take()], np.int64), rank, _ASKS)
 
 
 class MPI:
@@ -178,6 +231,12 @@ class MPI:
         if self.size == 1 or self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
             return None
         return MPIRing(self._mpi, self._world.Dup())
+
+    def counter(self) -> Counter:
+        """Return a new counter; without MPI_THREAD_MULTIPLE, its numbers are dealt to ranks in turns."""
+        if self.size > 1 and self._mpi.Query_thread() < self._mpi.THREAD_MULTIPLE:
+            return Counted(self.rank, self.size)
+        return MPICounter(self._world.Dup())
 
     def abort(self, code: int) -> None:
         """Terminate all ranks at once."""

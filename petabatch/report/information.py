@@ -82,6 +82,7 @@ def describe(path: Path, now: datetime | None = None) -> str:
         try:
             with naming_damage(directory.run_file), results.open(directory.run_file) as run:
                 lines += _run(run, claimed(directory.path), now)
+                lines += _ledger(run, directory)
                 recorded = list(_recorded(run))
                 known = " ".join(wrong)
                 wrong += [f"{name} is missing" for name in _missing(run) if name not in known]
@@ -96,8 +97,24 @@ def describe(path: Path, now: datetime | None = None) -> str:
 
 def _unjoined(directory: RunDirectory) -> str:
     """Return how many points of a sweep jobs have finished that are not joined."""
-    rows = [len(rows) for file in files_of(directory.path) if (one := read(file)) for rows in one.rows]
-    return f"jobs have finished {sum(rows):,} points; `petabatch join` makes them readable" if rows else ""
+    rows = _rows(directory)
+    return f"jobs have finished {rows:,} points; `petabatch join` makes them readable" if rows else ""
+
+
+def _rows(directory: RunDirectory) -> int:
+    """Return how many finished points the ledger of a sweep has."""
+    return sum(len(rows) for file in files_of(directory.path) if (one := read(file)) for rows in one.rows)
+
+
+def _ledger(run: results.Results, directory: RunDirectory) -> Iterator[str]:
+    """Yield how many points the ledger of a sweep has that is not finished, and `run.h5` lacks."""
+    points = run.attributes.get("points")
+    if points is None or run.status == "done":
+        return
+    known, rows = points["finished"] + points["failed"], _rows(directory)
+    if rows > known:
+        hint = f"`petabatch join {directory.path}` writes it with all"
+        yield from field("ledger", f"{rows:,} finished, {rows - known:,} more than in run.h5; {hint}")
 
 
 def ended(path: Path) -> bool:
@@ -157,7 +174,8 @@ def _status(run: results.Results, running: bool | None) -> str:
         what = "interrupted"
     if points := run.attributes.get("points"):
         failed = f", {points['failed']:,} failed" if points["failed"] else ""
-        return f"{what}: points {points['finished']:,} of {points['all']:,} finished{failed}"
+        kind = "slices" if settings.get("pool") else "points"
+        return f"{what}: {kind} {points['finished']:,} of {points['all']:,} finished{failed}"
     far = f"step {reached} of {length}"
     if settings["displays"]:
         far += f", display {reached // settings['display']} of {settings['displays']}"
@@ -200,12 +218,18 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
     yield from rank_times(run)
 
 
+def _values(run: results.Results, slice: int) -> str:
+    """Return what tells a point from others, or a slice of a pool."""
+    values = [f"{name} {column[slice]:.6g}" for name, column in run.differing.items()]
+    return ", ".join(values) or f"slice {run.coordinates['slice'][slice]}"
+
+
 def _failed(run: results.Results) -> Iterator[str]:
     """Yield the first points that failed, with the step and the reason."""
     for number, why in list(run.attributes.get("points", {}).get("why", {}).items())[:_MOST_FAILED]:
-        slice = int(np.flatnonzero(run.coordinates["point"] == int(number))[0])
-        values = ", ".join(f"{name} {column[slice]:.6g}" for name, column in run.differing.items())
-        yield from field("failed", f"{values}: step {run.coordinates['failed'][slice]}: {why}")
+        points = run.coordinates["point" if "point" in run.coordinates else "slice"]
+        slice = int(np.flatnonzero(points == int(number))[0])
+        yield from field("failed", f"{_values(run, slice)}: step {run.coordinates['failed'][slice]}: {why}")
 
 
 def _probes(run: results.Results) -> Iterator[str]:

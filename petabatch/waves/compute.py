@@ -1,9 +1,9 @@
-"""A wave: some points of a sweep, computed together in one engine."""
+"""Points that are computed together: a wave in one engine, or what a slot of a pool has made."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
@@ -11,21 +11,18 @@ import numpy as np
 
 from petabatch.assembly import initialise, open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
-from petabatch.engine.engine import Engine
+from petabatch.engine.pool import OF_A_SLICE, Stopped
 from petabatch.engine.recorder import Record
-from petabatch.errors import InputError, NonFiniteError, ParamsError, PartError, PetabatchError
+from petabatch.errors import NonFiniteError, PetabatchError
 from petabatch.network.plan import Plan
 from petabatch.spec.load import Loaded
 from petabatch.storage.ledger import FAILED, VALUES, Layout
 from petabatch.waves.finished import Points
 
-_OF_A_POINT = (ParamsError, InputError, PartError, NonFiniteError)
-"""Errors that the values of a point may cause."""
-
 
 @dataclass(frozen=True)
 class Wave:
-    """Finished points."""
+    """Finished points, and what was recorded of them."""
 
     points: Points
     rows: np.ndarray
@@ -38,19 +35,16 @@ class Wave:
     """Seconds by activity."""
 
 
-class Abandoned(Exception):
-    """A wave was left because the run is to stop."""
-
-
-def layout_of(plan: Plan, network: str, paths: tuple[str, ...]) -> Layout:
-    """Return what is kept of each point, from the plan of one; `network` identifies what is swept."""
+def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int) -> Layout:
+    """Return what is kept of each point of `batch` slices; `network` identifies what is swept."""
     streams, steps = [], {}
     for recording in plan.recordings:
         stream = recording.stream
         if stream.batched or "run.seed" not in paths:  # weights in common differ over seeds
-            streams.append({**asdict(stream), "shape": list(stream.shape), "dims": list(stream.dims)})
+            shape = [batch, *stream.shape[1:]] if stream.batched else list(stream.shape)
+            streams.append({**asdict(stream), "shape": shape, "dims": list(stream.dims)})
             steps[stream.path] = recording.steps(0, plan.length)
-    return Layout(network, paths, plan.graph.network.run.batch, tuple(streams), steps)
+    return Layout(network, paths, batch, tuple(streams), steps)
 
 
 def waves(
@@ -58,13 +52,13 @@ def waves(
 ) -> Iterator[Wave]:
     """Compute points together; yield them as one wave, or, where one raises, in parts.
 
-    A point that raises alone is a failed one. Raises Abandoned when `stopped`.
+    A point that raises alone is a failed one. Raises Stopped when `stopped`.
     """
     try:
         yield _wave(loaded, points, layout, threads, stopped)
-    except _OF_A_POINT as error:
+    except OF_A_SLICE as error:
         if len(points.numbers) == 1:
-            yield _failed(points, layout, error)
+            yield failed(points, layout, error)
             return
         half = len(points.numbers) // 2
         for part in (slice(None, half), slice(half, None)):
@@ -93,13 +87,21 @@ def _wave(
             if evaluation is not None:
                 evaluation.record(step)
             if step < length and stopped():
-                raise Abandoned
-        wave = _taken(engine, engine.recorder.take(length), points, layout)
+                raise Stopped
+        failures = {
+            number - engine.state.lo: lane.failure
+            for lane in engine.lanes
+            if lane.failure is not None
+            for number in lane.slices
+        }
+        wave = taken(points, layout, engine.recorder.take(length), failures)
         return replace(wave, times={**engine.times(), "planning": planning})
 
 
-def _taken(engine: Engine, records: list[Record], points: Points, layout: Layout) -> Wave:
-    """Return what an engine has recorded, point by point."""
+def taken(
+    points: Points, layout: Layout, records: Sequence[Record], stopped: Mapping[int, NonFiniteError]
+) -> Wave:
+    """Return what was recorded of points, and of which slices `stopped`, by their place among all of them."""
     count, batch = len(points.numbers), layout.batch
     rows = np.zeros(count, layout.dtype)
     rows[VALUES], rows[FAILED] = points.values, -1
@@ -112,15 +114,12 @@ def _taken(engine: Engine, records: list[Record], points: Points, layout: Layout
             shape = (len(record.steps), count, batch, *record.values.shape[2:])
             rows[path] = np.moveaxis(record.values.reshape(shape), 1, 0)
     failures = {}
-    for lane in engine.lanes:
-        for number in lane.slices if lane.failure is not None else ():
-            row, place = divmod(number - engine.state.lo, batch)
-            assert lane.failure is not None
-            step = lane.failure.step
-            _forget(rows[row], place, step, layout)
-            if row not in failures or step < rows[FAILED][row]:
-                failures[row] = f"{lane.failure.variable} is no longer finite"
-                rows[FAILED][row] = step
+    for number, failure in stopped.items():
+        row, place = divmod(number, batch)
+        _forget(rows[row], place, failure.step, layout)
+        if row not in failures or failure.step < rows[FAILED][row]:
+            failures[row] = f"{failure.variable} is no longer finite"
+            rows[FAILED][row] = failure.step
     return Wave(points, rows, failures, common)
 
 
@@ -131,7 +130,8 @@ def _forget(row: np.void, place: int, step: int, layout: Layout) -> None:
             row[path][np.asarray(layout.steps[path]) >= step, place] = np.nan
 
 
-def _failed(points: Points, layout: Layout, error: PetabatchError) -> Wave:
+def failed(points: Points, layout: Layout, error: PetabatchError) -> Wave:
+    """Return a point that has raised an error."""
     rows = np.zeros(1, layout.dtype)
     rows[VALUES], rows[FAILED] = points.values, getattr(error, "step", 0)
     for place in range(layout.batch):

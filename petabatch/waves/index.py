@@ -1,4 +1,4 @@
-"""`run.h5` of a sweep in waves: the finished points of a ledger, in the order of the sweep."""
+"""`run.h5` over a ledger: the finished points, in the order of the sweep or the batch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.network.slices import coordinates
 from petabatch.storage import manifest
 from petabatch.storage.atomic import new_hdf5
 from petabatch.storage.description import Description, Status
@@ -18,8 +17,8 @@ from petabatch.storage.files import RUN_FILE
 from petabatch.storage.layout import lay_out
 from petabatch.storage.ledger import Layout
 from petabatch.variable import Coordinate, Stream
+from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
-from petabatch.waves.plan import Waves
 
 _NAMED = 100
 """Failed points of which `run.h5` says why."""
@@ -40,20 +39,20 @@ class _Row:
 
 def write_index(
     directory: RunDirectory,
-    waves: Waves,
+    experiment: Experiment,
     finished: Finished,
     provenance: Mapping[str, object],
     status: Status,
 ) -> float:
     """Rewrite `run.h5` over the finished points; called by one process. Return the seconds that it took."""
     began = time.monotonic()
-    layout, batch = waves.layout, waves.layout.batch
+    layout, batch = experiment.layout, experiment.layout.batch
     places = np.flatnonzero(finished.found >= 0)
     common = next((ledger.common for ledger in finished.ledgers if ledger.common), {})
     known = (table for table in layout.streams if table["batched"] or table["path"] in common)
     streams = tuple(_stream(table, len(places) * batch) for table in known)
     failed = int(finished.failed.sum())
-    counts = {"all": waves.sweep.points, "finished": len(places) - failed, "failed": failed}
+    counts = {"all": experiment.count, "finished": len(places) - failed, "failed": failed}
     numbers = finished.points.numbers
     why = {str(numbers[n]): finished.why(n) for n in np.flatnonzero(finished.failed)[:_NAMED].tolist()}
     about = {
@@ -62,7 +61,7 @@ def write_index(
         **({"run_id": directory.run_id} if directory.run_id else {}),
     }
     described = Description(streams, about, len(places) * batch, status)
-    replace(described, streams=(), batch=waves.sweep.points * batch).save(directory)
+    replace(described, streams=(), batch=experiment.count * batch).save(directory)
     steps = {path: np.asarray(steps, np.int64) for path, steps in layout.steps.items()}
 
     def values(group: Any, name: str, stream: Stream, length: int) -> Any:
@@ -79,11 +78,11 @@ def write_index(
         return group.create_dataset(name, data=steps[stream.path])
 
     differing = (
-        *coordinates(waves.network, streams, finished.points.numbers[places]),
+        *experiment.coordinates(streams, finished.points.numbers[places]),
         _failed(finished, places, layout),
     )
     with new_hdf5(directory.run_file, lambda new: _announce(directory, new), directory.run_id) as (file, _):
-        row = _Row(waves.base.length, steps)
+        row = _Row(experiment.base.length, steps)
         lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
     return time.monotonic() - began
 

@@ -1,51 +1,42 @@
-"""The plan of a sweep in waves: its points, what is kept of each, and how many are held at once."""
+"""Sweeps in waves: their points, and how many of them are held at once."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from petabatch.errors import ParamsError, Problem
+from petabatch.engine.pool import Stopped
 from petabatch.network.build import build
 from petabatch.network.capacity import POINT, POINTS
-from petabatch.network.numbers import value_of
-from petabatch.network.plan import Plan, schedule
-from petabatch.network.slices import check_some_points, sliced
-from petabatch.parallel.comm import Comm, Serial
-from petabatch.parallel.consistency import fingerprint
+from petabatch.network.plan import schedule
+from petabatch.network.slices import check_some_points, coordinates, sliced
+from petabatch.parallel.comm import Comm
 from petabatch.parallel.cores import lane_threads
 from petabatch.parallel.host_memory import host_limit, used
 from petabatch.report.memory import needed
-from petabatch.spec.load import Loaded, resolved
-from petabatch.spec.network import Network
+from petabatch.spec.load import Loaded
 from petabatch.spec.sweep import Sweep
 from petabatch.storage.ledger import Layout
-from petabatch.waves.compute import layout_of
+from petabatch.variable import Coordinate, Stream
+from petabatch.waves.compute import Wave, layout_of, waves
+from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
+from petabatch.waves.queue import Parts
 
 _MOST = 2048
 """Slices of a wave at most: more would lose more to a kill, and be no faster."""
 _SHARE = 0.5
 """Part of the memory of a host that waves take."""
-_APART = {
-    "run": ("threads", "wall_limit", "stuck_after", "verify"),
-    "output": ("flush",),
-    "": ("title", "sweep", "checkpoint", "parallel"),
-}
-"""Keys by table on which no number of a point depends."""
 
 
 @dataclass(frozen=True)
-class Waves:
+class Waves(Experiment):
     """A sweep, as it is computed in waves."""
 
-    loaded: Loaded
-    base: Plan
-    """The plan of the first point."""
+    what = "point"
 
     @classmethod
     def of(cls, loaded: Loaded) -> Waves:
@@ -56,29 +47,51 @@ class Waves:
         return cls(loaded, base)
 
     @property
-    def network(self) -> Network:
-        """The network."""
-        return self.loaded.network
-
-    @property
     def sweep(self) -> Sweep:
         """The sweep of the network."""
         assert self.network.sweep is not None
         return self.network.sweep
 
+    @property
+    def count(self) -> int:
+        """Number of points."""
+        return self.sweep.points
+
     @cached_property
     def layout(self) -> Layout:
         """What is kept of each point."""
-        return layout_of(self.base, digest(self.network), tuple(self.sweep.columns))
+        paths, batch = tuple(self.sweep.columns), self.network.run.batch
+        return layout_of(self.base, digest(self.network), paths, batch)
+
+    def __str__(self) -> str:
+        return f"{self.sweep.points:,} points, in waves of {self.size(None):,}"
+
+    def held(self, threads: int | None) -> int:
+        """Return how many slices are held at once."""
+        return min(self.size(threads), self.count) * self.network.run.batch
 
     def points(self, chunk: int = 1, chunks: int = 1) -> Points:
         """Return the points of a chunk, from 1: every `chunks`-th one."""
         numbers = np.arange(chunk - 1, self.sweep.points, chunks)
         return Points.of(numbers, self.sweep.at(numbers))
 
-    def base_value(self, path: str) -> float | None:
-        """Return the number of a key in points that do not sweep it."""
-        return value_of(self.network, path)
+    def coordinates(self, streams: Iterable[Stream], numbers: np.ndarray) -> tuple[Coordinate, ...]:
+        """Return the values of points, and the numbers of points and slices."""
+        return coordinates(self.network, streams, numbers)
+
+    def computed(
+        self, waiting: Iterable[Points], threads: int | None, stopped: Callable[[], bool]
+    ) -> Iterator[Wave]:
+        """Compute waves that wait; see `Experiment`."""
+        for points in waiting:
+            if stopped():
+                raise Stopped
+            yield from waves(self.loaded, points, self.layout, threads, stopped)
+
+    def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
+        """Return points in waves, of one seed each where it draws what slices have in common."""
+        here = comm.hosts.count(comm.hosts[comm.rank])
+        return self.cut(points, self.size(threads, here), comm.size)
 
     def size(self, threads: int | None, ranks: int = 1) -> int:
         """Return how many points are held at once, on each of `ranks` ranks of a host."""
@@ -101,56 +114,17 @@ class Waves:
         there = _SHARE * (host_limit().nbytes - used()[0]) / ranks - one
         return 1 + max(0, int(there / (two - one + POINT)))
 
-    def cut(self, points: Points, size: int) -> Iterator[Points]:
-        """Yield waves of points, of one seed each where it draws what slices have in common."""
-        parts = [points]
+    def cut(self, points: Points, size: int, ranks: int = 1) -> Parts:
+        """Return points in waves of at most `size`."""
+        order, ends = np.arange(len(points.numbers)), np.array([len(points.numbers)])
         if "run.seed" in points.paths and self._drawn_in_common:
             seeds = points.values[:, points.paths.index("run.seed")]
             order = np.argsort(seeds, kind="stable")
-            ends = np.flatnonzero(np.diff(seeds[order])) + 1
-            parts = [points.taken(which) for which in np.split(order, ends)]
-        for part in parts:
-            for first in range(0, len(part.numbers), size):
-                yield part.taken(np.arange(first, min(first + size, len(part.numbers))))
+            ends = np.append(np.flatnonzero(np.diff(seeds[order])) + 1, ends)
+        return Parts.of(points, order, ends, size, ranks)
 
     @property
     def _drawn_in_common(self) -> bool:
         graph = self.base.graph
         owners = graph.weighted.values()
         return bool(graph.synapses) or any(o.weights(graph.network.layers).per == "network" for o in owners)
-
-
-def digest(network: Network) -> str:
-    """Return what identifies a network without its points."""
-    table = resolved(network)
-    for name, keys in _APART.items():
-        for key in keys:
-            (table[name] if name else table).pop(key, None)
-    return fingerprint(json.dumps(table, sort_keys=True))
-
-
-def in_waves(
-    loaded: Loaded, comm: Comm | None = None, threads: int | None = None, asked: bool = False
-) -> Waves | None:
-    """Return the plan of a sweep in waves: of one that says so, or that does not fit; collective.
-
-    Where it is `asked` for, raises ParamsError without a sweep.
-    """
-    network, comm = loaded.network, comm or Serial()
-    if network.sweep is None or network.run.device == "gpu":
-        if not asked:
-            return None
-        problem = (
-            Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
-            if network.sweep is None
-            else Problem("run.device", "sweeps are available on the CPU", found="gpu", expected="cpu")
-        )
-        raise loaded.placed(ParamsError([problem]))
-    try:
-        plan = Waves.of(loaded)
-    except ParamsError:
-        if asked or network.sweep.wave is not None:
-            raise
-        return None  # the whole network is checked, with all its problems
-    fits = comm.broadcast(plan.fits(threads) if comm.rank == 0 else None)
-    return plan if asked or network.sweep.wave is not None or not fits else None

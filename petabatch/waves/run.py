@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from petabatch.assembly import new_directory, reloaded
+from petabatch.assembly import assert_same_software, new_directory, reloaded
 from petabatch.errors import AlreadyDone, Problem, RunDirectoryError
-from petabatch.logs import log, to_file
+from petabatch.logs import log, shown, to_file
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.failure import shared_errors
+from petabatch.parallel.launch import connected
+from petabatch.params import read
 from petabatch.results import open as open_results
 from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag, watch
@@ -24,11 +26,14 @@ from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS, RESOLVED
 from petabatch.storage.inputs import compare, of_hosts
 from petabatch.storage.seal import new_run_id
+from petabatch.waves.choose import experiment
 from petabatch.waves.chunk import Chunk
+from petabatch.waves.experiment import Experiment
 from petabatch.waves.finished import Finished
 from petabatch.waves.index import write_index
-from petabatch.waves.plan import Waves
 from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
+
+_STOPPING = "stopping; what is finished is kept, and what is under way is computed again"
 
 
 def is_in_waves(directory: RunDirectory) -> bool:
@@ -37,7 +42,7 @@ def is_in_waves(directory: RunDirectory) -> bool:
 
 
 def run(
-    plan: Waves,
+    plan: Experiment,
     comm: Comm,
     out: Path,
     *,
@@ -55,7 +60,7 @@ def run(
     loaded = plan.loaded
     with shared_errors(comm):
         files = of_hosts(comm, loaded.network)
-    with Claim(comm.rank) as claim, watch(announces=comm.rank == 0 and not quiet) as flag:
+    with Claim(comm.rank) as claim, watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
         comm.barrier()  # all ranks heed signals before there is a run directory
         made: RunDirectory | None = None
         if comm.rank == 0:
@@ -76,24 +81,58 @@ def run(
         return _compute(directory, plan, comm, chunk, threads, retry, quiet, flag)
 
 
+def run_chunk(
+    file: Path,
+    settings: Sequence[str],
+    out: Path,
+    chunk: Chunk,
+    *,
+    threads: int | None = None,
+    mpi: bool | None = None,
+    quiet: bool = False,
+) -> int:
+    """Compute a part of the points of a params file, beside other processes; return how many have failed.
+
+    Points that are finished in `out` are not made again. `join` makes their results readable.
+    """
+    with shown(quiet):
+        comm = connected(mpi)
+        with shared_errors(comm):
+            loaded = read(file, settings)
+            assert_same_software(comm, loaded)
+            plan = experiment(loaded, comm, threads, asked=True)
+            assert plan is not None
+        return run(plan, comm, out, chunk=chunk, threads=threads, quiet=quiet)
+
+
 def resume(
-    directory: RunDirectory, loaded: Loaded, comm: Comm, *, retry: bool, threads: int | None, quiet: bool
+    directory: RunDirectory,
+    loaded: Loaded,
+    comm: Comm,
+    changed_input: bool,
+    retry: bool,
+    threads: int | None,
+    quiet: bool,
 ) -> int:
     """Compute the points of a claimed directory that are not finished; return how many have failed.
 
     Raises AlreadyDone when there are none.
     """
+    files = of_hosts(comm, loaded.network)
+    if comm.rank == 0:
+        compare(directory, files, changed_input)
     with loaded.placing():
-        plan = Waves.of(loaded)
+        plan = experiment(loaded, comm, threads, asked=True)
+    assert plan is not None
     if not directory.run_id:
         directory = replace(directory, run_id=comm.broadcast(new_run_id()))
-    with watch(announces=comm.rank == 0 and not quiet) as flag:
+    with watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
         return _compute(directory, plan, comm, None, threads, retry, quiet, flag, resumed=True)
 
 
 def _compute(
-    directory: RunDirectory, plan: Waves, comm: Comm, chunk: Chunk | None, threads: int | None, retry: bool,
-    quiet: bool, flag: StopFlag, resumed: bool = False,
+    directory: RunDirectory, plan: Experiment, comm: Comm, chunk: Chunk | None, threads: int | None,
+    retry: bool, quiet: bool, flag: StopFlag, resumed: bool = False,
 ) -> int:  # fmt: skip
     session = WavesSession(directory, plan, comm, chunk or Chunk(), threads, retry)
     if resumed and not comm.any(len(session.left.numbers) > 0) and _is_done(directory):
@@ -105,7 +144,7 @@ def _compute(
         session.run(flag, quiet)
         failed: int = sum(comm.broadcast(comm.gather(session.failed)))
         if failed:
-            log.warning("%d of %s points failed", failed, f"{plan.sweep.points:,}")
+            log.warning("%d of %s %ss failed", failed, f"{plan.count:,}", plan.what)
     return failed
 
 
@@ -139,8 +178,22 @@ def _go_on(directory: RunDirectory, loaded: Loaded, extend: bool) -> None:
     manifest.replace(directory.path, temporary, RESOLVED)
 
 
-def join(path: Path, objects: Sequence[object] = ()) -> tuple[int, int, int]:
-    """Write `run.h5` over the points that jobs have finished; return how many are finished, failed, and all.
+@dataclass(frozen=True)
+class Joined:
+    """How far the points of a directory are."""
+
+    finished: int
+    failed: int
+    count: int
+    what: str
+
+    def __str__(self) -> str:
+        failed = f", {self.failed:,} failed" if self.failed else ""
+        return f"{self.finished:,} of {self.count:,} {self.what}s{failed}"
+
+
+def join(path: Path, objects: Sequence[object] = ()) -> Joined:
+    """Write `run.h5` over the points that jobs have finished; return how many there are.
 
     Raises RunDirectoryError if the directory is not that of a sweep in waves.
     """
@@ -149,15 +202,17 @@ def join(path: Path, objects: Sequence[object] = ()) -> tuple[int, int, int]:
         raise RunDirectoryError(f"{directory.path}: this run was not made in waves, and has nothing to join")
     directory.verify()
     loaded = reloaded(directory, False, objects)
-    plan, comm = Waves.of(loaded), Serial()
+    comm = Serial()
+    plan = experiment(loaded, comm, asked=True)
+    assert plan is not None
     if not directory.run_id:
         directory = replace(directory, run_id=new_run_id())
     before = recorded_provenance(directory) or {}
     finished = Finished(ledgers_of(directory, plan), plan.points(), plan.base_value)
     done, failed = int(np.sum(finished.found >= 0)), int(finished.failed.sum())
-    status: Status = "done" if done == plan.sweep.points else "stopped"
+    status: Status = "done" if done == plan.count else "stopped"
     write_index(directory, plan, finished, provenance(directory, loaded, comm, before), status)
-    return done - failed, failed, plan.sweep.points
+    return Joined(done - failed, failed, plan.count, plan.what)
 
 
 def repair(directory: RunDirectory) -> list[tuple[str, str]]:

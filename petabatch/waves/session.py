@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.assembly import portable
 from petabatch.bars import bar
+from petabatch.engine.pool import Stopped
 from petabatch.errors import DamagedError, RunDirectoryError, StoppedEarly
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
@@ -24,10 +25,11 @@ from petabatch.storage.inputs import summary
 from petabatch.storage.ledger import Ledger, LedgerWriter, files_of, new_name, read
 from petabatch.storage.provenance import collect, other_software
 from petabatch.waves.chunk import Chunk
-from petabatch.waves.compute import Abandoned, Wave, waves
+from petabatch.waves.compute import Wave
+from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Finished
 from petabatch.waves.index import write_index
-from petabatch.waves.plan import Waves, digest
+from petabatch.waves.queue import Queue
 
 _COMMIT = 1.0
 """Seconds between two commits, unless a wave takes longer."""
@@ -41,22 +43,28 @@ class WavesSession:
     """The points of a chunk that are not finished, with the directory and the ledger that they go to."""
 
     def __init__(
-        self, directory: RunDirectory, plan: Waves, comm: Comm, chunk: Chunk, threads: int | None, retry: bool
+        self,
+        directory: RunDirectory,
+        plan: Experiment,
+        comm: Comm,
+        chunk: Chunk,
+        threads: int | None,
+        retry: bool,
     ) -> None:
         """Find out what is finished; raises DamagedError where the ledger is damaged."""
         self.directory, self.plan, self.comm, self.threads = directory, plan, comm, threads
         self.alone = chunk == Chunk()
         """Whether this run, on all its ranks, has all points: it then writes `run.h5`."""
+        self._ledgers = ledgers_of(directory, plan) if comm.rank == 0 else []
+        points = plan.points(chunk.number, chunk.count)
+        self.count, self.failed, found = len(points.numbers), 0, None
+        if comm.rank == 0:  # before any rank has made further ones
+            done = Finished(self._ledgers, points, plan.base_value)
+            left = np.flatnonzero((done.found < 0) | (done.failed & retry))
+            found = left[points.taken(left).first]
+            self.failed = int((done.failed & (not retry)).sum())
+        self.left = points.taken(comm.broadcast(found))
         own = chunk.on(comm)
-        self._ledgers = ledgers_of(directory, plan)
-        points = plan.points(own.number, own.count)
-        done = Finished(self._ledgers, points, plan.base_value)
-        left = points.taken(np.flatnonzero((done.found < 0) | (done.failed & retry)))
-        self.left = left.taken(left.first)
-        self.count, self.failed = (
-            len(points.numbers),
-            int(done.failed.sum()) - int((done.failed & retry).sum()),
-        )
         self.path = new_name(directory.path / POINTS, own.number, own.count)
         self._began = time.monotonic()
         self._before = recorded_provenance(directory) or {} if self._indexes else {}
@@ -70,37 +78,44 @@ class WavesSession:
         def stopped() -> bool:
             return bool(flag.received) or time.monotonic() > end
 
-        size = self.plan.size(self.threads, self.comm.hosts.count(self.comm.hosts[self.comm.rank]))
-        done = self.count - len(self.left.numbers)
+        parts = self.plan.parts(self.left, self.threads, self.comm)
+        counter = self.comm.counter()
+        queue = Queue(parts, counter)
+        before = self.count - len(self.left.numbers)
         log.info(
-            "%s of %s points in waves of %s, in %s",
-            *(f"{n:,}" for n in (len(self.left.numbers), self.count, size)),
+            "%s of %s %ss in %s parts, in %s",
+            *(f"{n:,}" for n in (len(self.left.numbers), self.count)),
+            self.plan.what,
+            f"{len(parts):,}",
             self.directory.path,
         )
         writer = LedgerWriter(self.path, self.plan.layout, self._software())
         index_due = -np.inf
         left = False
-        with _Report(done, self.count, self.failed, quiet) as report, _Committing(writer) as committing:
+        with (
+            _Report(before, self.count, self.failed, self.plan.what, quiet) as report,
+            _Committing(writer) as committing,
+        ):
             try:
-                for part in self.plan.cut(self.left, size):
-                    if stopped():
-                        raise Abandoned
-                    for wave in waves(self.plan.loaded, part, self.plan.layout, self.threads, stopped):
-                        self.failed += len(wave.failures)
-                        self._spend(wave)
-                        report.add(wave)
-                        if committing.add(wave) and self._indexes and time.monotonic() > index_due:
-                            took = self.index("running")
-                            index_due = time.monotonic() + _INDEX_PAUSE * took
-            except Abandoned:
+                for wave in self.plan.computed(queue, self.threads, stopped):
+                    self.failed += len(wave.failures)
+                    self._spend(wave)
+                    report.add(wave, before + queue.taken)
+                    if committing.add(wave) and self._indexes and time.monotonic() > index_due:
+                        took = self.index("running")
+                        index_due = time.monotonic() + _INDEX_PAUSE * took
+            except Stopped:
                 left = True
+                counter.end()
+        counter.close()
         stopped_early = self.comm.any(left)
         self.comm.barrier()
         if self._indexes:
             self.index("stopped" if stopped_early else "done")
         if stopped_early:
             raise StoppedEarly(
-                f"stopped with {report.done:,} of {self.count:,} points\n    hint:     {self._again}",
+                f"stopped with {report.done:,} of {self.count:,} {self.plan.what}s\n"
+                f"    hint:     {self._again}",
                 self.comm.rank,
             )
 
@@ -175,8 +190,8 @@ class _Committing:
 class _Report:
     """How many points are done: on a bar, and in the log now and then."""
 
-    def __init__(self, done: int, count: int, failed: int, quiet: bool) -> None:
-        self.done, self._count, self._failed = done, count, failed
+    def __init__(self, done: int, count: int, failed: int, what: str, quiet: bool) -> None:
+        self.done, self._count, self._failed, self._what = done, count, failed, what
         self._first, self._began = done, time.monotonic()
         self._logged = self._began
         self._bar = None if quiet else bar(done, count)
@@ -188,26 +203,26 @@ class _Report:
         if self._bar is not None:
             self._bar.stop()
 
-    def add(self, wave: Wave) -> None:
-        """Count the points of a wave."""
-        self.done += len(wave.rows)
+    def add(self, wave: Wave, taken: int) -> None:
+        """Count the points of a wave, and those that ranks had `taken` when this one took its last."""
+        self.done = min(max(self.done + len(wave.rows), taken), self._count)
         self._failed += len(wave.failures)
         now = time.monotonic()
         rate = (self.done - self._first) / max(now - self._began, 1e-9)
         failed = f"  {self._failed:,} failed" if self._failed else ""
         left = (self._count - self.done) / rate
-        text = f"{rate:,.1f} points/s  {left:,.0f} s left{failed}"
+        text = f"{rate:,.1f} {self._what}s/s  {left:,.0f} s left{failed}"
         if self._bar is not None:
-            self._bar.show(self.done, f"point {self.done:,} of {self._count:,}", text)
+            self._bar.show(self.done, f"{self._what} {self.done:,} of {self._count:,}", text)
         if (
             now - self._logged > min(max(_LOG[0], (now - self._began) / 100), _LOG[1])
             or self.done == self._count
         ):
             self._logged = now
-            log.info("point %s of %s  %s", f"{self.done:,}", f"{self._count:,}", text)
+            log.info("%s %s of %s  %s", self._what, f"{self.done:,}", f"{self._count:,}", text)
 
 
-def ledgers_of(directory: RunDirectory, plan: Waves) -> list[Ledger]:
+def ledgers_of(directory: RunDirectory, plan: Experiment) -> list[Ledger]:
     """Return the ledger of a directory; raises DamagedError where it is damaged or of another network."""
     try:
         found = [ledger for path in files_of(directory.path) if (ledger := read(path)) is not None]

@@ -16,8 +16,9 @@ from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.spec.sweep import Sweep
 from petabatch.storage.ledger import FAILED
-from petabatch.waves.compute import Wave, waves
-from petabatch.waves.plan import Waves, in_waves
+from petabatch.waves.choose import check_sweep
+from petabatch.waves.compute import Wave
+from petabatch.waves.plan import Waves
 
 Recorded = Mapping[str, np.ndarray]
 
@@ -94,8 +95,8 @@ def sweep(
         loaded = replace(loaded, network=loaded.network.model_copy(update={"sweep": chosen}))
     if loaded.network.sweep is None:
         raise ArgumentError("points", "the network has no sweep", MISSING, "arrays by key path, or a Sweep")
-    plan = in_waves(loaded, asked=True)
-    assert plan is not None
+    check_sweep(loaded)
+    plan = Waves.of(loaded)
     size = plan.size(threads) if wave is None else whole_number("wave", wave, 1)
     return _computed(plan, size, threads, observe)
 
@@ -106,9 +107,8 @@ def _computed(
     points = plan.points()
     for first in range(0, len(points.numbers), size):
         together = points.taken(np.arange(first, min(first + size, len(points.numbers))))
-        for part in plan.cut(together, size):
-            for wave in waves(plan.loaded, part, plan.layout, threads, lambda: False):
-                yield from _points(wave, observe)
+        for wave in plan.computed(plan.cut(together, size), threads, lambda: False):
+            yield from _points(wave, observe)
 
 
 def _points(wave: Wave, observe: Callable[[Recorded], Any] | None) -> Iterator[Point]:

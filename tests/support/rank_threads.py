@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from petabatch.parallel.comm import Serial
+from petabatch.parallel.comm import Counted, Serial
 from support.processes import PATIENCE
 from support.streams import ALL, current
 
@@ -108,6 +108,13 @@ class Thread(Serial):
 
     def any(self, flags: int) -> int:
         return int(np.bitwise_or.reduce(self._meet("any", flags).given))
+
+    def counter(self) -> Counted:
+        self._met += 1
+        meeting = self._world.join(self._met - 1, "counter")
+        meeting.give(self.rank, Counted() if self.rank == 0 else None)
+        meeting.wait()
+        return meeting.given[0]
 
     def _start(self, array: np.ndarray, operation: np.ufunc) -> Meeting:
         assert type(array) is np.ndarray, "MPI is given what is on a GPU"

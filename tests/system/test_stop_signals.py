@@ -80,7 +80,7 @@ def ended_by(number: signal.Signals, process: subprocess.Popen[str]) -> int:
 
 
 def test_a_second_signal_ends_a_process_that_does_not_answer() -> None:
-    with busy("watching = watch(announces=True); watching.__enter__()") as process:
+    with busy("watching = watch('stopping with a checkpoint'); watching.__enter__()") as process:
         for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCONT):
             process.send_signal(number)  # it receives three together, as those that `timeout` sends
         assert process.stderr is not None
@@ -92,7 +92,7 @@ def test_a_second_signal_ends_a_process_that_does_not_answer() -> None:
 
 
 def test_a_second_signal_ends_a_process_whose_messages_nobody_reads() -> None:
-    with busy(f"{FULL}\nwatching = watch(announces=True); watching.__enter__()") as process:
+    with busy(f"{FULL}\nwatching = watch('stopping with a checkpoint'); watching.__enter__()") as process:
         assert ended_by(signal.SIGTERM, process) == 128 + signal.SIGTERM
 
 

@@ -34,16 +34,16 @@ def test_points_have_the_bits_of_their_own_runs(small: Path) -> None:
 
 
 def test_points_come_before_the_last_one_is_made(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from petabatch.waves import stream
+    from petabatch.waves import plan
 
-    made, count = stream.waves, 0
+    made, count = plan.waves, 0
 
     def counted(*arguments: object) -> object:
         nonlocal count
         count += 1
         return made(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(stream, "waves", counted)
+    monkeypatch.setattr(plan, "waves", counted)
     coming = petabatch.sweep(simulation.read(small, FROZEN), {KEY: [0.2, 0.3, 0.4]}, wave=1)
     assert [point.number for point in islice(coming, 2)] == [0, 1]
     assert count == 2

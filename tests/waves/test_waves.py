@@ -13,7 +13,8 @@ from petabatch import results, simulation
 from petabatch.errors import AlreadyDone, DamagedError, ParamsError, RunDirectoryError, StoppedEarly
 from petabatch.storage import ledger
 from petabatch.storage.merge import merge
-from petabatch.waves import session
+from petabatch.waves import plan, session
+from petabatch.waves.finished import Points
 from support.commands import Command, alone
 
 FROZEN = ("connections.dictionary.learn.every='never'", "run.displays=2")
@@ -108,7 +109,7 @@ class Stop(Exception):
 def dying(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     """Let the process end after this many waves, as by a kill: each wave is committed."""
     monkeypatch.setattr(session, "_COMMIT", 0.0)
-    made = session.waves
+    made = plan.waves
     count = 0
 
     def counted(*arguments: object) -> object:
@@ -118,7 +119,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
             raise Stop
         return made(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(session, "waves", counted)
+    monkeypatch.setattr(plan, "waves", counted)
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
@@ -143,13 +144,13 @@ def test_a_killed_run_is_resumed_with_what_is_left(
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     """Return a list that receives the numbers of the points that are computed from now on."""
-    found, made = [], session.waves
+    found, made = [], plan.waves
 
-    def counted(loaded: object, points: session.Finished, *others: object) -> object:
+    def counted(loaded: object, points: Points, *others: object) -> object:
         found.append(points.numbers)  # type: ignore[attr-defined]
         return made(loaded, points, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(session, "waves", counted)
+    monkeypatch.setattr(plan, "waves", counted)
     return found
 
 
@@ -229,14 +230,14 @@ def test_points_of_another_network_are_not_extended(small: Path) -> None:
 def test_a_signal_stops_between_waves(
     small: Path, whole: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = session.waves
+    made = plan.waves
 
     def signalled(*arguments: object) -> object:
         yield from made(*arguments)  # type: ignore[arg-type]
         signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patched:
-        patched.setattr(session, "waves", signalled)
+        patched.setattr(plan, "waves", signalled)
         with pytest.raises(StoppedEarly, match="stopped with 2 of 5 points"):
             swept(small, "waves", SWEEP, "sweep.wave=2")
     with results.open(small.parent / "waves") as run:

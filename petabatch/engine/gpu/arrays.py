@@ -29,7 +29,7 @@ class DeviceArrays:
     """
 
     def __init__(self, host: State, device: Device) -> None:
-        self.host, self.lo, self.xp = host, host.lo, device.xp
+        self.host, self.xp = host, device.xp
         slices = host.hi - host.lo
         fits = min(slices, _LONGEST, int(_SHARE * device.free() / slice_bytes(host.graph)))
         if fits < 1:

@@ -1,0 +1,152 @@
+"""A pool of slices: each takes a slot of an engine for the whole run, and leaves it to the next one.
+
+A slot is the place of a few slices on one thread. Slots do not wait for each other: each slice is advanced
+from its own step 0 to the last, as it is in a run of all slices, and with the same bits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+
+from petabatch.engine.engine import Engine
+from petabatch.engine.group import Group
+from petabatch.engine.recorder import Record
+from petabatch.errors import InputError, NonFiniteError, ParamsError, PartError, PetabatchError
+
+OF_A_SLICE = (ParamsError, InputError, PartError, NonFiniteError)
+"""Errors that the values or the images of a slice may cause."""
+_POLL = 0.02
+"""Seconds between two looks at whether the run is to stop."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """Slices that have reached the end of the run, or failed."""
+
+    numbers: Sequence[int]
+    records: Sequence[Record]
+    """What was recorded of them, `[n, slices, ...]`, and of what all share; nothing where one raised."""
+    failures: Sequence[PetabatchError | None]
+    """Why each failed."""
+
+
+class Stopped(Exception):
+    """Slices under way were left because the run is to stop."""
+
+
+class Pool:
+    """The slots of an engine, whose plan has a single flush."""
+
+    def __init__(self, engine: Engine, size: int) -> None:
+        """Make slots of `size` slices; the engine has as many slices as all of them, in its initial state."""
+        self._engine, self._stopping = engine, threading.Event()
+        self._shared: Sequence[Record] = ()
+        lanes = engine.backend.lanes
+        self._slots = [range(n, min(n + size, len(lanes))) for n in range(0, len(lanes), size)]
+
+    def run(
+        self, waiting: Iterator[Sequence[int]], stopped: Callable[[], bool] = lambda: False
+    ) -> Iterator[Made]:
+        """Advance slices that come in parts of at most a slot; yield them as they are done, in any order.
+
+        A part is taken from `waiting` on this thread, one for each slot ahead. Raises Stopped when `stopped`.
+        """
+        ahead: SimpleQueue[Sequence[int] | None] = SimpleQueue()
+        done: SimpleQueue[Sequence[Made] | BaseException] = SimpleQueue()
+        engine = self._engine
+        self._stopping.clear()
+        with engine.running() as threads, engine.computing():
+            self._record_shared()
+            workers = [threads.submit(self._work, slot, ahead, done) for slot in self._slots]
+            try:
+                left = sum(self._put(waiting, ahead) for _ in range(2 * len(workers)))
+                while left:
+                    if stopped():
+                        raise Stopped
+                    try:
+                        found = done.get(timeout=_POLL)
+                    except Empty:
+                        continue
+                    if isinstance(found, BaseException):
+                        raise found
+                    left += self._put(waiting, ahead) - 1
+                    yield from found
+            finally:
+                self._stopping.set()
+                for _ in workers:
+                    ahead.put(None)
+
+    @staticmethod
+    def _put(waiting: Iterator[Sequence[int]], ahead: SimpleQueue[Sequence[int] | None]) -> int:
+        """Take a part that waits, if there is one; return how many."""
+        numbers = next(waiting, None)
+        if numbers is None:
+            return 0
+        ahead.put(numbers)
+        return 1
+
+    def _work(
+        self,
+        slot: range,
+        ahead: SimpleQueue[Sequence[int] | None],
+        done: SimpleQueue[Sequence[Made] | BaseException],
+    ) -> None:
+        """Advance slices in a slot, until there are no more."""
+        while (numbers := ahead.get()) is not None and not self._stopping.is_set():
+            try:
+                done.put(list(self._advanced(slot, numbers)))
+            except Stopped:
+                return
+            except BaseException as error:
+                done.put(error)
+                return
+
+    def _advanced(self, slot: range, numbers: Sequence[int]) -> Iterator[Made]:
+        """Advance slices together; where one raises, in parts, until it is known which."""
+        try:
+            yield self._together(slot, numbers)
+        except OF_A_SLICE as error:
+            if len(numbers) == 1:
+                yield Made(numbers, (), (error,))
+                return
+            half = len(numbers) // 2
+            yield from self._advanced(slot, numbers[:half])
+            yield from self._advanced(slot, numbers[half:])
+
+    def _together(self, slot: range, numbers: Sequence[int]) -> Made:
+        engine, plan = self._engine, self._engine.plan
+        lanes = []
+        for place, number in zip(slot, numbers, strict=False):
+            here, slices = slice(place, place + 1), range(number, number + 1)
+            state = engine.state.seated(here, slices)
+            state.clear()
+            state.start_layers(engine.readers)
+            lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
+        group = Group(lanes)
+        columns = [
+            replace(one, values=one.values[:, group.lanes])
+            for one in engine.recorder.take(plan.length)
+            if one.stream.batched
+        ]
+        for one in columns:
+            one.values[...] = 0
+        for lane in lanes:
+            lane.observer.record(0)
+        step = 0
+        while step < plan.length:
+            if self._stopping.is_set():
+                raise Stopped
+            last = plan.next_sync(step)
+            group.run(step, last)
+            step = last
+        records = [replace(one, values=one.values.copy()) for one in columns]
+        return Made(numbers, [*self._shared, *records], [lane.failure for lane in lanes])
+
+    def _record_shared(self) -> None:
+        """Record what all slices share; it does not change."""
+        engine, length = self._engine, self._engine.plan.length
+        engine.record_shared(1, length)
+        self._shared = [one for one in engine.recorder.take(length) if not one.stream.batched]

@@ -1,0 +1,46 @@
+"""The choice of how a run is made: whole, as waves of points, or by a pool."""
+
+from __future__ import annotations
+
+from petabatch.errors import ParamsError, Problem
+from petabatch.parallel.comm import Comm, Serial
+from petabatch.spec.load import Loaded
+from petabatch.waves.experiment import Experiment
+from petabatch.waves.items import Items
+from petabatch.waves.plan import Waves
+
+
+def experiment(
+    loaded: Loaded, comm: Comm | None = None, threads: int | None = None, asked: bool = False
+) -> Experiment | None:
+    """Return how a run is made with a ledger, None if it is not; collective.
+
+    A sweep is if it says so or does not fit. Where it is `asked` for, raises ParamsError for other runs.
+    """
+    network, comm = loaded.network, comm or Serial()
+    if network.run.pool:
+        return Items.of(loaded, comm, threads)
+    if asked:
+        check_sweep(loaded)
+    if network.sweep is None or network.run.device == "gpu":
+        return None
+    try:
+        plan = Waves.of(loaded)
+    except ParamsError:
+        if asked or network.sweep.wave is not None:
+            raise
+        return None  # the whole network is checked, with all its problems
+    fits = comm.broadcast(plan.fits(threads) if comm.rank == 0 else None)
+    return plan if asked or network.sweep.wave is not None or not fits else None
+
+
+def check_sweep(loaded: Loaded) -> None:
+    """Raise ParamsError where there is no sweep, or it is to be made on a GPU."""
+    network = loaded.network
+    if network.sweep is None:
+        problem = Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
+    elif network.run.device == "gpu":
+        problem = Problem("run.device", "sweeps are available on the CPU", found="gpu", expected="cpu")
+    else:
+        return
+    raise loaded.placed(ParamsError([problem]))

@@ -1,0 +1,93 @@
+"""What waves and pools have in common: points that are computed one after the other, and kept in a ledger."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from petabatch.network.numbers import value_of
+from petabatch.network.plan import Plan
+from petabatch.parallel.comm import Comm
+from petabatch.parallel.consistency import fingerprint
+from petabatch.spec.load import Loaded, resolved
+from petabatch.spec.network import Network
+from petabatch.storage.ledger import Layout
+from petabatch.variable import Coordinate, Stream
+from petabatch.waves.compute import Wave
+from petabatch.waves.finished import Points
+from petabatch.waves.queue import Parts
+
+_APART = {
+    "run": ("threads", "wall_limit", "stuck_after", "verify"),
+    "output": ("flush",),
+    "": ("title", "sweep", "checkpoint", "parallel"),
+}
+"""Keys by table on which no number of a point depends."""
+
+
+@dataclass(frozen=True)
+class Experiment(ABC):
+    """Points, and how they are computed."""
+
+    loaded: Loaded
+    base: Plan
+    """The plan of the first point."""
+
+    @property
+    def network(self) -> Network:
+        """The network."""
+        return self.loaded.network
+
+    @property
+    @abstractmethod
+    def what(self) -> str:
+        """What a point is called."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Number of points."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Layout:
+        """What is kept of each point."""
+
+    @abstractmethod
+    def held(self, threads: int | None) -> int:
+        """Return how many slices are held at once."""
+
+    @abstractmethod
+    def points(self, chunk: int = 1, chunks: int = 1) -> Points:
+        """Return the points of a chunk, from 1: every `chunks`-th one."""
+
+    @abstractmethod
+    def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
+        """Return points in parts that are computed together."""
+
+    @abstractmethod
+    def computed(
+        self, waiting: Iterable[Points], threads: int | None, stopped: Callable[[], bool]
+    ) -> Iterator[Wave]:
+        """Compute parts that wait, and yield them as they are done; raises Stopped when `stopped`."""
+
+    @abstractmethod
+    def coordinates(self, streams: Iterable[Stream], numbers: np.ndarray) -> tuple[Coordinate, ...]:
+        """Return what the slices of points of these numbers differ in."""
+
+    def base_value(self, path: str) -> float | None:
+        """Return the number of a key in points that do not sweep it."""
+        return value_of(self.network, path)
+
+
+def digest(network: Network) -> str:
+    """Return what identifies a network without its points."""
+    table = resolved(network)
+    for name, keys in _APART.items():
+        for key in keys:
+            (table[name] if name else table).pop(key, None)
+    return fingerprint(json.dumps(table, sort_keys=True))

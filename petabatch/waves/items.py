@@ -1,0 +1,120 @@
+"""The slices of a run as items of a pool: one after the other in the slots of an engine, on any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from petabatch.engine.assembly import Assembly
+from petabatch.engine.pool import Made, Pool
+from petabatch.errors import NonFiniteError
+from petabatch.network.slices import coordinates_of_slices
+from petabatch.parallel.comm import Comm, Serial
+from petabatch.parallel.cores import lane_threads
+from petabatch.report.memory import refuse_shortage
+from petabatch.spec.load import Loaded
+from petabatch.storage.ledger import Layout
+from petabatch.variable import Coordinate, Stream
+from petabatch.waves.compute import Wave, failed, layout_of, taken
+from petabatch.waves.experiment import Experiment, digest
+from petabatch.waves.finished import Points
+from petabatch.waves.queue import Parts
+
+SLICE = "slice"
+"""What stands in the ledger in place of a key path."""
+
+
+@dataclass(frozen=True)
+class Items(Experiment):
+    """The slices of a run with `run.pool`; each is a point of one slice."""
+
+    what = SLICE
+    assembly: Assembly
+
+    @classmethod
+    def of(cls, loaded: Loaded, comm: Comm, threads: int | None) -> Items:
+        """Check a network and plan its slices; collective. Raises ParamsError."""
+        with loaded.placing():
+            assembly = Assembly.of(loaded.network, comm, threads)
+            plan = replace(assembly.plan, flush=assembly.plan.length, tolerant=True)
+            found = cls(replace(loaded, network=assembly.network), plan, replace(assembly, plan=plan))
+            refuse_shortage(plan, comm, found.held(threads), found.threads)
+        return found
+
+    @property
+    def count(self) -> int:
+        """Number of slices."""
+        return self.network.run.batch
+
+    @property
+    def threads(self) -> int:
+        """Threads of each rank."""
+        return lane_threads(self.network.run, self.assembly.threads)
+
+    @property
+    def size(self) -> int:
+        """Slices of a slot: as many as are advanced in one call."""
+        return self.base.method.group_size(self.count, self.threads)
+
+    @property
+    def slots(self) -> int:
+        """Slots of each rank: one for each thread."""
+        return min(self.threads, -(-self.count // self.size))
+
+    @cached_property
+    def layout(self) -> Layout:
+        """What is kept of each slice."""
+        return layout_of(self.base, digest(self.network), (SLICE,), 1)
+
+    def __str__(self) -> str:
+        together = f" of {self.size:,}" if self.size > 1 else ""
+        return f"{self.count:,} slices in {self.slots:,} slots{together}, each after another"
+
+    def held(self, threads: int | None) -> int:
+        """Return how many slices are held at once."""
+        return min(self.slots * self.size, self.count)
+
+    def points(self, chunk: int = 1, chunks: int = 1) -> Points:
+        """Return the slices of a chunk, from 1: every `chunks`-th one."""
+        numbers = np.arange(chunk - 1, self.count, chunks)
+        return Points.of(numbers, {SLICE: numbers})
+
+    def coordinates(self, streams: Iterable[Stream], numbers: np.ndarray) -> tuple[Coordinate, ...]:
+        """Return the values of slices, and their numbers."""
+        return coordinates_of_slices(self.network, streams, numbers)
+
+    def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
+        """Return slices in parts that fill a slot."""
+        every = np.arange(len(points.numbers))
+        return Parts.of(points, every, np.array([len(every)]), self.size)
+
+    def computed(
+        self, waiting: Iterable[Points], threads: int | None, stopped: Callable[[], bool]
+    ) -> Iterator[Wave]:
+        """Compute slices that wait; see `Experiment`."""
+        alone = replace(self.assembly, comm=Serial())
+        engine = alone.engine(range(self.held(threads)))
+        spent = dict[str, float]()
+        try:
+            engine.start()
+            for made in Pool(engine, self.size).run((part.numbers.tolist() for part in waiting), stopped):
+                before, spent = spent, engine.times()
+                times = {name: now - before.get(name, 0.0) for name, now in spent.items()}
+                yield replace(self._wave(made), times=times)
+        finally:
+            engine.close()
+
+    def _wave(self, made: Made) -> Wave:
+        numbers = np.array(made.numbers)
+        points = Points.of(numbers, {SLICE: numbers})
+        if not made.records:
+            (error,) = made.failures
+            assert error is not None
+            return failed(points, self.layout, error)
+        stopped = {
+            place: error for place, error in enumerate(made.failures) if isinstance(error, NonFiniteError)
+        }
+        return taken(points, self.layout, made.records, stopped)

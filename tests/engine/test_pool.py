@@ -1,0 +1,114 @@
+"""A pool: slices have the bits of a run of all at once, whatever slots they come into and in which order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from petabatch.connections import Conv
+from petabatch.engine.engine import Engine
+from petabatch.engine.pool import Pool
+from petabatch.errors import PetabatchError
+from petabatch.network.build import build
+from petabatch.network.plan import schedule
+from petabatch.parallel.comm import Serial
+from petabatch.spec.network import Network
+from support.networks import collect
+from support.processes import PATIENCE
+from support.random_runs import Arrays
+from support.recurrent import recurrent_network
+
+
+def whole(network: Network) -> Arrays:
+    """Return what a run of all slices records."""
+    engine = Engine(schedule(build(network)), Serial(), 1)
+    engine.start()
+    return collect(engine)
+
+
+def pooled(
+    network: Network, size: int, threads: int, seed: int
+) -> tuple[Arrays, list[PetabatchError | None]]:
+    """Return what slices record that come in any order into slots of some, and why they failed."""
+    plan = schedule(build(network))
+    plan = replace(plan, flush=plan.length, tolerant=True, method=replace(plan.method, together=size))
+    batch = network.run.batch
+    engine = Engine(plan, Serial(), threads, slices=range(min(batch, size * threads)))
+    engine.start()
+    order = np.random.default_rng(seed).permutation(batch)
+    found: dict[str, np.ndarray] = {}
+    failures: list[PetabatchError | None] = [None] * batch
+    parts = (order[first : first + size].tolist() for first in range(0, batch, size))
+    for made in Pool(engine, size).run(parts):
+        for place, number in enumerate(made.numbers):
+            failures[number] = made.failures[place]
+        for record in made.records:
+            path, values = record.stream.path, record.values
+            if not record.stream.batched:
+                found[path] = values
+                continue
+            shape = (len(values), batch, *values.shape[2:])
+            found.setdefault(path, np.full(shape, -1, values.dtype))[:, list(made.numbers)] = values
+    return found, failures
+
+
+def frozen(network: Network) -> Network:
+    """Return a network without learning."""
+    connections = {
+        name: one.model_copy(update={"learn": None}) if isinstance(one, Conv) else one
+        for name, one in network.connections.items()
+    }
+    return network.model_copy(update={"connections": connections})
+
+
+@settings(
+    max_examples=10,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # seeds do not shrink
+)
+@given(seed=st.integers(0, 2**32), batch=st.integers(1, 9), size=st.integers(1, 4), threads=st.integers(1, 3))
+def test_bits_depend_on_no_order_slot_or_thread(seed: int, batch: int, size: int, threads: int) -> None:
+    network = frozen(recurrent_network(seed, batch))
+    expected, (found, failures) = whole(network), pooled(network, size, threads, seed)
+    assert failures == [None] * batch
+    assert found.keys() == expected.keys()
+    for path, values in expected.items():
+        assert found[path].tobytes() == values.tobytes(), path
+
+
+def test_errors_that_are_not_of_a_slice_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Pool, "_together", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        pooled(frozen(recurrent_network(1, 4)), 1, 2, 1)
+
+
+def test_a_slot_takes_the_next_slice_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: Callable[..., object] = Pool._together
+    ended, others = list[int](), threading.Event()
+
+    def slow(self: Pool, slot: range, numbers: list[int]) -> object:
+        if numbers == [0]:
+            assert others.wait(PATIENCE), "the other slot waits for this one"
+        done = made(self, slot, numbers)
+        ended.extend(numbers)
+        if len(ended) == 8:
+            others.set()
+        return done
+
+    monkeypatch.setattr(Pool, "_together", slow)
+    network = frozen(recurrent_network(1, 9))
+    plan = schedule(build(network))
+    engine = Engine(replace(plan, flush=plan.length), Serial(), 2, slices=range(2))
+    engine.start()
+    list(Pool(engine, 1).run(iter([[n] for n in range(9)])))
+    assert (len(ended), ended[-1]) == (9, 0)
