@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from petabatch.network.recordings import Recording
 from petabatch.variable import Stream
+
+
+class Events(NamedTuple):
+    """Values of single units of a local slice; others are 0."""
+
+    lane: int
+    steps: np.ndarray
+    units: np.ndarray
+    values: np.ndarray
+
+    def write(self, steps: np.ndarray, rows: np.ndarray) -> None:
+        """Write them to the rows `[n, local slices, ...]` of some steps."""
+        places = steps.searchsorted(self.steps)
+        rows.reshape(*rows.shape[:2], -1)[places, self.lane, self.units] = self.values
 
 
 @dataclass(frozen=True)
@@ -18,8 +33,17 @@ class Record:
     stream: Stream
     steps: np.ndarray
     """int64 `[n]`."""
-    values: np.ndarray
-    """`[n, local slices, ...]` for batched streams, else `[n, ...]`."""
+    rows: np.ndarray
+    """The values, apart from `events`."""
+    events: list[Events] = field(default_factory=list)
+
+    @property
+    def values(self) -> np.ndarray:
+        """All values, `[n, local slices, ...]` for batched streams, else `[n, ...]`."""
+        while self.events:
+            self.events[-1].write(self.steps, self.rows)
+            self.events.pop()
+        return self.rows
 
 
 class Recorder:
@@ -38,6 +62,8 @@ class Recorder:
         self.slices = slices
         self.first = 0
         self._buffers: list[np.ndarray] = []
+        self._events: list[list[Events]] = []
+        """Of each recording, what is not in its buffer."""
         self._steps: list[np.ndarray] = []
         self.reached = 0
         """The last step whose rows are complete."""
@@ -48,12 +74,17 @@ class Recorder:
         self.close()
         self.first = first if initial else first + 1
         self._buffers, self._steps = [], []
+        self._events = [[] for _ in self.recordings]
         for recording in self.recordings:
             steps = recording.steps(self.first, last)
             shape = recording.stream.shape
             local = (self.slices, *shape[1:]) if recording.stream.batched else shape
             self._steps.append(np.asarray(steps, np.int64))
             self._buffers.append(self._room((len(steps), *local), recording.stream.dtype))
+
+    def add(self, index: int, events: Events) -> None:
+        """Record values of single units of a slice by recording number `index`, in its steps."""
+        self._events[index].append(events)
 
     def row(self, index: int, step: int) -> np.ndarray:
         """Return the row of recording number `index` at `step`, to be written by slice."""
@@ -69,10 +100,12 @@ class Recorder:
         """Return what was recorded up to `last`."""
         self.close()
         records = []
-        for recording, steps, buffer in zip(self.recordings, self._steps, self._buffers, strict=True):
+        for recording, steps, buffer, events in zip(
+            self.recordings, self._steps, self._buffers, self._events, strict=True
+        ):
             rows = int(np.searchsorted(steps, last, side="right"))
             if rows:
-                records.append(Record(recording.stream, steps[:rows], buffer[:rows]))
+                records.append(Record(recording.stream, steps[:rows], buffer[:rows], events))
         return records
 
     def close(self) -> None:

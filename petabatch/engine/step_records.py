@@ -1,6 +1,7 @@
 """Activities that a program records inside its steps: many of them in one call.
 
-A slice keeps those of a few steps in an array of its own, from which they are copied to the recorder.
+A slice keeps those of a few steps in an array of its own, from which they are copied to the recorder; of
+layers that spike, the lists of active units are what is kept.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from petabatch.engine.recorder import Recorder
+from petabatch.engine.recorder import Events, Recorder
 from petabatch.network.operations import Copy, LazyUpdate, Source, Update, When
 from petabatch.network.plan import Plan
 from petabatch.network.recordings import Recording
@@ -19,9 +21,28 @@ from petabatch.variable import Array
 
 _BYTES = 1 << 16
 """Most memory of a recording of a slice: it should stay in the second cache."""
+_LISTS = 1 << 23
+"""Most memory of the lists of a layer, of which active units alone are touched."""
 _GAIN = 2
 """Recordings of a call from which it is worth while to keep them, instead of ending the call at each."""
 UNLIMITED = 1 << 62
+
+
+class ActiveUnits(NamedTuple):
+    """Lists of the active units of a layer in some steps, as a program keeps them."""
+
+    units: np.ndarray
+    values: np.ndarray
+    ends: np.ndarray
+    """Where the next list begins; where each begins and ends, step t in place t modulo their number."""
+
+    def in_steps(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the step, the unit and the activity of each active unit in some steps."""
+        bounds = self.ends[1:].reshape(-1, 2)
+        begin, end = bounds[steps % len(bounds)].T
+        counts = end - begin
+        places = np.repeat(begin - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        return np.repeat(steps, counts), self.units[places], self.values[places]
 
 
 @dataclass(frozen=True)
@@ -32,6 +53,8 @@ class StepRecords:
     """By number."""
     sizes: Mapping[str, int]
     """By the key of a slice's array, the units of the layer."""
+    listed: Mapping[int, str]
+    """Recordings of active units, and their layers."""
     steps: int
     """Most steps of a call, of which each has a place in the array: `step % steps`."""
 
@@ -41,26 +64,47 @@ class StepRecords:
 
         There are none if layers are updated in the interpreter, since calls end there.
         """
-        program, most = plan.method.program, min(plan.graph.network.run.display, plan.length)
+        program, graph = plan.method.program, plan.graph
+        most = min(graph.network.run.display, plan.length)
         made = {one.layer for one in program.operations if isinstance(one, Update | LazyUpdate)}
         made = set() if program.interpreted else made - program.readers
-        known = {
-            index: recording
+        layers = {
+            index: layer
             for index, recording in enumerate(plan.recordings)
-            if recording.stream.path in {f"layers/{layer}/A" for layer in made}
-            and recording.stream.dtype == "float32"
-            and 0 < _GAIN * recording.period <= _steps(recording, most)
+            for layer in made
+            if recording.stream.path == f"layers/{layer}/A" and recording.stream.dtype == "float32"
         }
-        sizes = {_key(recording): _size(recording) for recording in known.values()}
-        return cls(known, sizes, min((_steps(one, most) for one in known.values()), default=UNLIMITED))
+        # A display that ends early is made in several calls, of slices in other places.
+        lists = (
+            set()
+            if program.look
+            else {layer for layer in program.listed if graph.network.layers[layer].spiking}
+        )
+        steps = {
+            index: _steps(plan.recordings[index], most, layer in lists) for index, layer in layers.items()
+        }
+        known = {
+            index: plan.recordings[index]
+            for index in layers
+            if 0 < _GAIN * plan.recordings[index].period <= steps[index]
+        }
+        listed = {index: layers[index] for index in known if layers[index] in lists}
+        sizes = {_key(one): _size(one) for index, one in known.items() if index not in listed}
+        return cls(known, sizes, listed, min(map(steps.__getitem__, known), default=UNLIMITED))
 
     @property
     def copies(self) -> list[Copy]:
         """The operations at the end of a step by which activities are kept."""
         return [
             Copy(_key(one), Source(one.stream.path), when=When(one.period, one.offset))
-            for one in self.recordings.values()
+            for index, one in self.recordings.items()
+            if index not in self.listed
         ]
+
+    @property
+    def places(self) -> Mapping[str, int]:
+        """How many lists of active units of a layer are kept."""
+        return dict.fromkeys(self.listed.values(), self.steps)
 
     @property
     def nbytes(self) -> int:
@@ -78,11 +122,20 @@ class StepRecords:
         first: int,
         last: int,
         arrays: Sequence[Mapping[str, np.ndarray]],
+        lists: Sequence[Mapping[str, ActiveUnits]],
     ) -> None:
-        """Record what is due in steps first+1 .. last, made in one call, from `arrays` of each slice."""
+        """Record what is due in steps first+1 .. last, made in one call.
+
+        From `arrays` of each slice, and its lists of active units by layer.
+        """
         for index, one in self.recordings.items():
             due = first + 1 + (one.offset - first - 1) % one.period
             if due > last:
+                continue
+            if index in self.listed:
+                steps = np.arange(due, last + 1, one.period)
+                for lane, active in zip(lanes, lists, strict=True):
+                    recorder.add(index, Events(lane, *active[self.listed[index]].in_steps(steps)))
                 continue
             rows, key = recorder.rows(index, first + 1, last), _key(one)
             places = np.arange(due, last + 1, one.period) % self.steps
@@ -107,6 +160,7 @@ def _size(recording: Recording) -> int:
     return math.prod(recording.stream.shape[1:])
 
 
-def _steps(recording: Recording, most: int) -> int:
-    """Return the steps of a call of at most `most` for which there is room."""
-    return min(most, _BYTES // (4 * _size(recording)))
+def _steps(recording: Recording, most: int, lists: bool) -> int:
+    """Return the steps of a call of at most `most` for which there is room, as arrays or as lists."""
+    room = _LISTS // (8 * _size(recording)) - 1 if lists else _BYTES // (4 * _size(recording))
+    return min(most, room)

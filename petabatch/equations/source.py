@@ -29,7 +29,6 @@ def row_source(
         *(f"{name} = _state.{name}[_i]" for name in state if name in used),
         *(f"{name} = _drive[{at}][_i]" for at, name in enumerate(inputs) if name in used),
         *(f"{name} = _draws.{name}[_i]" for name in noises if name in used),
-        *(["A = _A[_i]"] if "A" in used else []),
         *(text for line in step.lines for text in writer.lines(line)),
         *(f"_state.{name}[_i] = {line}" for name, line in step.state.items()),
         f"_A[_i] = {step.activity}",

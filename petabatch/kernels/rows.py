@@ -9,6 +9,8 @@ Draw = Literal["uniform", "normal"]
 
 NUMBERS, BUFFERS = 32, 14
 """The most parameters, dt among them, and buffers."""
+BEFORE = "A"
+"""Among the variables, the activity of the step before; without it, the activity holds that at first."""
 
 
 class Form(NamedTuple):

@@ -16,7 +16,7 @@ from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
 from petabatch.equations.source import row_function, row_source
 from petabatch.equations.step import LEFT, Step
-from petabatch.kernels.rows import BUFFERS, NUMBERS, Draw, Form
+from petabatch.kernels.rows import BEFORE, BUFFERS, NUMBERS, Draw, Form
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.frozen import FROZEN, FrozenDict
 from petabatch.spec.model import Finite, NonNegative, OneOf
@@ -147,6 +147,11 @@ class Neurons(Layer):
         return self.spike is not None
 
     @property
+    def spiking(self) -> bool:
+        """Whether its activity is spikes."""
+        return self.spike is not None
+
+    @property
     def restarts(self) -> Schedule:
         """Never: `reset` is that of spikes."""
         return NEVER
@@ -259,6 +264,7 @@ class Neurons(Layer):
         numbers = [name for name in step.numbers(self._values, 1.0, 0.0) if name != "dt"]
         parameters = tuple((name, "float", 0) for name in ("dt", *numbers))
         variables = tuple(variable.name for variable in self.variables())
+        variables += (BEFORE,) if "A" in step.names else ()
         return Form(parameters, variables, self.buffers, tuple(self.draws), "t" in step.names)
 
 

@@ -17,6 +17,11 @@ def with_margin(graph: Graph, name: str) -> tuple[int, int, int]:
     return ny + 2 * rows, nx + 2 * columns, nf
 
 
+def active_units(layer: str) -> str:
+    """Return the scratch with the lists of active units of a layer."""
+    return f"scratch/active units of {layer}"
+
+
 class Arrivals:
     """What arrives at the layers of a network in a step; what is padded for one edge serves others."""
 
@@ -37,7 +42,8 @@ class Arrivals:
         if c.operation == "sparse" and edge.wiring.synapses is not None:
             out = f"scratch/{edge.name}"
             self.scratch[out] = math.prod(self.layers[c.post].shape)
-            scatter = Scatter(out, seen, edge.name, edge.wiring.synapses.positions, when=when)
+            positions, active = edge.wiring.synapses.positions, active_units(c.pre)
+            scatter = Scatter(out, seen, edge.name, positions, active, when=when)
             return Source(out, 0, edge.factor, edge.buffer), [scatter]
         link = edge.wiring.link
         if c.operation == "other" or link is None:

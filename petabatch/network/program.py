@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from petabatch.network.arrivals import Arrivals, with_margin
+from petabatch.network.arrivals import Arrivals, active_units, with_margin
 from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import MOST_ACTIVE, NAME, lazy_edges
 from petabatch.network.looks import find_look
@@ -25,6 +25,7 @@ from petabatch.network.operations import (
     Drive,
     Fill,
     LazyUpdate,
+    List,
     Operation,
     Program,
     Source,
@@ -52,6 +53,17 @@ class _Maker:
     def __init__(self, graph: Graph, measured: Collection[str], codes: Mapping[str, str]) -> None:
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
         self.codes, self.arrivals = codes, Arrivals(graph)
+        self.listed = {
+            edge.connection.pre
+            for edges in graph.edges.values()
+            for edge in edges
+            if edge.connection.operation == "sparse"
+        } | {
+            name
+            for name, output in graph.network.output.layers.items()
+            if self.layers[name].spiking and "A" in output.variables
+        }
+        """Layers whose active units are listed in each step."""
         self.constants: dict[str, tuple[tuple[float, ...], int]] = {}
         self.margins: dict[str, tuple[int, int, int]] = {}
         self.rules: dict[str, CompiledRule] = {}
@@ -84,6 +96,8 @@ class _Maker:
                 except NotSuitable as reason:
                     self.arrivals.padded = padded
                     operations += self._call(name, str(reason))
+                if name in self.listed:
+                    operations.append(List(active_units(name), name, Source(f"layers/{name}/A")))
         look = None if any(isinstance(one, Call) for one in operations) else self.look
         arrays = (self.arrivals.scratch, self.margins, self.constants)
         return Program(tuple(operations), *arrays, look, self.codes)

@@ -84,7 +84,7 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
     layers = [math.prod(layer.shape) for layer in graph.network.layers.values()]
     if plan.method.stepper == "program":
         kinds = len({one.method.decision for one, _ in plan.of_slices})
-        return threads * kinds * 4 * (sum(layers) + 4 * weights)
+        return threads * kinds * (4 * (sum(layers) + 4 * weights) + _lists(plan))
     gathered = [
         edge.wiring.link.patches.positions * edge.wiring.link.patches.length
         for edges in graph.edges.values()
@@ -92,6 +92,15 @@ def _workers(plan: Plan, slices: int, threads: int) -> int:
         if edge.wiring.link is not None
     ]
     return min(threads, slices) * size * (3 * max(layers, default=0) + 2 * max(gathered, default=0))
+
+
+def _lists(plan: Plan) -> int:
+    """Return the bytes of lists of active units, of which those of steps with few active ones touch few."""
+    kept, layers = StepRecords.of(plan).places, plan.graph.network.layers
+    return sum(
+        8 * (1 + max(kept.get(name, 0), plan.graph.depth[name])) * math.prod(layers[name].shape)
+        for name in plan.method.program.listed
+    )
 
 
 def _kernel(plan: Plan, name: str) -> int:

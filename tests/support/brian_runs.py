@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,23 +33,27 @@ def traces(name: str, method: str) -> np.ndarray:
     return np.array([np.asarray(found[f"layers/n/{key}"]).ravel() for key in variables])
 
 
-def spikes(name: str, method: str, units: int, steps: int) -> np.ndarray:
-    """Return the spikes of a network, `[2, spikes]`: step and unit."""
+def spiking_network(
+    name: str, method: str, units: int, steps: int, precision: str = "float64", slices: int = 1
+) -> Network:
+    """Return a network of spiking units whose spikes are recorded."""
     wired = wiring(name, units)
     start = {key: WeightArray(data=values.reshape(1, 1, -1)) for key, values in wired.start.items()}
-    connections = {}
-    with tempfile.TemporaryDirectory() as folder:
-        pairs = (wired.excitatory, wired.inhibitory)
-        for target, weight, (row, col) in zip(("ge", "gi"), WEIGHTS[name], pairs, strict=True):
-            path = Path(folder, f"{target}.npz")
-            np.savez(path, row=row, col=col, data=np.full(row.size, weight))
-            connections[target] = Sparse(pre="n", post="n", target=target, path=str(path))
-        net = Network(
-            run=Run(steps=steps, display=steps, dt=DT, precision="float64"),
-            layers={"n": neurons(NETWORKS[name], units, method, **start)},
-            connections=connections,
-            output=Output(layers={"n": LayerOutput(every=STEP)}),
-        )
-        found = np.asarray(in_memory.run(net).recorded["layers/n/A"])
+    pairs = (wired.excitatory, wired.inhibitory)
+    connections = {
+        target: Sparse(pre="n", post="n", target=target, matrix=(*ends, np.full(ends.shape[1], weight)))
+        for target, weight, ends in zip(("ge", "gi"), WEIGHTS[name], pairs, strict=True)
+    }
+    return Network(
+        run=Run(steps=steps, display=steps, dt=DT, precision=precision, batch=slices),
+        layers={"n": neurons(NETWORKS[name], units, method, **start)},
+        connections=connections,
+        output=Output(layers={"n": LayerOutput(every=STEP)}),
+    )
+
+
+def spikes(name: str, method: str, units: int, steps: int) -> np.ndarray:
+    """Return the spikes of a network, `[2, spikes]`: step and unit."""
+    found = np.asarray(in_memory.run(spiking_network(name, method, units, steps)).recorded["layers/n/A"])
     step, _, _, _, unit = np.nonzero(found)
     return np.array([step + 1, unit])

@@ -6,7 +6,7 @@
 from petabatch.network.operations.base import ALWAYS, Operation, Source, When
 from petabatch.network.operations.look import Look
 from petabatch.network.operations.program import Program
-from petabatch.network.operations.transport import Carry, Copy, Crop, Extend, Fill, Scatter
+from petabatch.network.operations.transport import Carry, Copy, Crop, Extend, Fill, List, Scatter
 from petabatch.network.operations.updates import Call, Control, Drive, LazyUpdate, Update
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Extend",
     "Fill",
     "LazyUpdate",
+    "List",
     "Look",
     "Operation",
     "Program",

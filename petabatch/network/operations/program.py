@@ -8,6 +8,7 @@ from functools import cached_property
 
 from petabatch.network.operations.base import Operation
 from petabatch.network.operations.look import Look
+from petabatch.network.operations.transport import List
 from petabatch.network.operations.updates import Call, LazyUpdate, Update
 
 
@@ -37,6 +38,11 @@ class Program:
     def readers(self) -> set[str]:
         """The layers that are made at the end of a run of steps alone."""
         return {one.layer for one in self.operations if isinstance(one, Update) and one.when.window}
+
+    @cached_property
+    def listed(self) -> set[str]:
+        """The layers whose active units are listed."""
+        return {one.layer for one in self.operations if isinstance(one, List)}
 
     @cached_property
     def lazy(self) -> tuple[LazyUpdate, ...]:

@@ -131,6 +131,28 @@ class Carry(Operation):
 
 
 @dataclass(frozen=True)
+class List(Operation):
+    """The active units of a layer in a step; lists of some steps are kept."""
+
+    layer: str
+    source: Source
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"list {self.source}"
+
+    @property
+    def _text(self) -> str:
+        return f"active units of {self.source}"
+
+
+@dataclass(frozen=True)
 class Scatter(Operation):
     """What single synapses deliver, summed from the active units."""
 
@@ -139,11 +161,13 @@ class Scatter(Operation):
     """Its arrays are those of `connections/<connection>`."""
     positions: int
     """Places at which the same synapses are."""
+    active: str
+    """The lists of active units of the pre layer."""
 
     @property
     def reads(self) -> Sequence[Source]:
         """The arrays that it reads."""
-        return (self.source,)
+        return (self.source, Source(self.active))
 
     @property
     def label(self) -> str:

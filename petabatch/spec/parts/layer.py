@@ -238,6 +238,11 @@ class Layer(Part):
         return False
 
     @property
+    def spiking(self) -> bool:
+        """Whether few of its units are active in a step, as those of neurons that spike are."""
+        return False
+
+    @property
     def host_numbers(self) -> bool:
         """Whether `update` sends numbers from the host, as random ones, in each step."""
         return False

@@ -9,18 +9,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from petabatch import in_memory
 from petabatch.connections import Identity, Sparse
 from petabatch.connections.coordinates import read_coordinates
 from petabatch.engine.engine import Engine
+from petabatch.engine.step_records import StepRecords
 from petabatch.errors import InputError, ParamsError, TableError
-from petabatch.layers import Input, LeakyIntegrator, Rectified
+from petabatch.layers import Input, LeakyIntegrator, Neurons, Rectified
 from petabatch.network.build import build
 from petabatch.network.graph import Graph
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
-from petabatch.spec.network import Network, Run
+from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.sweep import Sweep
-from petabatch.weights import Gaussian
+from petabatch.weights import Gaussian, Uniform
+from petabatch.weights.random import Constant as ConstantWeights
 from support.networks import GivenImages
 
 Mode = Literal["extra_shared", "shared", "non_shared", "extra_non_shared"]
@@ -228,3 +231,22 @@ def test_the_rule_that_weights_start_from_cannot_differ_among_slices(mode: str) 
 def test_features_are_joined_where_positions_are_the_same() -> None:
     with pytest.raises(ParamsError, match="synapses between features need the same positions"):
         build(network(joined(mode="shared"), post=(6, 4, 7)))
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_spikes_are_recorded_from_lists_as_they_are_from_all_units(every: int) -> None:
+    units = Neurons(shape=(1, 70, 1), equations="dv/dt = (1.5 - v) / 3", spike="v > 1", reset="v = 0",
+                    start={"v": Uniform(per_slice=True)})  # fmt: skip
+    joined = Sparse(pre="n", post="n", target="v", probability=0.1, delay=4, init=ConstantWeights(value=0.25))
+    output = Output(layers={"n": LayerOutput(every=every, variables=("A", "v"))})
+    given = Network(
+        run=Run(batch=2, steps=40, display=10), layers={"n": units}, connections={"nn": joined}, output=output
+    )
+    plan = schedule(build(given))
+    assert StepRecords.of(plan).listed == {0: "n"}
+    found = in_memory.run(given).recorded
+    arrays = given.model_copy(update={"run": given.run.model_copy(update={"kernel": "array"})})
+    expected = in_memory.run(arrays).recorded
+    assert np.count_nonzero(expected["layers/n/A"]) > 20
+    np.testing.assert_array_equal(found["layers/n/A"], expected["layers/n/A"])
+    np.testing.assert_allclose(found["layers/n/v"], expected["layers/n/v"], atol=1e-5)

@@ -18,6 +18,7 @@ from petabatch.kernels.cpu.ahead import compile_missing, name_of
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program.loop import advance
 from petabatch.kernels.cpu.program.operations import address_of_operation
+from petabatch.kernels.cpu.program.synapses import list_before
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
 from petabatch.kernels.cpu.rows import raised_in
 from petabatch.spec.part_errors import calling
@@ -67,6 +68,8 @@ class CompiledProgram:
         names = {"advance", "same"}
         if self.tables.lazy_rows:
             names.add("materialise")
+        if self.tables.active:
+            names.add("list_before")
         if self.tables.graph.plastic:
             names |= {"gradient", "products", "counts", "largest float32", "add float32"}
         return names
@@ -88,6 +91,12 @@ class CompiledProgram:
             )
             for begin, end in spans
         ]
+
+    def list_active(self, sections: Sequence[Section], step: int) -> None:
+        """List the active units of the steps up to `step`, which later ones look back to."""
+        if self.tables.active:
+            for section in sections:
+                list_before(section.rows, section.arrays, step)
 
     def advance(
         self,

@@ -40,7 +40,9 @@ class Joined(NamedTuple):
 def make_tables(plan: Plan) -> tuple[Tables, StepProbes, StepRecords]:
     """Return the program of a plan in tables, with what it measures and records inside; for all slices."""
     probes, records, method = StepProbes.of(plan), StepRecords.of(plan), plan.method
-    tables = Tables(plan.graph, method.program, probes.columns, method.together, records.copies)
+    tables = Tables(
+        plan.graph, method.program, probes.columns, method.together, records.copies, records.places
+    )
     return tables, probes, records
 
 
@@ -133,6 +135,7 @@ class ProgramStepper(Stepper):
             self._run_with_looks(slices, first, last, new_image, watched, found)
             return found.swapaxes(0, 1)
         _, space, sections, layers = self._joined_with(slices)
+        self.compiled.list_active(sections, first)
         if not layers:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
             for one in slices:
@@ -166,6 +169,7 @@ class ProgramStepper(Stepper):
             mine = [slices[n] for n in moving]
             _, space, (section,), _ = self._joined_with(mine)
             part = np.zeros((len(mine), last - step, found.shape[2]))
+            self.compiled.list_active([section], step)
             for one in mine:
                 one.slice.look[STOPPED] = 0
             ends = (step, last, last, new_image and step == first)
@@ -234,7 +238,8 @@ class ProgramStepper(Stepper):
         if self._recorded_together is None or self._recorded_together[0] != slices:
             self._recorded_together = slices, StepProbes.together([one.probes for one in slices])
         self._recorded_together[1].write(recorder, lanes, first, last, sums)
-        self._records.write(recorder, lanes, first, last, [one.slice.own for one in slices])
+        lists = [self._workspace.active_units(n) for n in range(len(slices))]
+        self._records.write(recorder, lanes, first, last, [one.slice.own for one in slices], lists)
 
     def rest(self, recorder: Recorder, first: int, last: int) -> None:
         """Record steps first+1 .. last, in which the slice rests; see `Stepper`."""
@@ -293,6 +298,7 @@ class ProgramStepper(Stepper):
             layers = self._joined_with(slices).layers
             for at, layer in zip(self.tables.calls, layers, strict=True):
                 jobs.append((at.call.label, partial(_each, layer.advance, range(now + 1, last + 1))))
+        self.compiled.list_active(sections, now)
         changed = [array for one in mine for array in one.changing]
         return time_program_step(jobs, changed, len(slices))
 

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from petabatch.engine.step_records import ActiveUnits
 from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.tables.weights import Weights
 from petabatch.engine.steppers.program.tables.writer import GEOMETRY, NOTHING, WORDS
@@ -31,7 +32,7 @@ class Workspace:
     """Scratch and packed weights of one thread."""
 
     def __init__(self, tables: Tables) -> None:
-        self.weights, self.turned = tables.weights, tables.turned
+        self.weights, self.turned, self.lists = tables.weights, tables.turned, tables.active
         self.held: dict[str, np.ndarray] = {NOTHING: np.zeros(0, np.float32)}
         for key, (pattern, times) in tables.constants.items():
             self.held[key] = np.tile(np.array(pattern, np.float32), times)
@@ -114,6 +115,17 @@ class Workspace:
     def slices_of(self, key: str, slices: int, shape: tuple[int, ...]) -> np.ndarray:
         """Return scratch as an array of the first slices, `[slices, *shape]`."""
         return self.own[key][:slices, : math.prod(shape)].reshape(slices, *shape)
+
+    def active_units(self, number: int) -> dict[str, ActiveUnits]:
+        """Return the lists of a slice of the last call, by layer."""
+        return {
+            layer: ActiveUnits(
+                self.own[units][number].view("i4"),
+                self.own[values][number],
+                self.own[ends][number].view("i4"),
+            )
+            for layer, (units, values, ends) in self.lists.items()
+        }
 
     def load(self, weights: Mapping[str, np.ndarray], version: int) -> None:
         """Put the weights of a slice in reading order, where they are not those that are there.

@@ -24,12 +24,12 @@ from petabatch.kernels.cpu.program.poisson import count_events
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.row import run_row
 from petabatch.kernels.cpu.program.spiking import spike
-from petabatch.kernels.cpu.program.synapses import scatter
+from petabatch.kernels.cpu.program.synapses import list_active, scatter
 from petabatch.kernels.cpu.program.table import OUT, A, B, C, D, E, F, G, H, Op
 from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
 from petabatch.kernels.cpu.program.units import polyline, update_chunks
-from petabatch.kernels.cpu.program.views import doubles, floats, ints, longs, unsigned
+from petabatch.kernels.cpu.program.views import doubles, floats, ints, unsigned
 from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
 OPERATIONS: dict[tuple[Op, bool], Any] = {}
@@ -246,8 +246,13 @@ def _draw(frame: int) -> None:
 @operation(Op.SCATTER)
 def _scatter(frame: int) -> None:
     c = call_of(frame)
-    starts, targets = longs(c.arrays, c.row[B]), ints(c.arrays, c.row[C])
-    scatter(source_of(c), c.row[A], starts, targets, floats(c.arrays, c.row[D], 0), out_of(c))
+    scatter(c.row, c.arrays, c.step, out_of(c))
+
+
+@operation(Op.LIST)
+def _list(frame: int) -> None:
+    c = call_of(frame)
+    list_active(c.row, c.arrays, c.step)
 
 
 @operation(Op.LOOK)

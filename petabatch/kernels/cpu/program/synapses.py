@@ -1,23 +1,53 @@
-"""What single synapses carry, compiled: the work is that of the active units."""
+"""What single synapses carry, compiled: the work is that of the active units, listed once in a step."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.program.table import CODE, IN, LOOKBACK, OUT, A, B, C, D, E, F, Op
+from petabatch.kernels.cpu.program.transport import list_units
+from petabatch.kernels.cpu.program.views import DEPTH, floats, ints, longs
 from petabatch.kernels.cpu.rules import ZERO
+
+_LIST = int(Op.LIST)
 
 
 @njit(nogil=True, error_model="numpy")
-def scatter(layer: Any, positions: int, starts: Any, targets: Any, weights: Any, out: Any) -> None:
-    """Add up the synapses of the active units, in the order of the units."""
+def list_active(row: Any, arrays: Any, step: int) -> None:
+    """Make a LIST; see `table.py`."""
+    layer, units = floats(arrays, row[IN], step), ints(arrays, row[OUT])
+    ends = ints(arrays, row[B])
+    begin = ends[0]
+    if begin + layer.size > units.size:
+        begin = 0
+    end = list_units(layer, 0, layer.size, begin, units, floats(arrays, row[A], 0))
+    place = 1 + 2 * (step % (ends.size // 2))
+    ends[0], ends[place], ends[place + 1] = end, begin, end
+
+
+@njit(nogil=True, error_model="numpy")
+def list_before(rows: Any, arrays: Any, step: int) -> None:
+    """Make the lists of the steps up to `step` whose activities are kept, in all slices."""
+    for w in range(arrays.shape[0]):
+        for row in rows:
+            if row[CODE] == _LIST:
+                ints(arrays[w], row[B])[:] = 0
+                for before in range(max(0, step + 1 - arrays[w, row[IN], DEPTH]), step + 1):
+                    list_active(row, arrays[w], before)
+
+
+@njit(nogil=True, error_model="numpy")
+def scatter(row: Any, arrays: Any, step: int, out: Any) -> None:
+    """Make a SCATTER: add up the synapses of the active units, in the order of the units."""
+    starts, targets = longs(arrays, row[B]), ints(arrays, row[C])
+    weights, ends = floats(arrays, row[D], 0), ints(arrays, row[F])
+    units, values = ints(arrays, row[IN]), floats(arrays, row[E], 0)
+    place = 1 + 2 * ((step - row[LOOKBACK]) % (ends.size // 2))
+    pre, post = starts.size - 1, out.size // row[A]
     out[:] = ZERO
-    pre, post = starts.size - 1, out.size // positions
-    for place in range(positions):
-        units = layer[place * pre : (place + 1) * pre]
-        there = out[place * post : (place + 1) * post]
-        for unit in range(pre):
-            a = units[unit]
-            if a != ZERO:
-                for n in range(starts[unit], starts[unit + 1]):
-                    there[targets[n]] += a * weights[n]
+    for n in range(ends[place], ends[place + 1]):
+        position, unit = divmod(units[n], pre)
+        there, a = out[position * post : (position + 1) * post], values[n]
+        for k in range(starts[unit], starts[unit + 1]):
+            there[targets[k]] += a * weights[k]

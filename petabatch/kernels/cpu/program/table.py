@@ -109,13 +109,14 @@ class Op(IntEnum):
     HEIGHT positions (0: for all), and two more."""
     ROW = 20
     """OUT = row function at address C; A .. B: sources that E buffers add up, and the arrays it is called
-    with; F, ...: where each buffer's sources end; D: scratch for addresses; IN: for buffers; numbers:
-    parameters."""
+    with; F, ...: where each buffer's sources end; D: scratch for addresses; IN: for buffers;
+    LOOKBACK: 1 where the activity of the step before is an array of its own, else OUT holds it at first;
+    numbers: parameters."""
     DRAW = 21
     """OUT = random numbers, normal or (B = 0) uniform; A: pool of the stream; C: scratch."""
     SCATTER = 22
-    """OUT = sum over the synapses of the active units of IN at A positions; B: where those of a unit start;
-    C: their post units; D: weights."""
+    """OUT = sum over the synapses of the units of a list at A positions; B: where those of a unit start; C:
+    their post units; D: weights; IN, E, F: lists as LIST writes them, of LOOKBACK steps ago."""
     LOOK = 23
     """OUT, float64, = duality gap of code D, image E and reconstruction F through patches of geometry A, at
     some steps; B: panels; C: patches of each unit's own; G: scratch, padded; H: where the next look begins,
@@ -126,3 +127,6 @@ class Op(IntEnum):
     EVENTS = 25
     """OUT = numbers of the spikes of this step, with steps of number 0; A: their times, ascending, float64;
     B: their units."""
+    LIST = 26
+    """A list in OUT, int32, of the active units of IN, and in A of their activities; B: int32, where the next
+    list begins, and where each begins and ends: step t has place t modulo the number of places."""

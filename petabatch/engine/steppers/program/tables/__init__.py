@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from petabatch.engine.steppers.program.tables import lazy, looks, transport, updates
@@ -21,6 +22,7 @@ from petabatch.network.operations import (
     Extend,
     Fill,
     LazyUpdate,
+    List,
     Operation,
     Program,
     Scatter,
@@ -45,6 +47,7 @@ _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
     Extend: transport.extend,
     Crop: transport.crop,
     Carry: transport.carry,
+    List: transport.list_active,
     Scatter: transport.scatter,
     Update: updates.update,
     Control: updates.control,
@@ -64,9 +67,14 @@ class Tables(Writer):
         measured: Sequence[Term],
         slices: int = 1,
         recorded: Sequence[Copy] = (),
+        kept: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """Make the tables; `slices` are advanced in one call at most, `recorded` ends each step."""
+        """Make the tables; `slices` are advanced in one call at most, `recorded` ends each step.
+
+        `kept` says of how many steps lists of a layer's active units are read after a call.
+        """
         super().__init__(graph, program, slices)
+        self.kept = kept
         self._like: Tables | None = None
         spans, parts = [], []
         for operation in program.operations:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import prod
+
 from petabatch.engine.steppers.program.tables.weights import Weights, with_margin_as_units
 from petabatch.engine.steppers.program.tables.writer import Writer
 from petabatch.kernels.cpu import layout
@@ -13,6 +16,7 @@ from petabatch.network.operations import (
     Crop,
     Extend,
     Fill,
+    List,
     Scatter,
 )
 from petabatch.network.stages import row_tiles
@@ -75,11 +79,29 @@ def carry(to: Writer, one: Carry) -> None:
     to.row(t.Op.SYNTHESIZE if one.scatter else t.Op.PROJECT, one, row, ())
 
 
+def list_active(to: Writer, one: List) -> None:
+    """Write the row that lists the active units of a layer, and make room for its lists."""
+    units, values, ends = _lists(one.out)
+    count = prod(to.graph.network.layers[one.layer].shape)
+    places = max(to.graph.depth[one.layer], to.kept.get(one.layer, 0))
+    to.active[one.layer] = units, values, ends
+    # One list more than are kept: a list that does not fit at the end of the room begins at its start.
+    to.scratch |= {units: (places + 1) * count, values: (places + 1) * count, ends: 1 + 2 * places}
+    row = {t.A: to.array(values), t.B: to.array(ends)}
+    to.row(t.Op.LIST, replace(one, out=units), {**to.read(one.source), **row}, ())
+
+
 def scatter(to: Writer, one: Scatter) -> None:
     """Write the row of a connection of single synapses."""
-    arrays = (to.array(f"connections/{one.connection}/{n}") for n in ("starts", "targets", "weights"))
-    row = dict(zip((t.B, t.C, t.D), arrays, strict=True))
-    to.row(t.Op.SCATTER, one, {**to.read(one.source), t.A: one.positions, **row}, ())
+    keys = [f"connections/{one.connection}/{name}" for name in ("starts", "targets", "weights")]
+    columns = (t.B, t.C, t.D, t.IN, t.E, t.F)
+    row = dict(zip(columns, map(to.array, (*keys, *_lists(one.active))), strict=True))
+    to.row(t.Op.SCATTER, one, {t.LOOKBACK: one.source.lookback, t.A: one.positions, **row}, ())
+
+
+def _lists(active: str) -> tuple[str, str, str]:
+    """Return the arrays of lists: units, their activities, and where each list begins and ends."""
+    return active, f"{active}, values", f"{active}, ends"
 
 
 def _together(to: Writer, one: Carry, weights: Weights) -> int:

@@ -21,6 +21,7 @@ from petabatch.engine.steppers.program.tables.writer import (
 from petabatch.kernels.cpu.program import table as t
 from petabatch.kernels.cpu.program import units as u
 from petabatch.kernels.cpu.rows import ARRAYS, row_address
+from petabatch.kernels.rows import BEFORE
 from petabatch.network.operations import (
     Call,
     Control,
@@ -119,14 +120,14 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
     for buffer in range(form.buffers):
         sources = [replace(source, buffer=0) for source in one.sources if source.buffer == buffer]
         ends[t.F + buffer] = to.summed(sources)[1]
-    names = [*(f"{key}/{name}" for name in form.variables), *draws, one.out]
-    _, last = to.summed([Source(name) for name in names])
+    state = [Source(one.out, 1) if name == BEFORE else Source(f"{key}/{name}") for name in form.variables]
+    _, last = to.summed([*state, *map(Source, (*draws, one.out))])
     room, buffers = f"scratch/{one.layer} addresses", f"scratch/{one.layer} buffers"
-    to.lists[room], to.scratch[buffers] = ARRAYS + form.arrays, (form.buffers + 1) * u.CHUNK
+    to.lists[room], to.scratch[buffers] = ARRAYS + form.arrays, (form.buffers + 2) * u.CHUNK
     with calling(to.graph.network.layers[one.layer], f"layers.{one.layer}"):
         place = row_address(function.function, form)
     row = {t.A: first, t.B: last, t.C: place, t.D: to.array(room), t.E: form.buffers, **ends}
-    row |= {t.IN: to.array(buffers)}
+    row |= {t.IN: to.array(buffers), t.LOOKBACK: BEFORE in form.variables}
     to.row(t.Op.ROW, one, row, function.numbers(to.graph.network.run.dt))
 
 

@@ -51,6 +51,8 @@ class Writer:
     def __init__(self, graph: Graph, program: Program, slices: int = 1) -> None:
         """Begin with nothing; `slices` are advanced in one call at most."""
         self.graph, self.program, self.slices = graph, program, slices
+        self.kept: Mapping[str, int] = {}
+        """Of how many steps lists of the active units of a layer are kept, at least."""
         self.places, self.room = 0, 0
         """Positions of a slice that are computed with those of others, and floats of their results."""
         self.turned: dict[str, Weights] = {}
@@ -63,6 +65,8 @@ class Writer:
         """Words of each scratch array of lists."""
         self.private = {BUFFERS, *WORDS}
         """Scratch of each thread; it holds nothing between operations."""
+        self.active: dict[str, tuple[str, str, str]] = {}
+        """By layer, the scratch with the lists of its active units."""
         self.geometries: list[Patches] = []
         self.weights: dict[tuple[str, str], Weights] = {}
         self.own: dict[str, tuple[int, str]] = {}
