@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from petabatch.engine.engine import Engine
@@ -97,7 +97,9 @@ class Pool:
         """Advance slices in a slot, until there are no more."""
         while (numbers := ahead.get()) is not None and not self._stopping.is_set():
             try:
-                done.put(list(self._advanced(slot, numbers)))
+                size = len(slot)  # of the last slot, it may be less than that of a part
+                parts = (numbers[first : first + size] for first in range(0, len(numbers), size))
+                done.put([made for part in parts for made in self._advanced(slot, part)])
             except Stopped:
                 return
             except BaseException as error:
@@ -126,11 +128,7 @@ class Pool:
             state.start_layers(engine.readers)
             lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
         group = Group(lanes)
-        columns = [
-            replace(one, values=one.values[:, group.lanes])
-            for one in engine.recorder.take(plan.length)
-            if one.stream.batched
-        ]
+        columns = [one.of(group.lanes) for one in engine.recorder.take(plan.length) if one.stream.batched]
         for one in columns:
             one.values[...] = 0
         for lane in lanes:
@@ -142,7 +140,7 @@ class Pool:
             last = plan.next_sync(step)
             group.run(step, last)
             step = last
-        records = [replace(one, values=one.values.copy()) for one in columns]
+        records = [Record(one.stream, one.steps, one.values.copy()) for one in columns]
         return Made(numbers, [*self._shared, *records], [lane.failure for lane in lanes])
 
     def _record_shared(self) -> None:

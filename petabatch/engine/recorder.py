@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -13,17 +13,15 @@ from petabatch.variable import Stream
 
 
 class Events(NamedTuple):
-    """Values of single units of a local slice; others are 0."""
+    """Values of single units of a slice in some steps; others are 0."""
 
-    lane: int
     steps: np.ndarray
     units: np.ndarray
     values: np.ndarray
 
     def write(self, steps: np.ndarray, rows: np.ndarray) -> None:
-        """Write them to the rows `[n, local slices, ...]` of some steps."""
-        places = steps.searchsorted(self.steps)
-        rows.reshape(*rows.shape[:2], -1)[places, self.lane, self.units] = self.values
+        """Write them to the rows `[n, ...]` of the slice in some steps."""
+        rows[steps.searchsorted(self.steps), *np.unravel_index(self.units, rows.shape[1:])] = self.values
 
 
 @dataclass(frozen=True)
@@ -35,15 +33,21 @@ class Record:
     """int64 `[n]`."""
     rows: np.ndarray
     """The values, apart from `events`."""
-    events: list[Events] = field(default_factory=list)
+    events: Sequence[list[Events]] = ()
+    """Of each local slice, what is written to `rows` when it is asked for."""
 
     @property
     def values(self) -> np.ndarray:
         """All values, `[n, local slices, ...]` for batched streams, else `[n, ...]`."""
-        while self.events:
-            self.events[-1].write(self.steps, self.rows)
-            self.events.pop()
+        for lane, events in enumerate(self.events):
+            for one in events:
+                one.write(self.steps, self.rows[:, lane])
+            events.clear()
         return self.rows
+
+    def of(self, lanes: slice) -> Record:
+        """Return the record of some local slices, on the same memory."""
+        return replace(self, rows=self.rows[:, lanes], events=self.events[lanes])
 
 
 class Recorder:
@@ -62,8 +66,8 @@ class Recorder:
         self.slices = slices
         self.first = 0
         self._buffers: list[np.ndarray] = []
-        self._events: list[list[Events]] = []
-        """Of each recording, what is not in its buffer."""
+        self._events: list[list[list[Events]]] = []
+        """Of each recording and local slice, what is not in its buffer."""
         self._steps: list[np.ndarray] = []
         self.reached = 0
         """The last step whose rows are complete."""
@@ -74,7 +78,7 @@ class Recorder:
         self.close()
         self.first = first if initial else first + 1
         self._buffers, self._steps = [], []
-        self._events = [[] for _ in self.recordings]
+        self._events = [[[] for _ in range(self.slices)] for _ in self.recordings]
         for recording in self.recordings:
             steps = recording.steps(self.first, last)
             shape = recording.stream.shape
@@ -82,9 +86,9 @@ class Recorder:
             self._steps.append(np.asarray(steps, np.int64))
             self._buffers.append(self._room((len(steps), *local), recording.stream.dtype))
 
-    def add(self, index: int, events: Events) -> None:
-        """Record values of single units of a slice by recording number `index`, in its steps."""
-        self._events[index].append(events)
+    def add(self, index: int, lane: int, events: Events) -> None:
+        """Record values of single units of a local slice by recording number `index`, in its steps."""
+        self._events[index][lane].append(events)
 
     def row(self, index: int, step: int) -> np.ndarray:
         """Return the row of recording number `index` at `step`, to be written by slice."""

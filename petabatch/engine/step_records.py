@@ -135,7 +135,7 @@ class StepRecords:
             if index in self.listed:
                 steps = np.arange(due, last + 1, one.period)
                 for lane, active in zip(lanes, lists, strict=True):
-                    recorder.add(index, Events(lane, *active[self.listed[index]].in_steps(steps)))
+                    recorder.add(index, lane, Events(*active[self.listed[index]].in_steps(steps)))
                 continue
             rows, key = recorder.rows(index, first + 1, last), _key(one)
             places = np.arange(due, last + 1, one.period) % self.steps
