@@ -193,7 +193,7 @@ def make_link(
         directions.append(direction)
         coarse, fine = min(n_pre, n_post), max(n_pre, n_post)
         width = size * factor if direction == "many-to-one" and not window else size
-        if width > fine:
+        if width >= 2 * fine:  # weights at the ends of a larger one reach no unit
             raise GeometryError(f"a patch of {width} {name} does not fit on a layer of {fine} {name}")
         axis = Axis(coarse, fine, factor, width)
         axes.append(axis)

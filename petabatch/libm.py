@@ -24,4 +24,4 @@ def _each(function: Callable[..., float], arguments: int = 1) -> Callable[..., A
 
 
 exp, log10, sin, cos = _each(math.exp), _each(math.log10), _each(math.sin), _each(math.cos)
-power = _each(math.pow, 2)
+power, arctan2 = _each(math.pow, 2), _each(math.atan2, 2)

@@ -1,5 +1,6 @@
 """Layer types; `petabatch.builtins` imports every file of this folder."""
 
+from petabatch.layers.bins import Bins
 from petabatch.layers.conductance_lif import ConductanceLIF
 from petabatch.layers.fista import FISTA
 from petabatch.layers.heavy_ball import HeavyBall
@@ -11,9 +12,19 @@ from petabatch.layers.mask import Mask
 from petabatch.layers.momentum_lca import MomentumLCA
 from petabatch.layers.neurons import Neurons
 from petabatch.layers.noise import Dropout, GaussianNoise
-from petabatch.layers.pointwise import Constant, Linear, Product, Quotient, Rectified, Sigmoid, Squared
+from petabatch.layers.pointwise import (
+    Constant,
+    FirmCost,
+    Linear,
+    Product,
+    Quotient,
+    Rectified,
+    Sigmoid,
+    Squared,
+)
 from petabatch.layers.poisson import Poisson
 from petabatch.layers.rescale import Rescale
+from petabatch.layers.retina import Retina
 from petabatch.layers.spike_times import SpikeTimes
 from petabatch.layers.timescale import BaseTimeScale, KneeTimeScale, LogTimeScale
 
@@ -22,9 +33,11 @@ __all__ = [
     "ISTA",
     "LCA",
     "BaseTimeScale",
+    "Bins",
     "ConductanceLIF",
     "Constant",
     "Dropout",
+    "FirmCost",
     "GaussianNoise",
     "HeavyBall",
     "Input",
@@ -40,6 +53,7 @@ __all__ = [
     "Quotient",
     "Rectified",
     "Rescale",
+    "Retina",
     "Sigmoid",
     "SpikeTimes",
     "Squared",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -246,3 +246,40 @@ class Squared(Layer):
     ) -> None:
         """Square the input."""
         ctx.xp.multiply(drive[0], drive[0], out=activity)
+
+
+class FirmCost(Layer):
+    """A = |x| - x^2 / (2 corner) up to |x| = corner, above it corner / 2: the cost of a firm threshold.
+
+    Corresponds to PetaVision's FirmThresholdCostLayer
+    (`FirmThresholdCostActivityBuffer.cpp`), with corner = VThresh + VWidth.
+    """
+
+    graph_safe: ClassVar[bool] = True
+    type: Literal["firm_cost"] = "firm_cost"
+    corner: Positive
+    """Input above which the cost is constant."""
+
+    @property
+    def silent(self) -> bool:
+        """Always true."""
+        return True
+
+    @staticmethod
+    def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:
+        """Return the cost of some units."""
+        for i in range(A.size):
+            x = min(abs(drive[0][i]), p.corner)
+            A[i] = x - x * x / (2 * p.corner)
+
+    def update(
+        self,
+        ctx: StepContext,
+        state: Mapping[str, Array],
+        drive: Sequence[Array],
+        previous: Array,
+        activity: Array,
+    ) -> None:
+        """Return the cost of the input."""
+        x = ctx.xp.minimum(ctx.xp.abs(drive[0]), self.corner)
+        activity[...] = x - x * x / (2 * self.corner)

@@ -227,6 +227,8 @@ def _on_gpu(graph: Graph, loop: Loop, limits: Limits | None) -> Method:
         raise NotSuitable(
             "CUDA kernels have one dictionary for all units, and each unit has weights of its own"
         )
+    if any(axis.size > axis.fine for axis in (patches.y, patches.x)):
+        raise NotSuitable("CUDA kernels have no patches larger than their layer")
     if loop.rule.name not in source.RULES:
         raise NotSuitable(f"the rule {loop.rule.name} has no CUDA kernel")
     known, display = limits or source.ROOMY, None

@@ -183,6 +183,8 @@ class Weights(Pvp):
         grid = (h.ny, h.nx) if h.kind == 5 else (h.ny_extended, h.nx_extended)
         if h.kind == 5 and count == h.nf:
             grid = (1, 1)  # older files have the size of the pre layer here
+        if h.kind == 3 and h.nx * h.ny * h.nf == count:
+            grid = (h.ny, h.nx)  # some have that of the layer with its margins first
         if min(nxp, nyp, nfp, h.arbors, *grid) < 1 or grid[0] * grid[1] * h.nf != count:
             raise self.damaged(
                 f"it has {count} patches {nyp} x {nxp} x {nfp} on {grid[0]} x {grid[1]} x {h.nf}"

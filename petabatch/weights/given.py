@@ -13,7 +13,7 @@ from petabatch.errors import InputError
 from petabatch.sources.files import dataset, open_hdf5, open_npy, values
 from petabatch.sources.mat import open_mat
 from petabatch.sources.memory import Data
-from petabatch.spec.model import Offset
+from petabatch.spec.model import Index, Offset
 from petabatch.spec.paths import FilePath
 from petabatch.spec.weights import Initial
 from petabatch.weights.axes import Axes, arranged, likely_axes
@@ -61,6 +61,8 @@ class WeightFile(Initial):
     """Number of the frame in a `.pvp` file, from 0; negative ones count from the end. By default the last
     one of weights, the first one of a state variable; with `per_slice`, each slice has one of its own, from
     this one on."""
+    arbor: Index | None = None
+    """Number of the arbor, from 0, of weights in a `.pvp` file that has several."""
     axes: Axes | None = None
     """Axes of a dictionary from another program: the letters `o` (feature), `h` and `w` (patch row and
     column) and `i` (channel of the image, may be omitted for grey images), in the order of the array. PyTorch
@@ -80,14 +82,17 @@ class WeightFile(Initial):
                     "expected": "`dataset` for an HDF5 file, `connection` for a run, neither for a .npy file",
                 },
             )
+        more = {"got": self.path, "expected": "the path of a .pvp file"}
         if self.frame is not None and not self.path.endswith(".pvp"):
-            raise PydanticCustomError("frame", "only a .pvp file has frames", {"got": self.path})
+            raise PydanticCustomError("frame", "only a .pvp file has frames", more)
+        if self.arbor is not None and not self.path.endswith(".pvp"):
+            raise PydanticCustomError("arbor", "only a .pvp file has arbors", more)
         return self
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Read the weights; raises InputError if they are missing, not finite, or of another shape."""
         if self.path.endswith(".pvp"):
-            read = of_pvp(self.path, self.frame, shape, self.per_slice)
+            read = of_pvp(self.path, self.frame, shape, self.per_slice, self.arbor)
             return _checked(*read, shape, self.per_slice)
         found, name = self.stored()
         return _checked(_in_order(found, self.axes, name), name, shape, self.per_slice)
@@ -97,7 +102,7 @@ class WeightFile(Initial):
         if self.path.endswith(".npy"):
             return open_npy(self.path), self.path
         if self.path.endswith(".pvp"):
-            return dictionary_of_pvp(self.path, self.frame), self.path
+            return dictionary_of_pvp(self.path, self.frame, self.arbor), self.path
         if self.path.endswith(".mat"):
             return open_mat(self.path, self.dataset), self.path
         path = os.path.join(self.path, "run.h5") if os.path.isdir(self.path) else self.path

@@ -125,7 +125,7 @@ def test_units_beyond_the_edge_deliver_what_the_border_says(border: str | float)
     ("pre", "post", "patch", "words"),
     [
         ((4, 4, 1), (6, 6, 1), (3, 3), "whole multiples"),
-        ((4, 4, 1), (8, 8, 1), (9, 9), "does not fit"),
+        ((4, 4, 1), (8, 8, 1), (16, 16), "does not fit"),
         ((4, 8, 1), (8, 4, 1), (2, 2), "larger than the post layer along one axis"),
     ],
 )

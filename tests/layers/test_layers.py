@@ -12,16 +12,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from petabatch import in_memory
-from petabatch.connections import Identity, Pool
-from petabatch.errors import NonFiniteError, TableError
+from petabatch.connections import Conv, Identity, Largest, Pool
+from petabatch.errors import NonFiniteError, ParamsError, TableError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import (
     ISTA,
     LCA,
     BaseTimeScale,
+    Bins,
     ConductanceLIF,
     Constant,
     Dropout,
+    FirmCost,
     GaussianNoise,
     Input,
     KneeTimeScale,
@@ -34,6 +36,7 @@ from petabatch.layers import (
     Quotient,
     Rectified,
     Rescale,
+    Retina,
     Sigmoid,
     Squared,
 )
@@ -67,6 +70,10 @@ def passed(
     return in_memory.run(network, range(1, steps + 1)).states["layers/out/A"]
 
 
+def firm_cost(x: np.ndarray, corner: float) -> np.ndarray:
+    return np.where(abs(x) > corner, corner / 2, abs(x) * (1 - abs(x) / (2 * corner)))
+
+
 @pytest.mark.parametrize(
     ("layer", "expected"),
     [
@@ -84,11 +91,88 @@ def passed(
         (GaussianNoise(shape=SHAPE, deviation=0, mean=0.25), X - Y + 0.25),
         (Dropout(shape=SHAPE, probability=0), X - Y),
         (Constant(shape=SHAPE, value=3), np.full_like(X, 3)),
+        (FirmCost(shape=SHAPE, corner=1.5), firm_cost(X - Y, 1.5)),
+        (Retina(shape=SHAPE, spikes=False, rate=400.0, background=50.0), 0.05 + 0.4 * (X - Y)),
+        (Retina(shape=SHAPE, spikes=False, rate=1e9, burst_duration=0.5), 0 * X),
     ],
     ids=lambda value: value.type if isinstance(value, Layer) else "",
 )
 def test_layer_follows_its_formula(layer: Layer, expected: np.ndarray) -> None:
     np.testing.assert_allclose(passed(layer)[0], expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_a_retina_spikes_with_its_probability_and_rests_after_a_spike(kernel: Any) -> None:
+    """Units of input 1 have 0.25 in each step of 0.5 ms, then rest for 2 ms and recover over 1 ms."""
+    unit = np.ones_like(X)
+    retina = Retina(shape=SHAPE, rate=500.0, refractory=2.0, recovery=1.0, begin=100.0, end=1000.0)
+    found = passed(retina, 2000, 4, (unit, 0 * unit), dt=0.5, kernel=kernel)
+    assert found[:199].sum() == 0  # t = 100 is the end of step 200
+    assert found[1999].sum() == 0
+    spikes, units = found[199:1999], found[0].size
+    waits = np.concatenate([np.diff(np.flatnonzero(one)) for one in spikes.reshape(1800, units).T])
+    assert waits.min() > 4
+    chance = 0.25 * (1 - np.exp(-(0.5 * np.arange(1, 400) - 2).clip(0)))
+    alive = np.concatenate([[1], np.cumprod(1 - chance)[:-1]])
+    assert waits.mean() == pytest.approx((alive * chance) @ np.arange(1, 400), rel=0.01)
+
+
+def test_a_retina_counts_its_input_in_bursts_alone() -> None:
+    found = passed(Retina(shape=SHAPE, spikes=False, rate=1e9, burst_rate=100.0, burst_duration=4.0), 25)
+    # Bursts of 4 ms begin every 10 ms, from t = 0 on; the first step ends at 1.
+    expected = [step % 10 < 4 for step in range(1, 26)]
+    np.testing.assert_allclose(found, np.array(expected)[:, None, None, None, None] * (X - Y), atol=1e-6)
+    wave = passed(Retina(shape=SHAPE, spikes=False, rate=1e9, burst_rate=20.0, burst_duration=0.0), 25)
+    turns = np.cos(2 * np.pi * np.arange(1, 26) / 50)
+    np.testing.assert_allclose(wave, turns[:, None, None, None, None] * (X - Y), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({}, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]]),
+        (
+            {"outside": -1.0, "zero_unknown": True},
+            [[-1] * 4, [-1, 1, -1, -1], [-1, -1, -1, 1], [1, -1, -1, -1]],
+        ),
+        ({"width": 2.0}, [[math.exp(-((a - b - 0.5) ** 2) / 8) for b in range(4)] for a in (0, 1.2, 4, 0.4)]),
+    ],
+)
+def test_bins_are_where_a_number_is(keys: dict[str, Any], expected: list[list[float]]) -> None:
+    numbers = np.array([0.0, 0.3, 7.0, 0.1], np.float32).reshape(1, 1, 1, 1, 4, 1)
+    network = Network(
+        run=Run(steps=1),
+        layers={
+            "x": Input(shape=(1, 4, 1), source=GivenImages(data=numbers[0]), every="never"),
+            "out": Bins(shape=(1, 4, 4), **keys),
+        },
+        connections={
+            "all": Conv(pre="x", post="out", patch=(1, 1), init={"type": "constant", "value": 1.0}),
+        },
+    )
+    found = in_memory.run(network, [1]).states["layers/out/A"][0, 0, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_largest_feature_of_each_position_is_delivered() -> None:
+    network = Network(
+        run=Run(batch=2, steps=2),
+        layers={
+            "x": Input(shape=SHAPE, source=GivenImages(data=X[:, None]), every="never"),
+            "out": Linear(shape=(*SHAPE[:2], 1)),
+        },
+        connections={"max": Largest(pre="x", post="out", strength=-2.0, delay=1)},
+    )
+    found = in_memory.run(network, [2]).states["layers/out/A"][0]
+    np.testing.assert_array_equal(found, -2 * X.max(axis=3, keepdims=True))
+    wrong = network.model_copy(
+        update={
+            "connections": {"max": Largest(pre="x", post="y")},
+            "layers": {**network.layers, "y": Linear(shape=SHAPE)},
+        }
+    )
+    with pytest.raises(ParamsError, match="the two layers do not go together"):
+        build(wrong)
 
 
 def test_quotient_by_zero_ends_the_run_with_a_message() -> None:

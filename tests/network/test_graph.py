@@ -93,7 +93,7 @@ def test_all_problems_of_a_network_are_reported_at_once() -> None:
             "dangling": Identity(pre="imag", post="V1"),
             "unequal": Identity(pre="image", post="V1"),
             "ratio": Conv(pre="image", post="odd", patch=(1, 1), init=init),
-            "large": Conv(pre="V1", post="image", patch=(9, 9), init=init),
+            "large": Conv(pre="V1", post="image", patch=(99, 99), init=init),
             "channel": Conv(pre="V1", post="image", patch=(4, 4), init=init, channel="exec"),
             "view": Transpose(pre="V1", post="image", of="channel"),
             "of": Clone(pre="V1", post="image", of="chanel"),

@@ -162,6 +162,36 @@ def test_resizing_is_that_of_pillow_with_antialiasing(size: tuple[int, int]) -> 
     np.testing.assert_allclose(found[..., 0], expected, atol=2e-6)
 
 
+def a_cubic(pixels: np.ndarray, size: int) -> np.ndarray:
+    """Cubic convolution of a row with a = -1, its ends kept, as PetaVision's loops make it."""
+    found = np.zeros((size, *pixels.shape[1:]))
+    for k in range(size):
+        place = k * (len(pixels) - 1) / (size - 1)
+        for at in range(int(place) - 1, int(place) + 3):
+            x = abs(place - at)
+            weight = 1 - 2 * x**2 + x**3 if x < 1 else 4 - 8 * x + 5 * x**2 - x**3
+            inside = -at if at < 0 else 2 * len(pixels) - at - 1 if at >= len(pixels) else at
+            found[k] += weight * pixels[inside]
+    return found
+
+
+@pytest.mark.parametrize("size", [(5, 9), (24, 17), (3, 40)])
+def test_resizing_as_petavision_does_keeps_the_corner_pixels(size: tuple[int, int]) -> None:
+    image = np.random.default_rng(2).normal(size=(13, 17, 2)).astype(np.float32)
+    found = shown(image[None], (*size, 2), {"type": "resize", "interpolation": "nearest"})
+    rows, columns = (
+        np.rint(np.arange(new) * np.float32((old - 1) / (new - 1))).astype(int)
+        for new, old in zip(size, image.shape, strict=False)
+    )
+    np.testing.assert_array_equal(found, image[rows][:, columns])
+    found = shown(image[None], (*size, 2), {"type": "resize", "interpolation": "cubic"})
+    expected = a_cubic(a_cubic(image, size[0]).swapaxes(0, 1), size[1]).swapaxes(0, 1)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(
+        found[[0, 0, -1, -1], [0, -1, 0, -1]], image[[0, 0, -1, -1], [0, -1, 0, -1]], atol=1e-6
+    )
+
+
 def test_resizing_keeps_proportions_to_cover_or_fit_the_layer() -> None:
     assert Resize(fit="cover").result((40, 20, 3), (10, 10, 3)) == (20, 10, 3)
     assert Resize(fit="contain").result((40, 20, 3), (10, 10, 3)) == (10, 5, 3)

@@ -101,7 +101,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     "unknown variable": ([('["A", "V"]', '["A", "U"]')], [("variables", "no variable")]),
     "dangling weights": ([('of = "dictionary"', 'of = "dict"')], [("of", "did you mean dictionary?")]),
     "unknown channel": ([('channel = "inh"', 'channel = "in"')], [("channel", "did you mean inh?")]),
-    "patch too large": ([("patch = [4, 4]", "patch = [4, 14]")], [("patch", "does not fit on a layer of 12")]),
+    "patch too large": ([("patch = [4, 4]", "patch = [4, 24]")], [("patch", "does not fit on a layer of 12")]),
     "sizes without a ratio": ([("shape = [6, 6, 8]", "shape = [5, 6, 8]")], [("[connections.dictionary]", "whole")]),
     "shapes that disagree": (
         [('[layers.recon]\ntype = "linear"\nshape = [12, 12, 3]', '[layers.recon]\ntype = "linear"\nshape = [12, 12, 1]')],

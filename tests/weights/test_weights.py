@@ -37,6 +37,7 @@ from petabatch.weights import (
     WeightArray,
     WeightFile,
 )
+from petabatch.weights.petavision import PetaVisionSectors
 from support.networks import images, lca_network
 
 SHAPE = (1, 1, 5, 4, 3, 2)
@@ -119,22 +120,24 @@ def test_gaussians_have_their_widths_and_directions() -> None:
     assert np.array_equal(cut > 0, x**2 + y**2 <= 25)
 
 
-def test_a_gabor_bank_has_its_wavelengths_directions_and_phases() -> None:
-    bank = Gabor(wavelengths=(4.0, 8.0), width=1.0).weights((1, 1, 16, 64, 64, 1), stream(1, "w"))[
-        0, 0, ..., 0
+def test_sectors_share_weights_by_their_angle() -> None:
+    """Together they are the same everywhere; each has all at its own angle, none from the next one on."""
+    shape = (1, 1, 1, 9, 9, 2)
+    several = [
+        PetaVisionSectors(sectors=3, sector=number, value=6.0).weights(shape, stream(1, "w"))[0, 0, 0]
+        for number in range(3)
     ]
-    np.testing.assert_allclose(bank.sum(axis=(1, 2)), 0, atol=1e-9)
-    for number, patch in enumerate(bank):
-        angle, wavelength = np.pi * (number // 4) / 4, (4.0, 8.0)[number // 2 % 2]
-        strength = np.abs(np.fft.fft2(patch, (512, 512)))[:, :256]
-        row, column = np.unravel_index(strength.argmax(), strength.shape)
-        found = np.array([column, row - 512 * (row > 255)]) / 512
-        expected = np.array([np.cos(angle), np.sin(angle)]) / wavelength
-        expected *= 1 if expected[0] > -1e-9 else -1
-        assert min(np.abs(found - expected).max(), np.abs(found + expected).max()) < 0.01, number
-    even, odd = bank[0::2], bank[1::2]
-    np.testing.assert_allclose(even, even[:, ::-1, ::-1], atol=1e-9)
-    np.testing.assert_allclose(odd, -odd[:, ::-1, ::-1], atol=1e-9)
+    np.testing.assert_allclose(sum(several), 6.0)
+    y, x = np.mgrid[-4:5, -4:5]
+    for feature in range(2):  # of directions 0 and a quarter turn
+        angle = (np.arctan2(y, x) - feature * np.pi / 2) / (2 * np.pi) % 1
+        for number, weights in enumerate(several):
+            far = abs(angle - number / 3)
+            expected = 6 * np.maximum(0, 1 - 3 * np.minimum(far, 1 - far))
+            expected[4, 4] = 2
+            np.testing.assert_allclose(weights[..., feature], expected, atol=1e-9)
+    with pytest.raises(ParamsError, match="there is no such sector"):
+        PetaVisionSectors(sectors=3, sector=3)
 
 
 def test_a_gabor_bank_has_as_many_directions_as_its_features_ask_for() -> None:

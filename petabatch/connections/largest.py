@@ -1,0 +1,40 @@
+"""The largest feature of each position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from petabatch.kernels.array import ArrayKernels
+from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.variable import Array, Border
+
+
+class Largest(Connection):
+    """The largest activity among the features of each position, for a post layer of one feature.
+
+    Corresponds to PetaVision's WTAConn (`WTADelivery.cpp`), for any batch and with its delay.
+    """
+
+    type: Literal["largest"] = "largest"
+
+    def wire(
+        self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
+    ) -> Wiring | None:
+        """Check that the positions are the same."""
+        pre, post = layers[self.pre].shape, layers[self.post].shape
+        if (*pre[:2], 1) != post:
+            report(
+                "",
+                "the two layers do not go together",
+                found=f"pre {list(pre)}, post {list(post)}",
+                expected=f"post {[*pre[:2], 1]}: as many rows and columns, one feature",
+            )
+            return None
+        return Wiring()
+
+    def deliver(
+        self, kernels: ArrayKernels, wiring: Wiring, activity: Array, border: Border, patches: Array | None
+    ) -> Array:
+        """Return the maximum over the features."""
+        return activity.max(axis=3, keepdims=True)
