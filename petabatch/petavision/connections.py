@@ -10,7 +10,7 @@ from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.layers import recorded
 from petabatch.petavision.learning import learning
 from petabatch.petavision.part import Part
-from petabatch.petavision.weights import init, normalize
+from petabatch.petavision.weights import ONE_TO_ONE, init, normalize
 
 _CHANNELS = {0: "exc", 1: "inh", 2: "inh_b", -1: "none"}
 _PLAIN_NAME = re.compile(r"(.+)To(.+)")
@@ -128,18 +128,13 @@ def _plain(draft: Draft, part: Part, pre: Part, post: Part) -> None:
 
 def _weighted(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     kind = part.choice("pvpatchAccumulateType", {"convolve": "convolve", "stochastic": "stochastic"})
-    if kind == "stochastic":
-        part.refuse("pvpatchAccumulateType", "stochastic delivery is not supported", kind, "convolve")
     features = part.whole("nfp")
     if features not in (-1, post.whole("nf")):
         part.refuse(
             "nfp", "the post layer has another number of features", str(features), str(post.whole("nf"))
         )
-    arbors = part.whole("numAxonalArbors")
-    delays = part.numbers("delay") or (0.0,)
-    delays = delays * arbors if len(delays) == 1 else delays
-    if len(delays) != arbors:
-        part.refuse("delay", "there is not one delay for each arbor", str(len(delays)), str(arbors))
+    delays = _delays(part, part)
+    arbors = len(delays)
     own: Table = {"patch": [part.whole("nyp"), part.whole("nxp")]}
     if not part.flag("sharedWeights"):
         own["mode"] = "extra_non_shared"
@@ -147,7 +142,7 @@ def _weighted(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     norm = normalize(draft, part, pre, post)
     learn = learning(draft, part)
     if arbors > 1:
-        _check_arbors(part, learn, norm, own["init"])
+        part.differs("each arbor is a connection")
     if norm:
         if learn is None:
             norm.pop("at_updates", None)
@@ -155,33 +150,75 @@ def _weighted(draft: Draft, part: Part, pre: Part, post: Part) -> None:
     if learn is not None:
         own["learn"] = learn
     output = recorded(draft, part)
-    for number, delay in enumerate(delays, start=1):
-        name = part.name if number == 1 else f"{part.name}_{number}"
-        if norm and number > 1:
-            own = {key: value for key, value in own.items() if key != "normalize"}
-        table = {"type": "conv"} | _delivered(draft, part, pre, post, delay) | own
+    apart = arbors == 1 or part.flag("normalizeArborsIndividually")
+    for number, delay in enumerate(delays):
+        name = arbor(draft, part, number)
+        table: Table = {"type": "conv"} | _delivered(draft, part, pre, post, delay) | own
+        if kind == "stochastic":
+            table["pre"] = _released(draft, part, pre)
+        if arbors > 1 or own["init"]["type"] == "petavision_sectors":
+            table["init"] = _of_arbor(own["init"], number, arbors)
+        if norm and not apart:
+            others = [arbor(draft, part, other) for other in range(1, arbors)]
+            table["normalize"] = norm | {"together": [*norm.get("together", ()), *others]}
+            if number > 0:
+                del table["normalize"]
         draft.add("connections", part, table, name)
-        if norm and arbors > 1 and number == 1:
-            others = [f"{part.name}_{other}" for other in range(2, arbors + 1)]
-            draft.connections[name]["normalize"] = norm | {"together": [*norm.get("together", ()), *others]}
         if output and learn is not None:
             draft.connection_output[name] = output
 
 
-def _check_arbors(part: Part, learn: Table | None, norm: Table | None, start: Table) -> None:
-    if learn is not None:
+def _released(draft: Draft, part: Part, pre: Part) -> str:
+    """Add the layer of what arrives by chance: of each unit 1 with the probability of its activity times dt.
+
+    Source: PetaVision's `PresynapticPerspectiveStochasticDelivery.cpp`, where the synapses of a unit have
+    chances of their own: here it must have one.
+    """
+    if part.text("weightInitType") not in ONE_TO_ONE or part.flag("plasticityFlag"):
         part.refuse(
-            "numAxonalArbors", "several arbors that learn are not supported", hint="several connections"
+            "pvpatchAccumulateType",
+            "stochastic delivery to several units is not supported",
+            "stochastic",
+            "convolve, or fixed one-to-one weights",
+            hint="a Retina between the layers, of foregroundRate 1000, so that each unit has one chance",
         )
-    if norm and part.flag("normalizeArborsIndividually"):
-        part.refuse(
-            "normalizeArborsIndividually", "arbors are normalised jointly", hint="several connections"
-        )
+    if draft.dt > 1:
+        part.refuse("pvpatchAccumulateType", "stochastic delivery needs a dt of at most 1", f"{draft.dt:g}")
+    name = f"{part.name}_released"
+    while name in draft.parts:
+        name += "_"
+    layer: Table = {"type": "retina", "shape": draft.shape(pre), "rate": 1000.0}
+    draft.add("layers", part, layer | {"refractory": 0.0, "recovery": 0.0}, name)
+    draft.add("connections", part, {"type": "identity", "pre": pre.name, "post": name}, f"{pre.name}To{name}")
+    part.differs("the random numbers are others")
+    return name
+
+
+def _delays(part: Part, owner: Part) -> tuple[float, ...]:
+    """Return the delay of each arbor of a connection, of which the owner of its weights says the number."""
+    arbors = owner.whole("numAxonalArbors")
+    delays = part.numbers("delay") or (0.0,)
+    delays = delays * arbors if len(delays) == 1 else delays
+    if len(delays) != arbors:
+        part.refuse("delay", "there is not one delay for each arbor", str(len(delays)), str(arbors))
+    return delays
+
+
+def arbor(draft: Draft, part: Part, number: int) -> str:
+    """Return the name of the connection that an arbor becomes, which no other group has."""
+    name = f"{part.name}_{number + 1}" if number else part.name
+    while number and name in draft.parts:
+        name += "_"
+    return name
+
+
+def _of_arbor(start: Table, number: int, arbors: int) -> Table:
+    """Return the initialiser of one of several arbors."""
     if start["type"] == "file":
-        part.refuse(
-            "numAxonalArbors", "several arbors of a file are not supported", hint="several connections"
-        )
-    part.differs("each arbor is a connection")
+        return start | {"arbor": number}
+    if start["type"] == "petavision_sectors":
+        return start | {"sectors": arbors} | ({"sector": number} if number else {})
+    return start
 
 
 def _copy(kind: str) -> Callable[[Draft, Part, Part, Part], None]:
@@ -189,20 +226,18 @@ def _copy(kind: str) -> Callable[[Draft, Part, Part, Part], None]:
         owner, turned = root(draft, part)
         if "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
             part.refuse("originalConnName", "the original has no weights", owner.name)
-        if owner.whole("numAxonalArbors") > 1:
-            part.refuse("originalConnName", "copies of several arbors are not supported", owner.name)
-        table: Table = {"type": "transpose" if turned else "clone"}
-        table |= _delivered(draft, part, pre, post) | {"of": owner.name}
-        if kind == "plastic":
-            if turned:
-                part.refuse("originalConnName", "a transpose cannot teach", owner.name)
-            if owner.flag("plasticityFlag"):
-                table["error"] = post.name
-        if kind == "copy":
-            table |= _scaled(draft, part, owner, table)
+        if kind == "plastic" and turned:
+            part.refuse("originalConnName", "a transpose cannot teach", owner.name)
         recorded(draft, part)
         part.idle("initializeFromCheckpointFlag", "the weights are those of its original")
-        draft.add("connections", part, table)
+        for number, delay in enumerate(_delays(part, owner)):
+            table: Table = {"type": "transpose" if turned else "clone"}
+            table |= _delivered(draft, part, pre, post, delay) | {"of": arbor(draft, owner, number)}
+            if kind == "plastic" and owner.flag("plasticityFlag"):
+                table["error"] = post.name
+            if kind == "copy":
+                table |= _scaled(draft, part, owner, table)
+            draft.add("connections", part, table, arbor(draft, part, number))
 
     return add
 
@@ -219,6 +254,14 @@ def _scaled(draft: Draft, part: Part, owner: Part, table: Table) -> Table:
         )  # fmt: skip
     strength *= table.get("strength", 1.0)
     return {"strength": strength} if strength != 1 else {}
+
+
+def _largest(draft: Draft, part: Part, pre: Part, post: Part) -> None:
+    if draft.shape(post) != [*draft.shape(pre)[:2], 1]:
+        part.refuse("", "the post layer is not one of one feature", str(draft.shape(post)))
+    draft.add("connections", part, {"type": "largest"} | _delivered(draft, part, pre, post))
+    recorded(draft, part)
+    part.idle("initializeFromCheckpointFlag", "nothing to initialise")
 
 
 def _pool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
@@ -301,4 +344,5 @@ _KINDS: dict[str, Callable[[Draft, Part, Part, Part], None]] = {
     "IdentConn": _plain,
     "RescaleConn": _plain,
     "PoolingConn": _pool,
+    "WTAConn": _largest,
 }

@@ -10,6 +10,7 @@ import numpy as np
 from petabatch.errors import InputError
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
+from petabatch.sources.transforms import Resize
 
 _ANCHORS = {
     y + x: f"{row}_{column}".strip("_") if row and column else row or column or "center"
@@ -140,7 +141,7 @@ def _transforms(draft: Draft, part: Part) -> Table:
     ]
     jitter = _jitter(part, bool(flips))
     if part.flag("autoResizeFlag"):
-        return {"transforms": _resized(part, anchor, x, y, normal)}
+        return {"transforms": _resized(draft, part, anchor, (y, x), normal)}
     shapes = _shapes(draft, part)
     ny, nx, _ = draft.shape(part)
     if any(jitter) or flips:
@@ -221,17 +222,30 @@ def _jitter(part: Part, flips: bool) -> list[int]:
     return shift
 
 
-def _resized(part: Part, anchor: str, x: int, y: int, normal: list[Table]) -> list[Table]:
+def _resized(
+    draft: Draft, part: Part, anchor: str, offset: tuple[int, int], normal: list[Table]
+) -> list[Table]:
+    """Return the steps for images that are resized, then moved by the offset."""
     cover = part.choice("aspectRatioAdjustment", {"crop": True, "pad": False})
-    kind = part.choice("interpolationMethod", {"bicubic": "bicubic", "nearestNeighbor": "nearest"})
-    if x or y:
-        part.refuse("offsetX", "an offset of images that are resized is not supported")
-    part.differs(f"images are resized linearly with antialiasing, not by {kind} interpolation")
-    if cover:
-        return [{"type": "resize", "fit": "cover"}, {"type": "crop", "position": anchor}, *normal]
+    kinds = {"bicubic": "cubic", "nearestNeighbor": "nearest"}
+    kind = part.choice("interpolationMethod", kinds)
+    ny, nx, _ = draft.shape(part)
+    resize = Resize(size=(ny, nx), fit="cover" if cover else "contain")
+    first: Table = {"type": "resize", "fit": resize.fit, "interpolation": kind}
     pad = part.finite("padValue")
-    added: Table = {"type": "pad", "position": anchor} | ({"value": pad} if pad else {})
-    return [{"type": "resize", "fit": "contain"}, *normal, added]
+    if offset == (0, 0):
+        crop: Table = {"type": "crop", "position": anchor}
+        if cover:
+            return [first, crop, *normal]
+        return [first, *normal, {"type": "pad", "position": anchor} | ({"value": pad} if pad else {})]
+    if cover:
+        padded = _padded(part, (ny, nx), (ny, nx), offset, normal, pad)
+        return [first, {"type": "crop", "position": anchor, "size": [ny, nx]}, *padded]
+    shapes = {resize.result(shape, (ny, nx, 1))[:2] for shape in _shapes(draft, part)}
+    if len(shapes) != 1:
+        part.refuse("offsetX", "an offset of images of several proportions that are resized is not supported")
+    (shape,) = shapes
+    return [first, *_padded(part, shape, (ny, nx), _corner(anchor, shape, (ny, nx), offset), normal, pad)]
 
 
 def _corner(

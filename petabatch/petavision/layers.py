@@ -190,6 +190,12 @@ def _rescale(draft: Draft, part: Part) -> Table:
         "l2": {"method": "standard"},
         "l2NoMean": {"method": "length"},
         "logreg": {"type": "sigmoid", "invert": True},
+        # The last of the vertices at 0 holds there; the next positive number is above the third.
+        "zerotonegative": {
+            "type": "rectified",
+            "vertices": [[0.0, 0.0], [0.0, -1.0], [1e-38, 1e-38]],
+            "slopes": [1.0, 1.0],
+        },
     }
     kind = part.choice("rescaleMethod", {name: name for name in methods})
     numbers = {
@@ -234,8 +240,66 @@ def _noise(draft: Draft, part: Part) -> Table:
     return found | ({"deviation": deviation} if deviation != 1 else {})
 
 
+def _retina(draft: Draft, part: Part) -> Table:
+    """Return the keys of spikes that follow the input. Source: PetaVision's `RetinaActivityBuffer.cpp`."""
+    found: Table = {"type": "retina"} | ({} if part.flag("spikingFlag") else {"spikes": False})
+    for key, ours, default in (
+        ("foregroundRate", "rate", 1.0), ("backgroundRate", "background", 0.0),
+        ("absRefractoryPeriod", "refractory", 3.0), ("refractoryPeriod", "recovery", 5.0),
+        ("beginStim", "begin", 0.0), ("burstFreq", "burst_rate", 1.0),
+        ("burstDuration", "burst_duration", 1000.0),
+    ):  # fmt: skip
+        value = part.finite(key)
+        if value < 0 and not ours.startswith(("burst", "begin")):
+            part.refuse(key, "this is negative", f"{value:g}")
+        if value != default and (found.get("spikes", True) or ours not in ("refractory", "recovery")):
+            found[ours] = max(0.0, value) if ours == "begin" else value
+    end = part.number("endStim")
+    if 0 <= end < math.inf:
+        found["end"] = end
+    if part.flag("spikingFlag"):
+        part.differs("the random numbers are others")
+    if part.finite("backgroundRate"):
+        part.differs("its activity in step 0 is 0")
+    return found
+
+
+def _firm_cost(draft: Draft, part: Part) -> Table:
+    """Return the keys of a cost, with the thresholds of another layer where it has none of its own."""
+    of = part if "VThresh" in part.kind.keys else draft.named(part, "originalLayerName", "layer")
+    if "VThresh" not in of.kind.keys:
+        part.refuse("originalLayerName", "this layer has no threshold", of.keyword)
+    corner = of.finite("VThresh") + of.finite("VWidth")
+    if corner <= 0:
+        part.refuse("VThresh", "the threshold of the cost is not positive", f"{corner:g}")
+    return {"type": "firm_cost", "corner": corner}
+
+
+def _bins(draft: Draft, part: Part) -> Table:
+    """Return the keys of bins. Source: PetaVision's `BinningActivityBuffer.cpp`."""
+    original = draft.named(part, "originalLayerName", "layer")
+    if draft.shape(original) != [*draft.shape(part)[:2], 1]:
+        part.refuse("originalLayerName", "bins are those of one feature", str(draft.shape(original)))
+    low, high, width = part.finite("binMin"), part.finite("binMax"), part.finite("binSigma")
+    if low >= high or width < 0:
+        part.refuse("binMax", "this is not a range", f"{low:g} to {high:g}")
+    link: Table = {"type": "conv", "pre": original.name, "post": part.name, "patch": [1, 1]}
+    link["init"] = {"type": "constant", "value": 1.0}
+    if delay := part.whole("delay"):
+        link["delay"] = delay
+    _reads(draft, part, original, link)
+    found: Table = {"type": "bins"} | ({"low": low} if low else {}) | ({"high": high} if high != 1 else {})
+    found |= {"width": width} if width else {}
+    part.idle("normalDist", "no effect, as in PetaVision")
+    if not part.flag("zeroNeg"):
+        found["outside"] = -1.0
+    return found | ({"zero_unknown": True} if part.flag("zeroDCR") else {})
+
+
 def _lif(draft: Draft, part: Part) -> Table:
-    method = part.choice("method", {"arma": "arma", "beginning": "heun"})
+    method = part.choice(
+        "method", {"arma": "arma", "beginning": "heun", "a": "arma", "b": "heun", "": "arma"}
+    )
     found: Table = {"type": "conductance_lif", "method": method}
     found |= {
         "tau": part.finite("tau"),
@@ -281,6 +345,11 @@ _KINDS: dict[str, Callable[[Draft, Part], Table]] = {
     "DropoutLayer": _dropout,
     "GaussianNoiseLayer": _noise,
     "LIF": _lif,
+    "LIFGap": _lif,
+    "Retina": _retina,
+    "FirmThresholdCostLayer": _firm_cost,
+    "DependentFirmThresholdCostLayer": _firm_cost,
+    "BinningLayer": _bins,
     "ImageLayer": _input,
     "PvpLayer": _input,
 }

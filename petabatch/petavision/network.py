@@ -164,7 +164,6 @@ def _class_hint(keyword: str) -> str:
 
 
 INSTEAD = {
-    "Retina": "a source of spikes: a layer plug-in",
     "CloneVLayer": "an ANNLayer with the connections of its original",
     "SigmoidLayer": "a layer of type sigmoid with the input of its original",
     "WTALayer": "a layer of type rescale with the method softmax",

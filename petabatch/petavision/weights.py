@@ -7,7 +7,7 @@ import math
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
 
-_ONE_TO_ONE = ("OneToOneWeights", "IdentWeight")
+ONE_TO_ONE = ("OneToOneWeights", "IdentWeight")
 
 
 def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
@@ -19,7 +19,7 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
         return {"type": "file", "path": draft.files.named(file), "frame": part.whole("frameNumber")}
     kinds = (
         "UniformRandomWeight", "GaussianRandomWeight", "DiscreteUniformRandomWeight", "UniformWeight",
-        "Gauss2DWeight", "FileWeight", *_ONE_TO_ONE,
+        "Gauss2DWeight", "SpreadOverArborsWeight", "FileWeight", *ONE_TO_ONE,
     )  # fmt: skip
     kind = part.choice("weightInitType", {name: name for name in kinds})
     if kind == "FileWeight":
@@ -27,11 +27,15 @@ def init(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
     if kind == "UniformWeight":
         found: Table = {"type": "constant", "value": _weight(part, 0.0)}
         return found | ({"same_feature": True} if part.flag("connectOnlySameFeatures") else {})
-    if kind in _ONE_TO_ONE:
+    if kind in ONE_TO_ONE:
         value = 1.0 if kind == "IdentWeight" else _weight(part, 1.0)
         return {"type": "constant", "value": value, "same_feature": True}
     if kind == "Gauss2DWeight":
         return _gauss(draft, part, pre, post)
+    if kind == "SpreadOverArborsWeight":
+        value = _weight(part, 1.0)
+        found = {"type": "petavision_sectors", **_directed(draft, part, pre, post)}
+        return found | ({"value": value} if value != 1 else {})
     part.differs("the random weights are others")
     if kind == "DiscreteUniformRandomWeight":
         low, high, levels = part.finite("wMin"), part.finite("wMax"), part.whole("numValues")
@@ -70,20 +74,30 @@ def _gauss(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
     """Return the keys of oriented Gaussians; see `petabatch.weights.petavision`."""
     part.only("bowtieFlag")
     found: Table = {"type": "petavision_gaussian"}
-    ratio = [a / b for a, b in zip(draft.shape(pre)[:2], draft.shape(post)[:2], strict=True)]
-    found["units"] = ratio[1]
     for key, ours, default in (
         ("aspect", "aspect", 1.0), ("sigma", "sigma", 0.8), ("rMax", "outer", 1.4), ("rMin", "inner", 0.0),
-        ("deltaThetaMax", "within", 2 * math.pi), ("thetaMax", "angles", 1.0), ("flankShift", "shift", 0.0),
-        ("rotate", "rotate", 0.0), ("strength", "strength", 1.0),
+        ("flankShift", "shift", 0.0), ("strength", "strength", 1.0),
     ):  # fmt: skip
         value = part.number(key)
         if value != default:
             found[ours] = min(value, 1e30)
     if part.whole("numFlanks") > 1:
         found["flanks"] = part.whole("numFlanks")
+    return found | _directed(draft, part, pre, post)
+
+
+def _directed(draft: Draft, part: Part, pre: Part, post: Part) -> Table:
+    """Return the keys of weights by distance and direction."""
+    ratio = [a / b for a, b in zip(draft.shape(pre)[:2], draft.shape(post)[:2], strict=True)]
+    found: Table = {"units": ratio[1]} if ratio[1] != 1 else {}
+    for key, ours, default in (
+        ("deltaThetaMax", "within", 2 * math.pi), ("thetaMax", "angles", 1.0), ("rotate", "rotate", 0.0),
+    ):  # fmt: skip
+        value = part.number(key)
+        if value != default:
+            found[ours] = min(value, 1e30)
     for key, ours in (("numOrientationsPre", "directions_pre"), ("numOrientationsPost", "directions_post")):
-        if (count := part.optional_whole(key)) is not None:
+        if count := part.optional_whole(key):
             found[ours] = count
     return found
 

@@ -18,7 +18,8 @@ from petabatch.network.build import build
 from petabatch.network.loop import find_loop
 from petabatch.petavision import read
 from petabatch.petavision.keys import CLASSES, Key
-from petabatch.petavision.pvp import write_activities
+from petabatch.petavision.pvp import write_activities, write_weights
+from petabatch.weights import WeightFile
 from support.commands import Command
 
 PARAMS = Path(__file__).parent / "params"
@@ -157,14 +158,14 @@ def test_a_sweep_of_shapes_is_a_network_for_each_value(tmp_path: Path) -> None:
 
 def test_what_is_not_supported_is_named_with_its_place(tmp_path: Path) -> None:
     text = (PARAMS / "sweep.params").read_text().partition("ParameterSweep")[0]
-    text += 'Retina "Spikes" = { nf = 1; };\nIdentConn "SpikesToOut" = { channelCode = 0; };\n'
+    text += 'GapLayer "Spikes" = { nf = 1; };\nIdentConn "SpikesToOut" = { channelCode = 0; };\n'
     text += 'OwnProbe "P" = { };\n'
     (found,) = imported(tmp_path, text)
-    assert re.search(r"not supported +Retina Spikes\n +line 8, column 1: the class Retina", found.report)
+    assert re.search(r"not supported +GapLayer Spikes\n +line 8, column 1: the class GapLayer", found.report)
     assert re.search(r"not supported +IdentConn SpikesToOut\n +line 9", found.report)
     assert re.search(r"left out +OwnProbe P", found.report)
     assert "# NOT SUPPORTED: Spikes" in found.text
-    with pytest.raises(ParamsError, match="Retina is not supported"):
+    with pytest.raises(ParamsError, match="GapLayer is not supported"):
         petabatch.load(tmp_path / "net.params")
 
 
@@ -183,6 +184,7 @@ HyPerCol "column" = { nx = 8; ny = 8; dt = 1; stopTime = 20; };
 PvpLayer "I" = { nf = 2; phase = 0; inputPath = "images.pvp"; displayPeriod = 5; };
 HyPerLCALayer "C" = { nf = 2; phase = 2; VThresh = 0.3; AMin = 0; AShift = 0.3; InitVType = "ZeroV"; };
 HyPerLayer "O" = { nf = 2; phase = 3; InitVType = "ZeroV"; };
+HyPerLayer "Grey" = { nf = 1; phase = 4; InitVType = "ZeroV"; };
 HyPerConn "W" = {
     preLayerName = "C"; postLayerName = "O"; channelCode = 0; nxp = 3; nyp = 3; plasticityFlag = false;
     weightInitType = "UniformWeight"; weightInit = 0.5; normalizeMethod = "none";
@@ -196,6 +198,9 @@ NEEDED: dict[str, str] = {
     "MaskLayer": 'maskMethod = "layer"; maskLayerName = "O"; phase = 5;',
     "FirmThresholdCostFnProbe": "VThresh = 0.3;",
     "RescaleLayer": 'rescaleMethod = "maxmin"; originalLayerName = "O"; phase = 5;',
+    "FirmThresholdCostLayer": "VThresh = 0.3;",
+    "DependentFirmThresholdCostLayer": 'originalLayerName = "C"; phase = 5;',
+    "BinningLayer": 'originalLayerName = "Grey"; phase = 5;',
     "ImageLayer": 'inputPath = "images.txt";',
     "PvpLayer": 'inputPath = "images.pvp";',
     "MomentumConn": 'momentumMethod = "simple"; timeConstantTau = 0.5;',
@@ -215,6 +220,7 @@ RESCALED = [
     ('"l2NoMean"; patchSize = 2', {"method": "length", "norm": 8.0}),
     ('"pointResponseNormalization"', {"method": "length", "over": "features"}),
     ('"logreg"', {"type": "sigmoid", "invert": True}),
+    ('"zerotonegative"', {"type": "rectified", "slopes": [1.0, 1.0]}),
 ]
 
 
@@ -240,9 +246,77 @@ def test_a_copy_with_another_norm_is_a_clone_with_a_strength(tmp_path: Path) -> 
         translated(tmp_path, text + copy + 'normalizeMethod = "normalizeL2"; };')
 
 
-def translated(folder: Path, text: str) -> str:
+ARBORS = """
+HyPerCol "column" = { nx = 6; ny = 6; dt = 1; stopTime = 4; };
+PvpLayer "I" = { nf = 2; phase = 0; inputPath = "images.pvp"; displayPeriod = 2; };
+HyPerLayer "O" = { nf = 2; phase = 1; InitVType = "ZeroV"; };
+HyPerLayer "Copy" = { nf = 2; phase = 2; InitVType = "ZeroV"; };
+HyPerConn "W" = {
+    preLayerName = "I"; postLayerName = "O"; channelCode = 0; nxp = 3; nyp = 3; numAxonalArbors = 3;
+    delay = [0, 1, 2]; plasticityFlag = false; %s
+};
+TransposeConn "T" = {
+    preLayerName = "O"; postLayerName = "Copy"; channelCode = 0; originalConnName = "W"; delay = 0;
+};
+IdentConn "W_2" = { preLayerName = "I"; postLayerName = "O"; channelCode = 1; };
+"""
+
+
+def test_each_arbor_is_a_connection_and_so_are_its_copies(tmp_path: Path) -> None:
+    start = 'weightInitType = "UniformRandomWeight"; normalizeMethod = "normalizeSum"; strength = 2;'
+    links = tomllib.loads(translated(tmp_path, ARBORS % start, 6))["connections"]
+    assert [links[name].get("delay", 0) for name in ("W", "W_2_", "W_3")] == [0, 1, 2]
+    assert links["W_2"]["type"] == "identity"
+    assert links["W"]["normalize"]["together"] == ["W_2_", "W_3"]
+    assert [links[name]["of"] for name in ("T", "T_2", "T_3")] == ["W", "W_2_", "W_3"]
+    apart = start + "normalizeArborsIndividually = true;"
+    links = tomllib.loads(translated(tmp_path, ARBORS % apart, 6))["connections"]
+    assert all(links[name]["normalize"] == {"type": "sum", "strength": 2.0} for name in ("W", "W_2_", "W_3"))
+    spread = 'weightInitType = "SpreadOverArborsWeight"; weightInit = 3; normalizeMethod = "none";'
+    links = tomllib.loads(translated(tmp_path, ARBORS % spread, 6))["connections"]
+    assert [links[name]["init"] for name in ("W", "W_3")] == [
+        {"type": "petavision_sectors", "value": 3.0, "sectors": 3},
+        {"type": "petavision_sectors", "value": 3.0, "sectors": 3, "sector": 2},
+    ]
+
+
+def test_arbors_of_a_file_have_their_own_weights(tmp_path: Path) -> None:
+    weights = RNG.normal(size=(3, 1, 1, 2, 3, 3, 2)).astype(np.float32)
+    write_weights(tmp_path / "W.pvp", [(0.0, weights[0])])
+    data = bytearray((tmp_path / "W.pvp").read_bytes())
+    data[24:28] = (3).to_bytes(4, "little")  # the number of arbors
+    for other in weights[1:]:
+        write_weights(tmp_path / "other.pvp", [(0.0, other)])
+        data += (tmp_path / "other.pvp").read_bytes()[104:]
+    (tmp_path / "W.pvp").write_bytes(data)
+    start = 'weightInitType = "FileWeight"; initWeightsFile = "W.pvp"; normalizeMethod = "none";'
+    translated(tmp_path, ARBORS % start, 6)
+    states = in_memory.run(petabatch.load(tmp_path / "given.params").network, [0]).states
+    for number, name in enumerate(("W", "W_2_", "W_3")):
+        np.testing.assert_array_equal(states[f"connections/{name}/weights"][0, 0], weights[number])
+    WeightFile(path="W.npy")
+    with pytest.raises(ParamsError, match=r"only a \.pvp file has arbors"):
+        WeightFile(path="W.npy", arbor=1)
+
+
+def test_one_chance_for_a_unit_is_a_layer_of_spikes(tmp_path: Path) -> None:
+    group = (
+        'HyPerConn "X" = { preLayerName = "I"; postLayerName = "O"; channelCode = 0; plasticityFlag = false; '
+        'pvpatchAccumulateType = "stochastic"; normalizeMethod = "none"; weightInitType = "%s"; };'
+    )
+    tables = tomllib.loads(translated(tmp_path, CONTEXT + group % "OneToOneWeights"))
+    assert tables["connections"]["X"]["pre"] == "X_released"
+    assert tables["connections"]["IToX_released"]["pre"] == "I"
+    assert tables["layers"]["X_released"] == {
+        "type": "retina", "shape": [8, 8, 2], "rate": 1000.0, "refractory": 0.0, "recovery": 0.0
+    }  # fmt: skip
+    with pytest.raises(ParamsError, match="stochastic delivery to several units is not supported"):
+        translated(tmp_path, CONTEXT + group % "UniformWeight")
+
+
+def translated(folder: Path, text: str, size: int = 8) -> str:
     """Return the params file that a text becomes; raises ParamsError for what is not supported."""
-    write_activities(folder / "images.pvp", (8, 8, 2), [(0.0, np.zeros((8, 8, 2)))])
+    write_activities(folder / "images.pvp", (size, size, 2), [(0.0, np.zeros((size, size, 2)))])
     (folder / "given.params").write_text(text)
     (found,) = read(folder / "given.params", folder)
     if (error := found.translation.error()) is not None:
@@ -267,6 +341,8 @@ def written(keyword: str, key: str = "", value: str = "") -> str:
         needed += "nf = 2; " + ("phase = 1; " if "phase" not in needed else "")
     elif role == "connection" and keyword not in ("TransposeConn", "FeedbackConn"):
         needed += CONNECTION if "nxp" in CLASSES[keyword].keys else CONNECTION.partition("nxp")[0]
+        if keyword == "WTAConn":
+            needed = needed.replace('"O"', '"Grey"')
         if "weightInitType" in CLASSES[keyword].keys:
             needed += 'weightInitType = "UniformRandomWeight"; normalizeMethod = "normalizeL2"; '
     elif role == "probe" and "targetLayer" in CLASSES[keyword].keys:
