@@ -22,6 +22,7 @@ include_patterns = [
     "demos/README.md",
     "demos/*/README.md",
     "benchmarks/*.md",
+    "tests/petavision/README.md",
     "tests/petavision/golden/README.md",
 ]
 myst_heading_anchors = 4
@@ -64,6 +65,7 @@ CONTENTS = {
         "docs/architecture",
         "benchmarks/README",
         "benchmarks/RESULTS",
+        "tests/petavision/README",
         "tests/petavision/golden/README",
         "CHANGELOG",
     ],

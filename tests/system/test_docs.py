@@ -76,7 +76,7 @@ def test_messages_in_troubleshooting_are_those_of_the_code() -> None:
 
 
 def test_each_system_test_of_petavision_is_answered_by_a_test_that_exists() -> None:
-    text = (REPOSITORY / "docs" / "coming-from-petavision.md").read_text()
+    text = (REPOSITORY / "tests" / "petavision" / "README.md").read_text()
     rows = [
         line.split(" | ") for line in text.split("one by one\n\nAll 155")[1].splitlines() if line[:1] == "|"
     ]
