@@ -10,7 +10,7 @@ from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.arguments import checked
 from petabatch.engine.images import log_notes, open_images
 from petabatch.engine.state import State
-from petabatch.errors import ArgumentError, ParamsError
+from petabatch.errors import ArgumentError, ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network.build import build
 from petabatch.network.capacity import check_capacity
@@ -65,6 +65,10 @@ def read(file: str | os.PathLike[str], overrides: Sequence[str] = (), *, allow_c
             from petabatch import petavision
 
             return petavision.load(Path(file), overrides)
+        if Path(file).suffix == ".lua":
+            hint = f"petabatch import {file} -o FILE.toml"
+            problem = Problem("", "files in Lua are executed by import alone", hint=hint)
+            raise ParamsError([problem], str(file))
         return load(Path(file), overrides, allow_code)
     except PartlyWrong as error:
         try:

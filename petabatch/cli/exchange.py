@@ -19,7 +19,7 @@ def import_(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Parameter file or .pvp file of PetaVision, or a folder of parameter files.",
+            help="Parameter file (.params or .lua) or .pvp file of PetaVision, or a folder of .params files.",
             metavar="FILE_OR_FOLDER",
         ),
     ],
@@ -43,6 +43,14 @@ def import_(
         Path | None,
         typer.Option(help="Checkpoint directory of PetaVision whose weights and states to start from."),
     ] = None,
+    variables: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env",
+            metavar="NAME=VALUE",
+            help="What os.getenv of a file in Lua returns; can be repeated.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Translate parameter files of PetaVision; report what became of each group."""
@@ -54,9 +62,10 @@ def import_(
         echo(convert_pvp(source, output, force))
         return
 
-    pairs = [_pair(text) for text in moved or ()]
+    pairs = [_pair("--path", text) for text in moved or ()]
+    environment = dict(_pair("--env", text) for text in variables or ())
     failed = False
-    for done in convert(source, output, pairs, checkpoint, force):
+    for done in convert(source, output, pairs, checkpoint, force, environment):
         if done.path is None:
             echo(done.text, end="")
         echo(done.report, file=sys.stderr)
@@ -76,8 +85,9 @@ def export(
         echo(f"{path}: {what}")
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(option: str, text: str) -> tuple[str, str]:
     old, sign, new = text.partition("=")
     if not (old and sign):
-        raise ArgumentError("--path", "this is not a pair of paths", text, "OLD=NEW")
+        expected = "OLD=NEW" if option == "--path" else "NAME=VALUE"
+        raise ArgumentError(option, "there is no = between two texts", text, expected)
     return old, new

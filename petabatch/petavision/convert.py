@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from petabatch.errors import ArgumentError
+from petabatch.petavision.lua import Environment
 from petabatch.petavision.read import Imported, read
 
 
@@ -24,7 +25,12 @@ class Converted:
 
 
 def convert(
-    source: Path, output: Path | None, moved: Sequence[tuple[str, str]], checkpoint: Path | None, force: bool
+    source: Path,
+    output: Path | None,
+    moved: Sequence[tuple[str, str]],
+    checkpoint: Path | None,
+    force: bool,
+    variables: Environment,
 ) -> Iterator[Converted]:
     """Translate a parameter file, or all of a folder; yield each params file once it is written.
 
@@ -47,7 +53,7 @@ def convert(
             targets = [output / f"{source.stem}.toml"]
     for file, target in zip(files, targets, strict=True):
         folder = Path() if target is None else target.parent
-        yield from _written(file, target, read(file, folder, moved, checkpoint), force)
+        yield from _written(file, target, read(file, folder, moved, checkpoint, variables), force)
 
 
 def _written(file: Path, target: Path | None, found: Sequence[Imported], force: bool) -> Iterator[Converted]:

@@ -1,0 +1,208 @@
+"""PetaVision's parameter files in Lua: what is read of them, and what they cannot do."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import petabatch
+from petabatch.errors import ParamsError
+from petabatch.petavision import read
+from petabatch.petavision.lua import read as lua
+from support.commands import Command
+
+pytest.importorskip("lupa.lua54", reason="lupa is not installed (extra petavision)")
+
+NETWORK = """
+package.path = package.path .. ";" .. "../parameterWrapper/?.lua"
+local pv = require "PVModule"
+local size = 32 / 4                       -- a float in Lua
+local net = {
+   column = { groupType = "HyPerCol", nx = size, ny = size, stopTime = math.ceil(7.5), dt = 1 },
+   Ones = { groupType = "ConstantLayer"; nf = 2; InitVType = "ConstantV"; valueV = 1; AMax = infinity };
+   ["Out"] = { groupType = "HyPerLayer", nf = 2, phase = 1, triggerLayerName = nil, writeStep = -1 },
+}
+pv.addGroup(net, "OnesToOut", {
+   groupType = "HyPerConn", channelCode = 0, nxp = 1, nyp = 1, delay = {0, 2}, numAxonalArbors = 2,
+   weightInitType = "OneToOneWeights", weightInit = 0.5, plasticityFlag = false, normalizeMethod = "none",
+   initWeightsFile = function() end,
+})
+"""
+PRINTED = NETWORK + "pv.printConsole(net)\n"
+
+
+def imported(folder: Path, text: str, **variables: str) -> list[Any]:
+    (folder / "net.lua").write_text(text)
+    return read(folder / "net.lua", folder, variables=variables)
+
+
+def failure(folder: Path, text: str, **variables: str) -> str:
+    with pytest.raises(ParamsError) as caught:
+        imported(folder, text, **variables)
+    return str(caught.value)
+
+
+def test_the_tables_of_groups_that_a_file_prints_are_its_network(tmp_path: Path) -> None:
+    (found,) = imported(tmp_path, PRINTED)
+    assert found.translation.error() is None
+    net = tomllib.loads(found.text)
+    assert net["run"] == {"steps": 8}
+    assert list(net["layers"]) == ["Ones", "Out"]
+    assert net["layers"]["Ones"]["value"] == 1.0
+    assert net["connections"]["OnesToOut_2"]["delay"] == 2
+    assert net["connections"]["OnesToOut"]["init"] == {"type": "constant", "value": 0.5, "same_feature": True}
+    places = {name: group.place.line for name, group in found.translation.draft.source.groups.items()}
+    assert places == {"column": 6, "Ones": 7, "Out": 8, "OnesToOut": 10}
+
+
+def test_a_network_that_is_not_printed_is_the_only_global_one(tmp_path: Path) -> None:
+    (found,) = imported(tmp_path, NETWORK.replace("local net", "net"))
+    assert "[layers.Out]" in found.text
+    assert "prints no network" in failure(tmp_path, NETWORK)
+    assert "several networks" in failure(tmp_path, NETWORK.replace("local net", "net") + "other = net\n")
+
+
+def test_sweeps_are_those_of_parameter_files(tmp_path: Path) -> None:
+    text = NETWORK + 'pv.paramSweep(net, "Ones", "valueV", {1, 2, 3})\npv.printConsole(net)\n'
+    (found,) = imported(tmp_path, text)
+    assert tomllib.loads(found.text)["sweep"] == {"layers": {"Ones": {"value": [1.0, 2.0, 3.0]}}}
+    text = NETWORK + 'pv.batchSweep(net, "OnesToOut", "nxp", {1, 3})\npv.printConsole(net)\n'
+    assert len(imported(tmp_path, text)) == 2
+
+
+def test_groups_are_copied_and_overwritten(tmp_path: Path) -> None:
+    copy = 'pv.addGroup(net, "Again", net.Ones, {valueV = 4})\nnet.Ones.valueV = 2\npv.printConsole(net)\n'
+    (found,) = imported(tmp_path, NETWORK + copy)
+    layers = tomllib.loads(found.text)["layers"]
+    assert (layers["Ones"]["value"], layers["Again"]["value"]) == (2.0, 4.0)
+    wrong = NETWORK + 'pv.addGroup(net, "Again", net.Ones, {width = 4})'
+    assert "net.lua:15: the group Again has no parameter width to overwrite" in failure(tmp_path, wrong)
+    assert "there is a group Out already" in failure(tmp_path, NETWORK + 'pv.addGroup(net, "Out", {})')
+
+
+def test_modules_are_found_beside_the_file_alone(tmp_path: Path) -> None:
+    inside = tmp_path / "project"
+    (inside / "parts").mkdir(parents=True)
+    (inside / "parts" / "sizes.lua").write_text("return {nf = 5}")
+    (tmp_path / "outside.lua").write_text("return {nf = 6}")
+    (inside / "linked.lua").symlink_to(tmp_path / "outside.lua")
+    (inside / "wrong.lua").write_text("return = 1")
+    text = PRINTED.replace("nf = 2;", 'nf = require("parts.sizes").nf;')
+    (found,) = imported(inside, text)
+    assert tomllib.loads(found.text)["layers"]["Ones"]["shape"] == [8, 8, 5]
+    for name, message in (
+        ("absent", "the module absent cannot be read"),
+        ("../outside", "is no name of a module"),
+        ("linked", "is elsewhere"),
+        ("wrong", "wrong.lua:1: "),
+        ("os", "the module os cannot be read"),
+    ):
+        assert message in failure(inside, f'require "{name}"')
+
+
+def test_the_environment_is_what_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SIZE", "16")
+    text = PRINTED.replace("32 / 4", 'tonumber(os.getenv("SIZE") .. "4")')
+    said = failure(tmp_path, text)
+    assert "net.lua:4: attempt to concatenate a nil value" in said
+    assert "--env NAME=VALUE" in said
+    (found,) = imported(tmp_path, text, SIZE="2")
+    assert tomllib.loads(found.text)["layers"]["Out"]["shape"] == [24, 24, 2]
+
+
+FORBIDDEN = (
+    "python", "load", "loadstring", "dofile", "loadfile", "debug", "coroutine", "collectgarbage", "io.open",
+    "io.popen", "io.lines", "io.read", "os.execute", "os.remove", "os.rename", "os.tmpname", "string.dump",
+    "package.loadlib", "package.loaded", "package.searchers", "package.preload", "rawget(_G, 'load')",
+    "('').dump", "_ENV.load", "_G._G.debug",
+)  # fmt: skip
+
+
+def test_nothing_else_is_within_reach(tmp_path: Path) -> None:
+    lines = [f"if {name} ~= nil then error('{number}') end" for number, name in enumerate(FORBIDDEN)]
+    lines.append("if getmetatable('') ~= false then error('strings') end")
+    lines.append("local _, wrong = pcall(require, {})\nassert(type(wrong) == 'string')")
+    lines.append("_, wrong = pcall(require, 'no such')\nassert(type(wrong) == 'string', type(wrong))")
+    imported(tmp_path, "\n".join(lines) + PRINTED)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("while true do end", "needs more than 1 s of processor time"),
+        ("while true do pcall(error) end", "needs more than 1 s of processor time"),
+        ("x = string.rep('x', 1 << 30)", "memory"),
+        ("t = {} for i = 1, 1e12 do t[i] = {} end", ""),
+        ("function f() return 1 + f() end f()", "stack overflow"),
+        ("os.exit()", "the file has ended itself"),
+        ("x = ", "net.lua:1: unexpected symbol near <eof>"),
+        ("error({})", ""),
+        ("error(string.rep('x', 1e7))", "xxx"),
+        ("require('PVModule').printConsole(3)", "net.lua:1: the network is a number, not a table"),
+        ("require('PVModule').printConsole({[1] = {}})", "is no group of parameters"),
+        ("require('PVModule').printConsole({A = {}})", "the group A has no groupType"),
+        ("require('PVModule').printConsole({A = {groupType = 'X', 2}})", "this parameter has no name"),
+        ("require('PVModule').printConsole({A = {groupType = 'X', a = {1, 'b'}}})", "not one of numbers"),
+        ("require('PVModule').printConsole({A = {groupType = 'X', a = {{}}}})", "A.a is neither a number"),
+        ("require('PVModule').printConsole({A = {groupType = 'X', a = 0/0}})", "A.a is neither a number"),
+        ("require('PVModule').printConsole({A = {groupType = 'ParameterSweep', 1}})", "this is no sweep"),
+        ("require('PVModule').deepCopy((function() local t = {} t.t = t return t end)())", "contains itself"),
+    ],
+)
+def test_files_that_are_none_end_with_a_message(
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lua, "SECONDS", 1)
+    assert message in failure(tmp_path, text)
+
+
+SUBNET = """
+local pv, subnets = require "PVModule", require "PVSubnets"
+local net = {
+   column = { groupType = "HyPerCol", nx = 8, ny = 8, stopTime = 20, dt = 1 },
+   Image = { groupType = "PvpLayer", nf = 1, nxScale = 1, nyScale = 1, phase = 0, displayPeriod = 10,
+             inputPath = "images.pvp" },
+}
+subnets.addLCASubnet {
+   pvParams = net, lcaLayerName = "S1", inputLayerName = "Image", inputValueScale = 0.5, stride = 2,
+   triggerLayerName = "Image",
+   lcaParams = { nf = 6, VThresh = 0.1, AShift = 0.1, AMin = 0, timeConstantTau = 10, InitVType = "ZeroV" },
+   connParams = { nxp = 4, nyp = 4, plasticityFlag = true, momentumTau = 0.5, dWMax = 0.5,
+                  weightInitType = "UniformRandomWeight", normalizeMethod = "normalizeL2", strength = 1 },
+}
+subnets.addMaxPoolingLayer { pvParams = net, inputLayerName = "S1", stride = 2, writeStep = -1 }
+assert(subnets.addActivityMask { pvParams = net, unmaskedLayerName = "ImageErrorS" and "ImageError_S1",
+   maskingLayerName = "Image", triggerLayerName = "Image" } == "ImageError_S1MaskedByImage")
+pv.printConsole(net)
+"""
+
+
+def test_the_subnets_that_are_supplied_are_networks(tmp_path: Path) -> None:
+    (found,) = imported(tmp_path, SUBNET)
+    assert found.translation.error() is None, found.report
+    net = tomllib.loads(found.text)
+    assert net["layers"]["S1"]["shape"] == [4, 4, 6]
+    assert net["layers"]["S1MaxPool"]["shape"] == [2, 2, 6]
+    assert net["connections"]["ImageToImageScaled"]["init"]["value"] == 0.5
+    assert net["connections"]["ImageError_S1ToS1"]["of"] == "S1ToImageError_S1"
+    assert net["layers"]["ImageMask"]["vertices"] == [[0.0, 1.0], [0.0, 0.0]]
+    said = failure(tmp_path, SUBNET.replace("addMaxPoolingLayer", "deconvPath"))
+    assert "PVSubnets.deconvPath is not supplied" in said
+
+
+def test_import_alone_executes_a_file(tmp_path: Path, petabatch: Command) -> None:
+    (tmp_path / "net.lua").write_text(PRINTED.replace("32 / 4", 'os.getenv("SIZE") + 0'))
+    done = petabatch("import", tmp_path / "net.lua", "-o", tmp_path / "net.toml", "--env", "SIZE=4")
+    assert done.returncode == 0, done.stderr
+    assert tomllib.loads((tmp_path / "net.toml").read_text())["layers"]["Out"]["shape"] == [4, 4, 2]
+    assert "files in Lua are executed by import alone" in petabatch("check", tmp_path / "net.lua").stderr
+
+
+def test_without_lupa_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lua, "find_spec", lambda name: None)
+    assert r"petabatch[petavision]" in failure(tmp_path, PRINTED)
+    with pytest.raises(ParamsError, match="executed by import alone"):
+        petabatch.load(tmp_path / "net.lua")
