@@ -27,7 +27,7 @@ class Retina(Layer):
     where b(t) is 1 during a burst, between `begin` and `end`, and 0 elsewhere. Without `spikes`, A = p. With
     them A is 1 with the probability p (1 - exp(-(s - refractory) / recovery)), s being the time since the
     last spike of the unit, and 0 while s < refractory. In step 0, A = 0. Source: PetaVision's
-    `RetinaActivityBuffer.cpp`.
+    `RetinaActivityBuffer.cpp`. Stimuli of other networks are layers of type `poisson`.
     """
 
     draws: ClassVar[Mapping[str, Draw]] = {"chance": "uniform"}
