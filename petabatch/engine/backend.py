@@ -73,6 +73,12 @@ class Backend(Protocol):
     def holding(self, lanes: slice) -> AbstractContextManager[None]:
         """Keep the arrays of these local slices on the device within the block."""
 
+    def read_ahead(self, number: int) -> None:
+        """Start reading the first images of a slice that is not advanced yet."""
+
+    def first(self, name: str, again: bool, number: int, item: int) -> np.ndarray:
+        """Return an image of a slice, which may then be shown `again` without being read again."""
+
     def show(self, name: str, slices: range, item: int, into: Array) -> None:
         """Put image `item` of each slice into `into` `[lanes, ny, nx, nf]`, the activity of layer `name`."""
 
@@ -145,6 +151,14 @@ class Host:
     def holding(self, lanes: slice) -> AbstractContextManager[None]:
         """All arrays are always at hand."""
         return nullcontext()
+
+    def read_ahead(self, number: int) -> None:
+        """Start reading the first images of a slice that is not advanced yet."""
+        self._prefetch.begin(number)
+
+    def first(self, name: str, again: bool, number: int, item: int) -> np.ndarray:
+        """Return an image of a slice, and keep it if it is shown `again`."""
+        return self._prefetch.read(name, number, item, again)
 
     def show(self, name: str, slices: range, item: int, into: Array) -> None:
         """Copy images that were read ahead, and begin to read the next."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 
 from petabatch.engine.engine import Engine
@@ -18,6 +19,8 @@ from petabatch.errors import InputError, NonFiniteError, ParamsError, PartError,
 
 OF_A_SLICE = (ParamsError, InputError, PartError, NonFiniteError)
 """Errors that the values or the images of a slice may cause."""
+WAITING = "waiting for slices"
+"""Activity of a slot that has none."""
 _POLL = 0.02
 """Seconds between two looks at whether the run is to stop."""
 
@@ -79,12 +82,13 @@ class Pool:
                 for _ in workers:
                     ahead.put(None)
 
-    @staticmethod
-    def _put(waiting: Iterator[Sequence[int]], ahead: SimpleQueue[Sequence[int] | None]) -> int:
+    def _put(self, waiting: Iterator[Sequence[int]], ahead: SimpleQueue[Sequence[int] | None]) -> int:
         """Take a part that waits, if there is one; return how many."""
         numbers = next(waiting, None)
         if numbers is None:
             return 0
+        for number in numbers:
+            self._engine.backend.read_ahead(number)
         ahead.put(numbers)
         return 1
 
@@ -95,7 +99,12 @@ class Pool:
         done: SimpleQueue[Sequence[Made] | BaseException],
     ) -> None:
         """Advance slices in a slot, until there are no more."""
-        while (numbers := ahead.get()) is not None and not self._stopping.is_set():
+        clock = self._engine.lanes[slot.start].clock
+        while True:
+            with clock.measure(WAITING):
+                numbers = ahead.get()
+            if numbers is None or self._stopping.is_set():
+                return
             try:
                 size = len(slot)  # of the last slot, it may be less than that of a part
                 parts = (numbers[first : first + size] for first in range(0, len(numbers), size))
@@ -120,12 +129,17 @@ class Pool:
 
     def _together(self, slot: range, numbers: Sequence[int]) -> Made:
         engine, plan = self._engine, self._engine.plan
+        display = plan.graph.network.run.display
+        images = {
+            name: partial(engine.backend.first, name, reader.layer.item(1, display) == 0)
+            for name, reader in engine.readers.items()
+        }
         lanes = []
-        for place, number in zip(slot, numbers, strict=False):
+        for place, number in zip(slot[: len(numbers)], numbers, strict=True):
             here, slices = slice(place, place + 1), range(number, number + 1)
             state = engine.state.seated(here, slices)
             state.clear()
-            state.start_layers(engine.readers)
+            state.start_layers(images)
             lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
         group = Group(lanes)
         columns = [one.of(group.lanes) for one in engine.recorder.take(plan.length) if one.stream.batched]

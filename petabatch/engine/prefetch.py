@@ -69,23 +69,37 @@ class Prefetch:
         """Seconds in which lanes waited for images, summed over lanes."""
         return sum(self._waited.values())
 
-    def read(self, name: str, slice_: int, item: int) -> np.ndarray:
-        """Return an image, and start reading those that follow; one thread at a time for each slice."""
+    def begin(self, slice_: int) -> None:
+        """Start reading the first images of a slice."""
+        for name, reader in self._readers.items():
+            if name in self._depth and reader.read_ahead:
+                self._queue(name, slice_).look(0, min(self._depth[name], reader.last_item))
+
+    def read(self, name: str, slice_: int, item: int, again: bool = False) -> np.ndarray:
+        """Return an image, and start reading those that follow; one thread at a time for each slice.
+
+        It may be read `again` after this.
+        """
         reader = self._readers[name]
         if name not in self._depth or not reader.read_ahead:
             return reader(slice_, item)
-        key = name, slice_
-        if key not in self._ahead:
-            self._ahead[key] = _Queue(self._pool, reader, slice_)
-        queue = self._ahead[key]
-        image = queue.take(item, min(item + self._depth[name], reader.last_item))
+        key, queue = (name, slice_), self._queue(name, slice_)
+        image = queue.look(item, min(item + self._depth[name], reader.last_item))
         begin = time.perf_counter()
         found = image.result()
-        if item >= reader.last_item:
-            self._ahead.pop(key, None)  # so that nothing grows with the number of slices
+        if not again:
+            queue.leave(item)
+            if item >= reader.last_item:
+                self._ahead.pop(key, None)  # so that nothing grows with the number of slices
         thread = threading.get_ident()
         self._waited[thread] = self._waited.get(thread, 0.0) + time.perf_counter() - begin
         return found
+
+    def _queue(self, name: str, slice_: int) -> _Queue:
+        key = name, slice_
+        if key not in self._ahead:
+            self._ahead[key] = _Queue(self._pool, self._readers[name], slice_)
+        return self._ahead[key]
 
     def close(self) -> None:
         """Stop reading; it begins again with the next image. Threads that wait for one get an error."""
@@ -102,14 +116,19 @@ class _Queue:
         self._submit = _Forward(pool).submit if reader.forward else pool.submit
         self._ahead: deque[tuple[int, Future[np.ndarray]]] = deque()
 
-    def take(self, item: int, last: int) -> Future[np.ndarray]:
-        """Return an image, and start reading those that follow up to `last`."""
+    def look(self, item: int, last: int) -> Future[np.ndarray]:
+        """Return an image, without those before it, and start reading those that follow up to `last`."""
         while self._ahead and self._ahead[0][0] != item:
             self._ahead.popleft()[1].cancel()
         first = self._ahead[-1][0] + 1 if self._ahead else item
         for number in range(first, max(item, last) + 1):
             self._ahead.append((number, self._submit(self._reader, self._slice, number)))
-        return self._ahead.popleft()[1]
+        return self._ahead[0][1]
+
+    def leave(self, item: int) -> None:
+        """Keep an image no longer."""
+        if self._ahead and self._ahead[0][0] == item:
+            self._ahead.popleft()
 
 
 class _Forward:

@@ -39,6 +39,7 @@ _ACTIVITIES = {
     "learning": "learning",
     "input": "images",
     "waiting for images": "waiting for images",
+    "waiting for slices": "waiting for slices",
     "waiting for ranks": "waiting for other ranks",
     "communication": "communication",
     "probes and output": "probes and output",

@@ -92,23 +92,26 @@ def test_errors_that_are_not_of_a_slice_end_the_run(monkeypatch: pytest.MonkeyPa
         pooled(frozen(recurrent_network(1, 4)), 1, 2, 1)
 
 
-def test_a_slot_takes_the_next_slice_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("held", [2, 3, 4])
+def test_a_slot_takes_the_next_slices_without_waiting(monkeypatch: pytest.MonkeyPatch, held: int) -> None:
     made: Callable[..., object] = Pool._together
+    size = -(-held // 2)
     ended, others = list[int](), threading.Event()
 
     def slow(self: Pool, slot: range, numbers: list[int]) -> object:
-        if numbers == [0]:
+        if 0 in numbers:
             assert others.wait(PATIENCE), "the other slot waits for this one"
         done = made(self, slot, numbers)
         ended.extend(numbers)
-        if len(ended) == 8:
+        if len(ended) >= 10 - size:
             others.set()
         return done
 
     monkeypatch.setattr(Pool, "_together", slow)
-    network = frozen(recurrent_network(1, 9))
+    network = frozen(recurrent_network(1, 10))
     plan = schedule(build(network))
-    engine = Engine(replace(plan, flush=plan.length), Serial(), 2, slices=range(2))
+    engine = Engine(replace(plan, flush=plan.length), Serial(), 2, slices=range(held))
     engine.start()
-    list(Pool(engine, 1).run(iter([[n] for n in range(9)])))
-    assert (len(ended), ended[-1]) == (9, 0)
+    list(Pool(engine, size).run(iter([list(range(n, min(n + size, 10))) for n in range(0, 10, size)])))
+    assert sorted(ended) == list(range(10))
+    assert 0 in ended[-size:]

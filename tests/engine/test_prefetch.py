@@ -100,6 +100,18 @@ def test_what_a_slice_has_shown_is_known_of_images_that_were_read_ahead(
     assert sorted(chosen) == [(number, item) for number in range(SLICES) for item in range(LAST + 1)]
 
 
+def test_first_images_are_read_before_a_slice_begins_and_once(prefetch: Callable[[Reader], Prefetch]) -> None:
+    reader = Reader()
+    feed = prefetch(reader)
+    feed.begin(7)
+    assert settled(reader, 5) == [(7, item) for item in range(5)]
+    assert feed.read("image", 7, 0, again=True).item() == 700
+    for item in range(LAST + 1):
+        assert feed.read("image", 7, item).item() == 700 + item
+    assert settled(reader, LAST + 1) == [(7, item) for item in range(LAST + 1)]
+    assert not feed._ahead, "slices that have seen their last image leave nothing"
+
+
 def test_large_images_are_read_one_display_ahead(prefetch: Callable[[Reader], Prefetch]) -> None:
     reader = Reader(nbytes=1 << 30)
     prefetch(reader).read("image", 0, 3)

@@ -33,7 +33,7 @@ class GpuBackend:
         self.arrays = DeviceArrays(state, device)
         self.lanes = self.arrays.lanes
         self.workers, self.version = 1, 0
-        self._prefetch = Prefetch(device, readers, threads)
+        self._readers, self._prefetch = readers, Prefetch(device, readers, threads)
         self._download = Download(device)
 
     @property
@@ -63,6 +63,13 @@ class GpuBackend:
         self.arrays.enter(lanes)
         yield
         self.arrays.leave()
+
+    def read_ahead(self, number: int) -> None:
+        """Images are read where lanes show them."""
+
+    def first(self, name: str, again: bool, number: int, item: int) -> np.ndarray:
+        """Return an image of a slice."""
+        return self._readers[name](number, item)
 
     def show(self, name: str, slices: range, item: int, into: Array) -> None:
         """Copy images that were read ahead, and begin to read the next."""
