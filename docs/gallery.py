@@ -89,7 +89,7 @@ FIGURES = {
         Figure(
             "sweep",
             "thresholds",
-            "--against threshold --quantities energy/total active/fraction quality/psnr",
+            "--quantities energy/total active/fraction quality/psnr",
         ),
     ],
     "Spikes and dynamics": [

@@ -64,7 +64,7 @@ for load, (patterns, _, found) in recalled.items():
     slices = axes.plot([load] * len(overlap), overlap, ".", color="C0", alpha=0.25, ms=5)
     mean = axes.plot(load, overlap.mean(), "o", color="C1", ms=6)
 capacity = axes.axvline(0.138, color="grey", ls="--", lw=1)
-axes.set(xlabel="Patterns / neurons, of 400 neurons", ylabel="Overlap with the pattern")
+axes.set(xlabel="Patterns per neuron (400 neurons)", ylabel="Overlap with the pattern")
 names = ["a slice", f"mean of {len(overlap)} slices", "capacity of an infinite network, 0.138"]
 axes.legend([*slices, *mean, capacity], names, loc="lower left")
 for row, load in zip(below.subplots(2, 9), (0.08, 0.2), strict=True):

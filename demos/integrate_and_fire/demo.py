@@ -40,11 +40,13 @@ figure = plt.figure(figsize=(7.2, 3.5), layout="constrained")
 left, right = figure.subfigures(1, 2, width_ratios=[3, 1])
 plotting.raster(run, layers=["sheet"], count=60, unit="ms", figure=left)
 steps = params.network.run.display
+for axes in left.axes:
+    axes.axvline(steps, color="grey", ls=":", lw=1, zorder=0)  # from here on it is the second image
 above, below = right.subplots(2, 1)
 above.imshow(np.clip(run.layer("image")[-1, 0], 0, 1))
-plotting.bare(above, title="Second image")
+plotting.bare(above, title=f"Image from {steps} ms on")
 rates = below.imshow(1000 * spikes[-steps:, 0].mean(axis=(0, 3)), cmap="gray", vmin=0)
-plotting.bare(below, title="Mean rate")
-right.colorbar(rates, ax=below, label="Rate (Hz)", shrink=0.8)
+plotting.bare(below, title="Mean rate since then")
+right.colorbar(rates, cax=below.inset_axes((1.08, 0, 0.06, 1)), label="Rate (Hz)")
 figure.savefig("runs/demos/integrate_and_fire.png")
 print("figure: runs/demos/integrate_and_fire.png")

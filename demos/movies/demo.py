@@ -79,7 +79,13 @@ for name, total in energies.items():
     print(name, dict(zip(SPEEDS, steps.round().astype(int).tolist(), strict=True)))
 left.set(xlabel="Step of a frame, at 1 pixel per frame", ylabel="Energy / least energy of the frame")
 left.set(xlim=(0, None), yticks=(1, 2, 5, 10), yticklabels=("1", "2", "5", "10"))
-right.set(xlabel="Speed (pixels per frame)", ylabel="Steps to within 5 %", ylim=(0, None))
-below.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, title="Code starts")
+right.set(xlabel="Speed (pixels per frame)", ylabel="Steps to within 5 % of the least energy", ylim=(0, None))
+below.legend(
+    *left.get_legend_handles_labels(),
+    loc="outside lower left",
+    ncols=2,
+    title="Code starts",
+    alignment="left",
+)
 figure.savefig("runs/demos/movies.png")
 print("figure: runs/demos/movies.png")

@@ -46,15 +46,11 @@ for number, axes in enumerate(grid.flat):
     axes.set(xlim=(0, 400), xticks=(0, 200, 400), ylim=(0, 0.5), yticks=(0, 0.5))
     axes.set_facecolor("#fdf3d8" if lasting[number] else "white")
     if number % 8 == 0:
-        axes.annotate(
-            f"{inputs['layers.E.parameters.input'][number]:g}",
-            (-0.5, 0.5),
-            xycoords="axes fraction",
-            ha="right",
-        )
+        name = f"{inputs['layers.E.parameters.input'][number]:g}"
+        axes.set_ylabel(name, rotation=0, ha="right", va="center")
     if number < 8:
         axes.set_title(f"{inputs['layers.I.parameters.input'][number]:g}".replace("-", "−"), loc="center")
-figure.suptitle("Input to I", x=0.55)
+figure.suptitle("Input to I", x=0.55, fontsize="medium")
 figure.supxlabel("Time (ms)", x=0.55)
 figure.supylabel("Input to E")
 shaded = grid[0, 0].fill([], [], color="#fdf3d8")

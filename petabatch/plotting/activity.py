@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from petabatch.results.use import LIMIT
 
 _LOOKS = 20
 """Records in which a layer is looked at to see whether it spikes."""
+_TICKS = 6
+"""Units of which the numbers are at an axis."""
 _STILL = ("input", "constant")
 """Types of layers whose activity is no dynamics of the network."""
 
@@ -123,10 +125,29 @@ def most_active(units: Units, count: int) -> Units:
     return units if count == len(total) else units.chosen(np.argsort(-total, kind="stable")[:count])
 
 
-def most_varied(units: Units, count: int) -> Units:
-    """Return at most `count` units, those that vary most over time."""
-    spread = np.nanstd(units.values, axis=0)
-    return units.chosen(np.argsort(-spread, kind="stable")[:count])
+def most_varied(variables: Sequence[Units], count: int) -> np.ndarray:
+    """Return the numbers of at most `count` units: of those of which each variable changes, the liveliest."""
+    spreads = [np.nanstd(each.values, axis=0) for each in variables]
+    together = np.prod([each / (each.max() or 1.0) for each in spreads], axis=0)
+    chosen: np.ndarray = np.sort(np.lexsort((-spreads[0], -together))[:count])
+    return chosen
+
+
+def number_units(axis: Any, drawn: Sequence[Units]) -> None:
+    """Label an axis along which units follow one another: by layers if there are several, else by numbers."""
+    ends = np.cumsum([0, *(len(each.numbers) for each in drawn)])
+    if len(drawn) > 1:
+        axis.set_ticks((ends[1:] + ends[:-1] - 1) / 2, [each.layer for each in drawn])
+        axis.set_tick_params(length=0)
+        axis.set_label_text("Units by layer")
+        return
+    axis.set_label_text("Unit")
+    numbers = drawn[0].numbers
+    if _TICKS < len(numbers) == drawn[0].of:
+        axis.get_major_locator().set_params(integer=True)
+        return
+    ticks = np.unique(np.linspace(0, len(numbers) - 1, min(_TICKS, len(numbers))).round().astype(int))
+    axis.set_ticks(ticks, [str(number) for number in numbers[ticks]])
 
 
 def shares(units: Sequence[Units], count: int) -> list[int]:

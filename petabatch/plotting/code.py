@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.errors import InputError
 from petabatch.pixels import pictures
-from petabatch.plotting.figures import height_of, panels, styled, width_of
+from petabatch.plotting.figures import colour_bar, height_of, panels, styled, width_of
 from petabatch.plotting.options import Code, DisplayForStep, Grey, Option, PerRow, Slice, Step, Title
 from petabatch.plotting.select import check_slice, code_layer, image_layer, when
 from petabatch.plotting.texts import heading
@@ -78,12 +78,10 @@ def code(
     right.set_anchor("NW")
     label(right, laid, [str(each) for each in order])
     layer = series.name.split("/")[1]
-    # Beside the image, as high as it is, wherever the layout puts it.
-    place = right.inset_axes((1 + 0.1 / laid.inches, 0, 0.1 / laid.inches, 1))
-    figure.colorbar(drawn, cax=place, label=f"Activity of {layer}")
+    colour_bar(right, drawn, f"Activity of {layer}")
     active = np.count_nonzero(values)
-    features = "feature" if len(order) == 1 else "features"
-    many = f", the {len(order)} most active {features}" if len(order) < values.shape[-1] else ""
+    features = "feature" if len(order) == 1 else f"{len(order)} features"
+    many = f", the most active {features}" if len(order) < np.count_nonzero(strength) else ""
     text = f"{active:,} of {values.size:,} units active{many}"
     heading(figure, title or f"Code of {layer}, {of_slice(run, number)}, {when(run, step)}: {text}")
     return figure

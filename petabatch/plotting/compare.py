@@ -8,7 +8,7 @@ import numpy as np
 
 from petabatch.errors import InputError, PetabatchError
 from petabatch.plotting.curves import at_record, curve, drawn, ends, lost_steps, mark_gaps, meaning
-from petabatch.plotting.figures import colours, grid, grid_of_panels, styled
+from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels, styled
 from petabatch.plotting.options import Steps, Title, Unit
 from petabatch.plotting.patches import read_dictionary
 from petabatch.plotting.texts import capital, heading, legend_below, points, wrapped
@@ -70,7 +70,8 @@ def compare(
         times[0].label_axis(axis, steps and len({time.per for time in times}) == 1)
         if all(len(one[name]) == 1 for one in runs):
             at_record(axis, run[name].steps, times[0])
-        axis.set_ylabel(wrapped(quantity(run, name, names), 1.3, points("axes.labelsize")))
+        axis.set_ylabel(wrapped(quantity(run, name, names), 1.7, points("axes.labelsize")))
+        from_zero(axis, axis.dataLim.y0)
         grid(axis)
     if others:
         labels = ["; ".join([name, *lost_steps(one)]) for name, one in zip(_labels(runs), runs, strict=True)]
@@ -138,9 +139,9 @@ def _similarities(runs: list[Results]) -> list[np.ndarray]:
 
 def _alike(axis: Any, alike: list[np.ndarray], scale: list[str]) -> None:
     for values, colour in zip(alike, scale[1:], strict=True):
-        axis.plot(np.arange(len(values)), np.sort(values)[::-1], color=colour, clip_on=False)
+        axis.plot(np.arange(1, len(values) + 1), np.sort(values)[::-1], color=colour, clip_on=False)
     axis.set(
-        xlabel="Feature of the first run, most alike first",
+        xlabel="Rank of the feature by similarity",
         ylabel="Similarity of dictionaries",
         ylim=(0, 1.02),
     )

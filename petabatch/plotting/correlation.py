@@ -8,8 +8,17 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.activity import Units, every_of, most_active, of_layers, over_time, read_units, shares
-from petabatch.plotting.figures import colours, grid, panels, solid, styled, width_of
+from petabatch.plotting.activity import (
+    Units,
+    every_of,
+    most_active,
+    number_units,
+    of_layers,
+    over_time,
+    read_units,
+    shares,
+)
+from petabatch.plotting.figures import colour_bar, colours, grid, panels, solid, styled, width_of
 from petabatch.plotting.options import Option, Slice, Title, Unit
 from petabatch.plotting.select import check_slice
 from petabatch.plotting.texts import axes_title, heading
@@ -67,28 +76,27 @@ def correlation(
     shape: tuple[int, int]
     ratios: dict[str, Any]
     shape, ratios = ((1, 2), {"width_ratios": [1.1, 1]}) if beside else ((2, 1), {"height_ratios": [1.6, 1]})
-    figure, axes = panels(figure, 3.6 if beside else 5.4, *shape, **ratios)
+    figure, axes = panels(figure, 3.2 if beside else 5.0, *shape, **ratios)
     left, right = axes.flat
     image = left.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
-    figure.colorbar(image, ax=left, label="Correlation", location="bottom", shrink=0.8, aspect=30)
+    colour_bar(left, image, "Correlation")
     ends = np.cumsum([0, *(len(each.numbers) for each in drawn)])
     for end in ends[1:-1]:
         left.axhline(end - 0.5, color="#404040", lw=0.6)
         left.axvline(end - 0.5, color="#404040", lw=0.6)
+    for axis in (left.xaxis, left.yaxis):
+        number_units(axis, drawn)
     if len(drawn) > 1:
-        middle, names = (ends[1:] + ends[:-1] - 1) / 2, [each.layer for each in drawn]
-        left.set_xticks(middle, names)
-        left.set_yticks(middle, names, rotation=90, va="center")
-        left.tick_params(length=0)
-        left.set(xlabel="Units by layer", ylabel="Units by layer")
-    else:
-        left.locator_params(integer=True)
-        left.set(xlabel="Unit, in the order of the layer", ylabel="Unit")
+        for text in left.get_yticklabels():
+            text.set(rotation=90, va="center")
     pairs = matrix[np.triu_indices(len(matrix), 1)]
     pairs = pairs[np.isfinite(pairs)]
-    low, high = np.floor(10 * pairs.min()) / 10, np.ceil(10 * pairs.max()) / 10
-    right.hist(pairs, np.linspace(low, high, 41), **solid(colours(1)[0]))
-    right.set(xlabel="Correlation of two units", ylabel="Pairs of units")
+    low, high = np.clip([np.floor(10 * pairs.min()), np.ceil(10 * pairs.max())], -10, 10) / 10
+    if low == high:  # all pairs are alike
+        low, high = (low - 0.1, high) if low > 0 else (low, low + 0.1)
+    right.hist(np.clip(pairs, -1, 1), np.linspace(low, high, 41), **solid(colours(1)[0]))
+    right.set(xlabel="Correlation of two units", ylabel="Pairs of units", xlim=(low, high))
+    right.locator_params(axis="y", integer=True)
     grid(right)
     axes_title(right, f"Mean {pairs.mean():.2f}, s.d. {pairs.std():.2f}")
     bins = span(run, width * every_of(found[0]), unit)

@@ -9,7 +9,7 @@ import numpy as np
 
 from petabatch.plotting.figures import colours, from_zero, grid, logarithmic
 from petabatch.plotting.texts import capital, note
-from petabatch.plotting.words import Clock, factor_of
+from petabatch.plotting.words import Clock, in_figures
 from petabatch.results import Results
 from petabatch.results.series import Series
 from petabatch.storage.gaps import Gap, steps_text
@@ -54,15 +54,15 @@ def drawn(series: Series, period: int | None, most: int = _MOST) -> tuple[np.nda
     They are those at ends of displays, where `ends` says so, with NaN where steps are lost; in the unit of
     `words.quantity`.
     """
-    factor = factor_of(series.name)
     if not ends(series, period):
         steps, values = thinned(series, most)
-        return steps, factor * values
+        return steps, in_figures(series.name, values)
     display = (series.steps - 1) // (period or 1)
     last = np.flatnonzero(np.diff(display, append=display[-1] + 1))
     every = -(-len(last) // _MOST_ENDS)
     last = last[(len(last) - 1) % every :: every]
-    return interrupted(series, series.steps[last], factor * np.stack([series[int(at)] for at in last]))
+    values = in_figures(series.name, np.stack([series[int(at)] for at in last]))
+    return interrupted(series, series.steps[last], values)
 
 
 def ends(series: Series, period: int | None) -> bool:
@@ -123,7 +123,7 @@ def meaning(batches: Collection[int], at_ends: bool, lines: int = 2) -> list[str
         return when
     slices = f"of {max(batches)} slices" if len(set(batches)) == 1 else "over slices"
     line, band = ("line", "band") if lines == 1 else ("lines", "bands")
-    return [" ".join([f"{line}: mean {slices}", *when]), f"{band}: 10–90 % of them"]
+    return [" ".join([f"{line}: mean {slices}", *when]), f"{band}: percentiles 10–90"]
 
 
 def lost_steps(run: Results) -> list[str]:

@@ -7,7 +7,17 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from petabatch.pixels import about_zero, pictures
-from petabatch.plotting.figures import MARK, colours, grid, height_of, panels, solid, styled, width_of
+from petabatch.plotting.figures import (
+    MARK,
+    bars_by_rank,
+    colours,
+    grid,
+    height_of,
+    panels,
+    solid,
+    styled,
+    width_of,
+)
 from petabatch.plotting.options import (
     Code,
     Connection,
@@ -98,13 +108,17 @@ def dictionary(
 
 def _use(axes: Any, use: np.ndarray, numbers: np.ndarray, order: str) -> None:
     count = len(use)
-    axes.bar(np.arange(count), 100 * use[numbers], width=1.0, **solid(colours(1)[0]))
+    by_use = order == "use"
+    if by_use:
+        bars_by_rank(axes, 100 * use[numbers], list(map(str, numbers)))
+    else:
+        axes.bar(numbers, 100 * use, width=1.0, **solid(colours(1)[0]))
+        axes.set(xlim=(-0.5, count - 0.5), xlabel="Feature")
+        axes.locator_params(axis="x", integer=True)
     dead = np.flatnonzero(use[numbers] == 0)
     if len(dead):  # an empty line would count as one at the corner of the figure when it is laid out
-        axes.plot(dead, np.zeros(len(dead)), "|", color=MARK, ms=6, mew=1, clip_on=False)
-    places = "in the order above" if order == "use" else "number"
-    axes.set(xlim=(-0.5, count - 0.5), xlabel=f"Feature, {places}", ylabel="Active units (%)")
-    axes.locator_params(axis="x", integer=True)
+        axes.plot(dead + by_use, np.zeros(len(dead)), "|", color=MARK, ms=6, mew=1, clip_on=False)
+    axes.set_ylabel("Active units (%)")
     grid(axes)
     text = f"{len(dead):,} of {count:,} dead (framed)" if len(dead) else "none dead"
     axes_title(axes, f"Use of the features; {text}")

@@ -69,6 +69,7 @@ def features(
     count = min(count, max(1, int((wide - 0.9) / 0.42)))
     row = min(0.95, (height_of(figure) - 0.4) / len(numbers))
     figure, axes = panels(figure, 0.4 + row * len(numbers), len(numbers), 2, width_ratios=[0.8, wide - 0.8])
+    beyond = False
     for (left, right), each in zip(axes, numbers, strict=True):
         pixels = pictures(about_zero(found.dictionary.weights[each]), grey)
         show(left, pixels)
@@ -80,6 +81,7 @@ def features(
             right.set_axis_off()
             continue
         values = np.stack(patches)
+        beyond |= bool(np.isnan(values).any())
         low, high = np.nanmin(values), np.nanmax(values)
         scaled = pictures(np.nan_to_num((values - low) / ((high - low) or 1.0), nan=0.93), grey)
         blank = np.ones((count - len(scaled), *scaled.shape[1:]))
@@ -89,13 +91,16 @@ def features(
         label(right, shown, [_short(unit.activity) for unit in driven[each][:count]])
     step = when(run, found.dictionary.step)
     name = capital(found.dictionary.connection)
+    pale = "; pale: beyond the image" if beyond else ""
     heading(
         figure,
-        title or f"{name}, {step}: features, and the image patches that drive them most, with the activity",
+        title or f"{name}, {step}: features, the image patches that drive them most, and the activity{pale}",
     )
     return figure
 
 
 def _short(activity: float) -> str:
     """Return an activity in about five characters."""
-    return f"{activity:.2f}" if abs(activity) < 100 else f"{activity:.0e}".replace("e+0", "e")
+    if 0.1 <= abs(activity) < 100:
+        return f"{activity:.2f}"
+    return f"{activity:.2g}" if 1e-3 <= abs(activity) < 0.1 else f"{activity:.0e}".replace("e+0", "e")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -32,6 +32,11 @@ _MULTIPLES = (tuple(range(1, 10)), (1, 2, 3, 4, 6, 8), (1, 2, 3, 5), (1, 2, 5), 
 """Of powers of ten, the numbers at a logarithmic axis, from many to few."""
 _PAGE = 9.2
 """Inches of the height of a page."""
+_NAMED = 16
+"""Bars that have room for their names."""
+_SHORT = 1e-4, 1e5
+"""Numbers that are written without a power of ten."""
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -159,9 +164,43 @@ def colours(count: int) -> list[str]:
     return [str(_hex(each)) for each in plt.get_cmap("viridis")(np.linspace(0, 0.9, count))]
 
 
+def plain(value: float, digits: int = 6) -> str:
+    """Return a number in plain text, as `0.25` or `−3 × 10⁻⁷`."""
+    sign = "−" if value < 0 else ""
+    if value == 0 or _SHORT[0] <= abs(value) < _SHORT[1]:
+        return f"{sign}{abs(value):.{digits}g}"
+    mantissa, exponent = f"{abs(value):.{digits - 1}e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return f"{sign}{power}" if mantissa == "1" else f"{sign}{mantissa} × {power}"
+
+
 def solid(colour: str) -> dict[str, Any]:
     """Return the keys of bars without gaps: their edges hide the seams that vector formats show."""
     return {"color": colour, "edgecolor": colour, "linewidth": 0.6}
+
+
+def colour_bar(axes: Any, drawn: Any, label: str, **keys: Any) -> None:
+    """Draw the colour bar of a map to the right of its axes, as high as they are; `keys` are matplotlib's."""
+    from matplotlib.transforms import ScaledTranslation, blended_transform_factory
+
+    inches = axes.figure.dpi_scale_trans + ScaledTranslation(1, 0, axes.transAxes)
+    place = axes.inset_axes((0.1, 0, 0.1, 1), transform=blended_transform_factory(inches, axes.transAxes))
+    if not _SHORT[0] <= float(np.abs(drawn.get_clim()).max()) < _SHORT[1]:
+        keys["format"] = lambda x, _: plain(x)  # matplotlib would write the power above the bar
+    axes.figure.colorbar(drawn, cax=place, label=label, **keys)
+
+
+def bars_by_rank(axes: Any, heights: np.ndarray, names: Sequence[str] = ()) -> None:
+    """Draw a bar for each feature by its rank, from 1; few features have their `names` below instead."""
+    ranks = np.arange(1, len(heights) + 1)
+    named = 0 < len(names) <= _NAMED
+    axes.bar(ranks, heights, width=0.9 if named else 1.0, **solid(colours(1)[0]))
+    axes.set(xlim=(0.5, len(ranks) + 0.5), xlabel="Feature" if named else "Rank of the feature by use")
+    if named:
+        axes.set_xticks(ranks, names)
+    else:
+        axes.locator_params(axis="x", integer=True)
 
 
 def _hex(colour: Any) -> str:
@@ -198,7 +237,7 @@ def logarithmic(axes: Any, along: Literal["x", "y"] = "y") -> None:
     axes.set(**{f"{along}scale": "log"})
     axis = axes.xaxis if along == "x" else axes.yaxis
     axis.set_major_locator(Ticks())
-    axis.set_major_formatter(lambda x, _: f"{x:.6g}")
+    axis.set_major_formatter(lambda x, _: plain(x))
     axis.set_minor_formatter(NullFormatter())
 
 

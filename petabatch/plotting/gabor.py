@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-LIKE = "R² > 0.8, both sigmas > 0.8 pixels, from 0.04 to 0.35 cycles per pixel, lobes of both signs"
+LIKE = "R² > 0.8, σ > 0.8 pixels, 0.04–0.35 cycles/pixel, lobes of both signs"
 """What makes a patch Gabor-like."""
 _LOBE = 0.05
 """Share of the squared fit that the weaker sign has at least; a blob has only one lobe."""

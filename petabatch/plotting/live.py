@@ -11,6 +11,8 @@ import numpy as np
 from petabatch.arguments import checked
 from petabatch.errors import ArgumentError
 from petabatch.plotting.figures import pyplot, styled
+from petabatch.plotting.texts import points, wrapped
+from petabatch.plotting.words import in_figures, in_words
 
 
 class Live:
@@ -27,12 +29,14 @@ class Live:
         """The steps of the points."""
         self.values: dict[str, list[float]] = {}
         """The values of each quantity at these steps."""
+        self._labels: list[str] = []
         self._shown: Any = None
 
     def __call__(self, sim: Any) -> None:
         """Measure, and draw."""
         if not self.values:
             self.values = {path: [] for path in self._wanted(sim)}
+            self._labels = [_label(sim, path) for path in self.values]
         self.steps.append(sim.n_steps)
         for path, values in self.values.items():
             probe, _, quantity = path.partition("/")
@@ -53,14 +57,15 @@ class Live:
     def _draw(self) -> None:
         if self.figure is None:
             self.figure = pyplot().figure(figsize=(7.2, 1.6 * len(self.values)), layout="constrained")
-            for axes, path in zip(
-                self.figure.subplots(len(self.values), squeeze=False)[:, 0], self.values, strict=True
-            ):
+            every = self.figure.subplots(len(self.values), sharex=True, squeeze=False)[:, 0]
+            for axes, path, label in zip(every, self.values, self._labels, strict=True):
                 axes.plot([], [])
-                axes.set_ylabel(path)
-            axes.set_xlabel("step")
-        for axes, values in zip(self.figure.axes, self.values.values(), strict=True):
-            axes.lines[0].set_data(self.steps, values)
+                name = f"{label} [{path}]" if self._labels.count(label) > 1 else label
+                axes.set_ylabel(wrapped(name, 1.3, points("axes.labelsize")))
+            axes.set_xlabel("Step")
+            axes.locator_params(axis="x", integer=True)
+        for axes, (path, values) in zip(self.figure.axes, self.values.items(), strict=True):
+            axes.lines[0].set_data(self.steps, in_figures(f"probes/{path}", np.array(values)))
             axes.relim()
             axes.autoscale_view()
 
@@ -76,6 +81,13 @@ class Live:
             pyplot().close(self.figure)  # or the cell shows it a second time at its end
         else:
             self._shown.update(self.figure)
+
+
+def _label(sim: Any, path: str) -> str:
+    """Return the label of a quantity, such as `energy/total`."""
+    probe, _, part = path.partition("/")
+    table = sim.network.probes[probe]
+    return in_words(part, table.quantities()[part], table.type, getattr(table, "layer", None))
 
 
 @checked()

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.plotting.figures import colour_bar
+from petabatch.plotting.texts import note
+
 _CURVES = 32
 """Curves, and values along them where several vary, up to which there is a curve for each combination."""
 _BINS = 32
@@ -47,8 +50,11 @@ def heat_map(axes: Any, x: np.ndarray, y: np.ndarray, values: np.ndarray, label:
     np.add.at(total, place, values[sound])
     np.add.at(count, place, 1)
     means = np.ma.masked_invalid(np.divide(total, count, out=np.full(shape, np.nan), where=count > 0))
-    mesh = axes.pcolormesh(xs, ys, means, shading="nearest", rasterized=True)
-    axes.figure.colorbar(mesh, ax=axes, label=label)
+    mesh = axes.pcolormesh(xs, ys, means, cmap="viridis", shading="nearest", rasterized=True)
+    mesh.places = xs, ys
+    colour_bar(axes, mesh, label)
+    if np.ma.getmaskarray(means).any():
+        note(axes, "White: failed points")
 
 
 def cloud(axes: Any, x: np.ndarray, values: np.ndarray, colour: str, is_log: bool) -> None:
@@ -69,5 +75,5 @@ def cloud(axes: Any, x: np.ndarray, values: np.ndarray, colour: str, is_log: boo
         [np.quantile(values[place == number], (0.25, 0.5, 0.75)) for number in bins]
     ).T
     at = np.array([np.median(x[place == number]) for number in bins])
-    axes.fill_between(at, low, high, color=colour, alpha=0.25, lw=0, zorder=3, label="half of the slices")
+    axes.fill_between(at, low, high, color=colour, alpha=0.25, lw=0, zorder=3, label="interquartile range")
     axes.plot(at, middle, color=colour, zorder=4, label="median")

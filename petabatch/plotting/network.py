@@ -72,7 +72,7 @@ def draw_network(layers: Tables, connections: Tables, title: str = "") -> Any:
         axes.text(x, y + 0.17, name, fontsize=size, weight="bold", va="center", **shown)
         axes.text(x, y - 0.11, text, fontsize=7.5, va="center", color="#404040", linespacing=1.1, **shown)
     axes.text(0.15, 0.2, title or "Network", fontsize=9, va="center", parse_math=False)
-    _legend(axes, -height - 0.18)
+    _legend(axes, -height - 0.18, layers, connections)
     for number, text in enumerate(key):
         x = 0.15 + (number // rows) * (width - 0.15) / columns
         axes.text(x, -height - 0.5 - 0.17 * (number % rows), text, fontsize=8, va="center", parse_math=False)
@@ -231,20 +231,23 @@ def _draw_line(axes: Any, table: Mapping[str, Any], line: _Line, number: int) ->
     )
 
 
-def _legend(axes: Any, y: float) -> None:
+def _legend(axes: Any, y: float, layers: Tables, connections: Tables) -> None:
+    """Explain the colours and lines that there are."""
     from matplotlib.patches import Rectangle
 
-    x = 0.15
-    for name, colour in _COLOURS.items():
+    x, kinds = 0.15, {_kind(table) for table in layers.values()}
+    for name, colour in ((name, colour) for name, colour in _COLOURS.items() if name in kinds):
         axes.add_patch(Rectangle((x, y - 0.06), 0.16, 0.12, fc=colour, ec="#505050", lw=0.6))
         axes.text(x + 0.21, y, name, fontsize=7.5, va="center", color=MUTED)
         x += 0.34 + 0.065 * len(name)
     x += 0.1
-    for name, colour, style in (
-        ("added", _LINES["exc"], "-"),
-        ("subtracted", _LINES["inh"], "-"),
-        ("feedback", MUTED, (0, (4, 2))),
-    ):
+    tables = list(connections.values())
+    lines = (
+        ("added", _LINES["exc"], "-", any(table["channel"] == "exc" for table in tables)),
+        ("subtracted", _LINES["inh"], "-", any(table["channel"] == "inh" for table in tables)),
+        ("feedback", MUTED, (0, (4, 2)), any(table["feedback"] for table in tables)),
+    )
+    for name, colour, style in (line[:3] for line in lines if line[3]):
         axes.plot([x, x + 0.3], [y, y], color=colour, lw=1.2, ls=style)
         axes.text(x + 0.35, y, name, fontsize=7.5, va="center", color=MUTED)
         x += 0.5 + 0.065 * len(name)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.activity import activities, most_varied, over_time, read_units
+from petabatch.plotting.activity import activities, most_varied, over_time, read_units, spikes
 from petabatch.plotting.figures import MUTED, colours, panels, pyplot, styled, width_of
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import check_slice
@@ -27,14 +27,15 @@ def find(run: Results, variables: Sequence[str] = ()) -> tuple[Series, Series]:
     found = find_traces(run, variables)
     if not variables:
         found += [series for series in (over_time(run) if activities(run) else []) if series not in found]
+        found = [series for series in found if not spikes(series)]  # which are no coordinates of a state
     for number, one in enumerate(found):
         for other in found[number + 1 :]:
             if one.shape == other.shape and np.array_equal(one.steps, other.steps):
                 return one, other
     raise InputError(
         f"{run.path}: there are no two variables of layers of one shape, recorded at the same steps\n"
-        f"    found:    {', '.join(series.name for series in found)}\n"
-        "    hint:     record V beside A in [output.layers]"
+        f"    found:    {', '.join(series.name for series in found) or 'spikes'}\n"
+        "    hint:     record two variables of a layer in [output.layers], such as V beside A of a code"
     )
 
 
@@ -58,10 +59,11 @@ def phase(
     one, other = find(run, variables)
     even = np.unique(np.linspace(0, run.batch - 1, min(_SLICES, run.batch)).round().astype(int))
     shown = [check_slice(run, each) for each in slices] or [int(each) for each in even]
-    whole = read_units(one, shown[0], times)
-    unit = int(most_varied(whole, 1).numbers[0]) if number is None else number
-    if unit >= whole.of:
-        raise InputError(f"{run.path}: there is no unit {unit}\n    expected: units from 0 to {whole.of - 1}")
+    pair = [read_units(series, shown[0], times) for series in (one, other)]
+    unit = int(most_varied(pair, 1)[0]) if number is None else number
+    whole = pair[0].of
+    if unit >= whole:
+        raise InputError(f"{run.path}: there is no unit {unit}\n    expected: units from 0 to {whole - 1}")
     figure, ((axes,),) = panels(figure, min(3.6, 0.95 * width_of(figure)))
     for each, colour in zip(shown, colours(len(shown)), strict=True):
         x, y = (read_units(series, each, times).values[:, unit] for series in (one, other))
@@ -72,7 +74,7 @@ def phase(
     lines, labels = axes.get_legend_handles_labels()
     start = pyplot().Line2D([], [], color=MUTED, marker="o", ls="none")
     legend_below(figure, [*lines, start], [*labels, "start"])
-    of = f", unit {unit}" if whole.of > 1 else ""
+    of = f", unit {unit}" if whole > 1 else ""
     cut = f", the last {times:,} of {len(one):,} records" if times < len(one) else ""
     names = layer_names(series.name.split("/")[1] for series in (one, other))
     heading(figure, title or f"Phase portrait of {names}{of}{cut}")

@@ -13,6 +13,7 @@ from petabatch.plotting.activity import (
     counts,
     every_of,
     most_active,
+    number_units,
     of_layers,
     over_time,
     read_units,
@@ -20,11 +21,11 @@ from petabatch.plotting.activity import (
     spikes,
 )
 from petabatch.plotting.curves import legend_above, mark_gaps
-from petabatch.plotting.figures import colours, grid, height_of, panels, styled
+from petabatch.plotting.figures import colour_bar, colours, grid, height_of, panels, styled
 from petabatch.plotting.options import Option, Slice, Steps, Title, Unit
 from petabatch.plotting.select import check_slice
-from petabatch.plotting.texts import heading
-from petabatch.plotting.words import Clock, clock, of_slice
+from petabatch.plotting.texts import heading, note, points, wrapped
+from petabatch.plotting.words import Clock, clock, of_slice, span
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -61,7 +62,7 @@ def raster(
 
     Each row is a unit. Of the recorded times and the units, the last times and the most active units are
     drawn, of several layers in proportion to their sizes. Units are numbered by row, column and feature, as
-    in the flattened array. The rate is the mean over all units of a layer.
+    in the flattened array. The rate is the mean over all units of a layer, in at most 200 bins.
     """
     found, number = find(run, layers), check_slice(run, slice)
     every = [read_units(series, number, times) for series in found]
@@ -77,7 +78,7 @@ def raster(
     above.sharex(below)
     _rates(above, every, time, spiking)
     inches = min(tall, height_of(figure) - 1.6)
-    (_dots if spiking else _map)(figure, below, drawn, time, inches)
+    (_dots if spiking else _map)(below, drawn, time, inches)
     gaps = [gap for gap in found[0].gaps if drawn[0].steps[0] < gap[0]]
     for axes in (above, below):
         mark_gaps(axes, gaps, time.per)
@@ -86,7 +87,10 @@ def raster(
     if steps and time.per != 1:
         time.label_axis(above, steps)
         above.set_xlabel("")
-    _number(below, drawn)
+    below.set_ylim(rows - 0.5, -0.5)
+    number_units(below.yaxis, drawn)
+    if rates := _meaning(run, every, drawn, unit, spiking):
+        note(below, rates)
     shown = len(np.unique(drawn[0].steps))
     cut = f", the last {shown:,} of {len(found[0]):,} records" if shown < len(found[0]) else ""
     what = "Spikes" if spiking else "Activity"
@@ -94,9 +98,24 @@ def raster(
     return figure
 
 
+def _meaning(run: Results, every: Sequence[Units], drawn: Sequence[Units], unit: str, spiking: bool) -> str:
+    """Return a note of which units and bins the curves above are, where that is not plain to see."""
+    whole = f" over all {sum(each.of for each in every):,} units"
+    over = whole if any(len(some.numbers) < each.of for some, each in zip(drawn, every, strict=True)) else ""
+    wide = _width(every[0])
+    bins = f" in bins of {span(run, wide * every_of(every[0].series), unit)}" if wide > 1 else ""
+    name = "Rates" if spiking else "Mean activity"
+    return f"{name}: means{over}{bins}" if over or bins else ""
+
+
+def _width(units: Units) -> int:
+    """Return the records in a bin of a rate."""
+    return max(1, -(-len(units.steps) // _BINS))
+
+
 def _rates(axes: Any, every: Sequence[Units], time: Clock, spiking: bool) -> None:
     for each, colour in zip(every, colours(len(every)), strict=True):
-        width = max(1, -(-len(each.steps) // _BINS))
+        width = _width(each)
         whole = len(each.steps) // width * width
         values = np.abs(each.values[-whole:]).mean(axis=1).reshape(-1, width).mean(axis=1)
         at = each.steps[-whole:].reshape(-1, width).mean(axis=1) / time.per
@@ -107,14 +126,17 @@ def _rates(axes: Any, every: Sequence[Units], time: Clock, spiking: bool) -> Non
             label=f"layer {each.layer}",
             lw=0.9,
         )
-    axes.set_ylabel(f"Rate\n({time.unit})" if spiking else "Mean\nactivity")
+    axes.set_ylabel(
+        wrapped(f"Rate ({time.unit})" if spiking else "Mean activity", 0.8, points("axes.labelsize"))
+    )
     axes.set_ylim(bottom=0)
+    axes.locator_params(axis="y", nbins=4)
     grid(axes)
     if len(every) > 1:
         legend_above(axes)
 
 
-def _dots(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None:
+def _dots(axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None:
     first, rows = 0, sum(len(each.numbers) for each in drawn)
     size = float(np.clip(72 * inches / rows, 0.8, 4.0))
     for each, colour in zip(drawn, colours(len(drawn)), strict=True):
@@ -129,7 +151,7 @@ def _dots(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: f
     axes.set_xlim((start - 1) / time.per, (end + 1) / time.per)
 
 
-def _map(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None:
+def _map(axes: Any, drawn: Sequence[Units], time: Clock, inches: float) -> None:
     steps = drawn[0].steps
     values = np.concatenate([each.values for each in drawn], axis=1).T
     signed = bool((values < 0).any())
@@ -140,22 +162,5 @@ def _map(figure: Any, axes: Any, drawn: Sequence[Units], time: Clock, inches: fl
         vmin=-largest if signed else 0, vmax=largest, rasterized=True,
     )  # fmt: skip
     axes.set_xlim(edges[0], edges[-1])
-    figure.colorbar(mesh, ax=axes, label="Activity", pad=0.01, fraction=0.05)
-
-
-def _number(axes: Any, drawn: Sequence[Units]) -> None:
-    """Label the rows: by layers if there are several, else by numbers of units, or some of them."""
-    ends = np.cumsum([0, *(len(each.numbers) for each in drawn)])
-    axes.set_ylim(ends[-1] - 0.5, -0.5)
-    if len(drawn) > 1:
-        axes.set_yticks((ends[1:] + ends[:-1] - 1) / 2, [each.layer for each in drawn])
-        axes.tick_params(axis="y", length=0)
-        axes.set_ylabel("Units by layer")
-        return
-    numbers = drawn[0].numbers
-    if len(numbers) == drawn[0].of:
-        axes.locator_params(axis="y", integer=True)
-        axes.set_ylabel("Number of the unit")
-        return
-    ticks = np.unique(np.linspace(0, len(numbers) - 1, min(7, len(numbers))).round().astype(int))
-    axes.set_yticks(ticks, [f"unit {number}" for number in numbers[ticks]])
+    mesh.places = steps / time.per, np.arange(len(values))
+    colour_bar(axes, mesh, "Activity")

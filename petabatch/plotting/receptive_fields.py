@@ -17,7 +17,9 @@ from petabatch.plotting.tiles import Mosaic, label, mosaic, show
 from petabatch.results import Results
 
 _TILE = 0.4
-"""Inches of an example, at least."""
+"""Inches of an example, at least, unless there is no room for so high ones."""
+_ABOVE = 0.14
+"""Inches of the label of an example."""
 
 
 def find(run: Results, connection: str | None = None, time: int = -1, slice: int = 0) -> Dictionary:
@@ -70,7 +72,8 @@ def receptive_fields(
         texts = [f"{fits.r2[each]:.2f}" for each in best]
         label(top, tiles, [str(each) for each in best] + texts)
         shown = f", the {count} fitted best" if count < len(members) else ""
-        axes_title(top, f"{capital(name)}: {len(members)}{shown}")
+        why = f" ({LIKE})" if name == "Gabor-like" else ""
+        axes_title(top, f"{capital(name)}: {len(members)}{shown}{why}")
     if like.size:
         draw = iter((_orientation, _frequency, _shape))
         for panel, each in zip(axes[len(strips) :].flat, draw, strict=False):
@@ -78,13 +81,13 @@ def receptive_fields(
     else:
         panel = _whole(figure, axes[-1])
         panel.set_axis_off()
-        said = wrapped(f"No feature is Gabor-like, that is: {LIKE}.", wide - 0.3, 8)
+        said = wrapped(f"No feature is Gabor-like ({LIKE}).", wide - 0.3, 8)
         panel.text(0, 0.5, said, color=MUTED, va="center")
     heading(
         figure,
         title
-        or f"{capital(found.name)}, {when(run, found.step)}: features by the Gabor functions fitted to "
-        f"them; below each, R² and the fit (median R² {np.median(fits.r2):.2f})",
+        or f"{capital(found.name)}, {when(run, found.step)}: Gabor fits, median R² {np.median(fits.r2):.2f}; "
+        "below each feature, R² and the fit",
     )
     return figure
 
@@ -112,7 +115,8 @@ def _examples(
     """Return the features of each class that are fitted best, and their fits below, all of one size."""
     longest = max(map(len, classes.values()))
     tiles = pictures(about_zero(weights[:1]))
-    count = max(1, min(int((wide - 0.2) / (_TILE * tiles.shape[2] / tiles.shape[1])), max(longest, 6)))
+    high = min(_TILE, (tallest - 0.22) / 2 - _ABOVE) * 1.1  # with the gap between tiles
+    count = max(1, min(int((wide - 0.2) / (high * tiles.shape[2] / tiles.shape[1])), max(longest, 6)))
     laid = {}
     for name, members in classes.items():
         best = members[np.argsort(-fits.r2[members], kind="stable")][:count]
@@ -161,6 +165,6 @@ def _shape(axes: Any, fits: Gabors, like: np.ndarray) -> None:
     axes.axvspan(0.1, 0.8, color="#ececec", zorder=0, lw=0)
     axes.plot(across, along, "o", ms=2.5, color=colours(1)[0], alpha=0.7, mew=0)
     axes.set(xlabel="σ × f, across the bars", ylabel="σ × f, along the bars")
-    axes_title(axes, "Grey: about the range in macaque V1")
+    axes_title(axes, "Grey: range in macaque V1")
     right, top = (max(0.9, 1.05 * float(np.max(each, initial=0))) for each in (across, along))
     axes.set(xlim=(0, right), ylim=(0, top))

@@ -11,7 +11,7 @@ from petabatch.errors import InputError
 from petabatch.pixels import pictures
 from petabatch.plotting.figures import MUTED, height_of, panels, styled, width_of
 from petabatch.plotting.options import DisplayForStep, Grey, Option, Step, Title
-from petabatch.plotting.select import check_slice, common_step, image_layer, learned, psnr, when
+from petabatch.plotting.select import check_slice, common_step, image_layer, learned, psnr, quality, when
 from petabatch.plotting.texts import heading, wrapped
 from petabatch.plotting.tiles import frame, show
 from petabatch.plotting.words import of_slice
@@ -81,9 +81,10 @@ def reconstructions(
         if number % rows == 0:
             for axes, word in zip(place, ("Input", "Reconstruction", "Error"), strict=True):
                 axes.set_title(word, loc="center", pad=3)
+    few = f" of {len(numbers)} of {run.batch} slices" if len(numbers) < run.batch else ""
     heading(
         figure,
-        title or f"Reconstructions, {when(run, step)}; errors as black to white, in units of the input",
+        title or f"Reconstructions{few}, {when(run, step)}; below errors, their values from black to white",
     )
     return figure
 
@@ -102,12 +103,14 @@ def _grid(
     side = min(wide / sum(ratios), 1.6)
     below = [wrapped(name, 0.9 * side, _SMALL) for name in names]
     above = 0.5 if wide > 4 else 0.65  # the title takes two lines
-    text = 0.06 + 1.2 * _SMALL / 72 * max(name.count("\n") + 1 for name in below)
+    text = 0.12 + 1.2 * _SMALL / 72 * max(name.count("\n") + 1 for name in below)
     tall = min(1.6 * side, side * shape[0] / shape[1], (high - above) / rows - text)
     figure, cells = panels(figure, (tall + text) * rows + above, rows, len(ratios), width_ratios=ratios)
     if hasattr(figure, "get_layout_engine") and (layout := figure.get_layout_engine()) is not None:
         left, edge = 0.04 / figure.get_figwidth(), 0.04 / figure.get_figheight()
-        layout.set(w_pad=0.02, h_pad=0.02, wspace=0, hspace=0, rect=(left, edge, 1 - 2 * left, 1 - 2 * edge))
+        used = max(0.95, min(side, tall * shape[1] / shape[0])) * sum(ratios) + 0.04 * len(ratios)
+        across = min(1 - 2 * left, used / figure.get_figwidth())  # so that few images are not far apart
+        layout.set(w_pad=0.02, h_pad=0.05, wspace=0, hspace=0, rect=(left, edge, across, 1 - 2 * edge))
     for axes in cells.flat:
         axes.set_axis_off()
     return figure, cells, below
@@ -116,12 +119,7 @@ def _grid(
 def _triple(place: np.ndarray, image: np.ndarray, recon: np.ndarray, text: str, grey: bool) -> None:
     low, span = image.min(), (image.max() - image.min()) or 1.0
     shown = (image - low) / span, (recon - low) / span, 0.5 + (image - recon) / span
-    quality = psnr(image, recon)
-    below = (
-        text,
-        f"PSNR {quality:.1f} dB" if np.isfinite(quality) else "exact",
-        f"−{span / 2:.2g} to {span / 2:.2g}",
-    )
+    below = text, quality(psnr(image, recon)), f"−{span / 2:.2g} to {span / 2:.2g}"
     for axes, values, said in zip(place, shown, below, strict=True):
         pixels = pictures(values, grey)
         show(axes, pixels)

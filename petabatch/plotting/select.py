@@ -146,6 +146,11 @@ def psnr(image: Any, reconstruction: Any) -> float:
     return 20 * float(np.log10(span / rms)) if rms > 0 and span > 0 else float("inf" if rms == 0 else "-inf")
 
 
+def quality(value: float) -> str:
+    """Return a PSNR in words; a flat image, which has no range, has none."""
+    return f"PSNR {value:.1f} dB" if np.isfinite(value) else "exact" if value > 0 else "flat input, no PSNR"
+
+
 def learned(run: Results) -> dict[str, Any]:
     """Return the params of the dictionary: the first connection that learns, else the first with weights."""
     weighted = [c for c in run.params.get("connections", {}).values() if "patch" in c]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from petabatch.plotting.curves import curve, draw_curves, ends, interrupted, over_the_run, spread_curve
-from petabatch.plotting.figures import colours, grid, grid_of_panels, solid, styled
+from petabatch.plotting.figures import bars_by_rank, grid, grid_of_panels, styled
 from petabatch.plotting.options import Code, Steps, Title, Unit
 from petabatch.plotting.select import code_layer, percent, recorded, with_records
 from petabatch.plotting.texts import axes_title, heading
@@ -59,18 +59,16 @@ def sparsity(
     draw_curves(left, {"active": active}, time, f"Active units of {layer} (%)")
     over_the_run(run, left, time, probe is not None and ends(probe, run.display), steps)
     use = use_of(found.code, None)
-    heights = 100 * np.sort(use)[::-1]
-    right.bar(np.arange(len(use)), heights, width=1.0, **solid(colours(1)[0]))
-    even = float(use.mean())
-    right.axhline(100 * even, color="#404040", lw=0.8, ls="--")
-    text = f"mean {percent(even)}"
-    right.text(len(use) - 1, 100 * even, text, ha="right", va="bottom", fontsize=7)
-    right.set(xlim=(-0.5, len(use) - 0.5), xlabel="Feature, most used first", ylabel="Active units (%)")
-    right.locator_params(axis="x", integer=True)
+    order = np.argsort(-use, kind="stable")
+    bars_by_rank(right, 100 * use[order], list(map(str, order)))
+    mean = float(use.mean())
+    right.axhline(100 * mean, color="#404040", lw=0.8, ls="--")
+    right.set_ylabel("Active units (%)")
     grid(right)
     dead = int(np.count_nonzero(use == 0))
+    died = f"{dead:,} of {len(use):,}" if dead else "none"
     axes_title(left, "Over the run")
-    axes_title(right, f"Of each feature; {f'{dead:,} of {len(use):,}' if dead else 'none'} dead")
+    axes_title(right, f"Dashed: mean {percent(mean)}; {died} dead")
     heading(figure, title or f"Sparsity of {layer}")
     return figure
 

@@ -13,7 +13,7 @@ from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, man
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
 from petabatch.plotting.texts import capital, heading, legend_below, note, points, wrapped
-from petabatch.plotting.words import factor_of, quantity, spaced
+from petabatch.plotting.words import in_figures, quantity, spaced
 from petabatch.results import Results
 from petabatch.results.series import Series
 
@@ -65,7 +65,8 @@ def sweep(
         Option("what to draw, as energy/total (default: total energies and active fractions)"),
     ] = (),
     against: Annotated[
-        str | None, Option("value on the axis (default: the one of which there are most)")
+        str | None,
+        Option("value on the axis (default: the one of which there are most, the first of [sweep])"),
     ] = None,
     last: Annotated[int, Option("number of records to average over", least=1)] = 1,
     title: Title = "",
@@ -90,7 +91,7 @@ def sweep(
     figure, panels = grid_of_panels(figure, len(found.measured), 2.5)
     names = [series.name for series in found.measured.values()]
     for axes, series in zip(panels, found.measured.values(), strict=True):
-        values = factor_of(series.name) * series[-last:].mean(axis=0)
+        values = in_figures(series.name, series[-last:].mean(axis=0))
         for (others, numbers), colour in zip(curves.items(), colours(len(curves)), strict=True):
             label = ", ".join(
                 f"{spaced(key)} {value:.6g}" for key, value in zip(columns, others, strict=True)
@@ -98,6 +99,8 @@ def sweep(
             _curve(axes, along[numbers], values[numbers], colour, label)
         if _is_wide(along):
             logarithmic(axes, "x")
+        elif len(np.unique(along)) == 1:
+            axes.set_xticks(along[:1])
         grid(axes)
         axes.set(
             xlabel=capital(spaced(found.along)),
@@ -115,8 +118,8 @@ def sweep(
     if len(lines) > 1:
         legend_below(figure, lines, labels)
     first, *zipped = map(spaced, swept)
-    with_it = f", and with it of {' and '.join(zipped)}" if zipped else ""
-    heading(figure, title or f"Sweep of {first}{with_it}")
+    with_it = f"; {' and '.join(zipped)} follow{'s' if len(zipped) == 1 else ''} {first}" if zipped else ""
+    heading(figure, title or f"Sweep of {' and '.join([first, *map(spaced, columns)])}{with_it}")
     return figure
 
 
@@ -126,7 +129,7 @@ def _of_many(run: Results, found: Found, against: str | None, last: int, title: 
     names = [series.name for series in found.measured.values()]
     pair = gridded(found.columns) if against is None else None
     for axes, series in zip(panels, found.measured.values(), strict=True):
-        values = factor_of(series.name) * series[-last:].mean(axis=0)
+        values = in_figures(series.name, series[-last:].mean(axis=0))
         label = wrapped(quantity(run, series.name, names), 1.9, points("axes.labelsize"))
         if pair is not None:
             x, y = (found.columns[name] for name in pair)
@@ -137,6 +140,7 @@ def _of_many(run: Results, found: Found, against: str | None, last: int, title: 
         else:
             x = found.columns[found.along]
             cloud(axes, x, values, colours(1)[0], is_log(x))
+            from_zero(axes, float(np.nanmin(values)))
             grid(axes)
             axes.set(xlabel=capital(spaced(found.along)), ylabel=label)
         if _is_wide(x) if pair is not None else is_log(x):

@@ -56,8 +56,7 @@ def _drawn(axes: Any) -> Iterator[tuple[str, Any, Any, Any]]:
         if isinstance(one, QuadMesh):
             read: Any = one.get_array()
             values = np.ma.filled(read, np.nan)
-            corners: Any = one.get_coordinates()
-            x, y = np.meshgrid(corners[0, 1:, 0], (corners[1:, 0, 1] + corners[:-1, 0, 1]) / 2)
+            x, y = np.meshgrid(*one.places)  # type: ignore[attr-defined]
             yield "map", x.ravel(), y.ravel(), values.ravel()
         elif isinstance(one, PathCollection):
             places: Any = np.ma.filled(np.ma.asarray(one.get_offsets(), float), np.nan)
@@ -68,7 +67,11 @@ def _drawn(axes: Any) -> Iterator[tuple[str, Any, Any, Any]]:
                 yield named(one, f"edge of band {number}"), *outline.T, nothing
     for image in axes.images:
         values = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
-        y, x = (each.ravel() for each in np.mgrid[: values.shape[0], : values.shape[1]])
+        left, right, bottom, top = image.get_extent()
+        rows, columns = values.shape[:2]
+        across = left + (np.arange(columns) + 0.5) * (right - left) / columns
+        down = top + (np.arange(rows) + 0.5) * (bottom - top) / rows  # the first row is at the top
+        y, x = (each.ravel() for each in np.meshgrid(down, across, indexing="ij"))
         if values.ndim == 2:
             yield "map", x, y, values.ravel()
             continue

@@ -79,7 +79,8 @@ def described(figure: Any) -> str:
     if not hasattr(figure, "get_suptitle"):
         raise ArgumentError("figure", "this is not a figure", figure, "a figure of matplotlib")
     parts = [figure.get_suptitle()]
-    for axes in figure.axes:
+    bars = (each for axes in figure.axes for each in axes.child_axes if hasattr(each, "get_title"))
+    for axes in (*figure.axes, *bars):  # an axis of steps has no title
         labels = [text for text in (axes.get_ylabel(), axes.get_xlabel()) if text]
         title = axes.get_title(loc="left") or axes.get_title()
         axis = " against ".join(labels) if axes.axison else ""

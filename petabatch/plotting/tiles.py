@@ -27,7 +27,8 @@ _FRAMED = 14.0
 def show(axes: Any, image: np.ndarray) -> None:
     """Draw an image `[y, x, 1 or 3]` with values from 0 to 1; the first row is at the top."""
     grey = image.shape[-1] == 1
-    axes.imshow(image[..., 0] if grey else image, cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    # "auto" is "nearest" unless pixels are small: then gaps between tiles would be broad here and thin there.
+    axes.imshow(image[..., 0] if grey else image, cmap="gray", vmin=0, vmax=1, interpolation="auto")
     axes.set_axis_off()
     axes.set_anchor("NW")
 
@@ -84,7 +85,7 @@ def mosaic(
         high = rows * (height + max(between, above))
         inches = min(inches, tallest * pixels / high)
         points = 72 * inches / pixels  # of one pixel
-        font = min(_FONT[1], points * (width + between) / (_DIGIT * longest)) if longest else 0.0
+        font = min(_FONT[1], points * (width + between) / (_DIGIT * (longest + 1))) if longest else 0.0
         font = font if font >= _FONT[0] else 0.0
         above = int(np.ceil(_LINE * font / points)) if font else 0
     step = height + max(between, above)

@@ -99,13 +99,14 @@ def traces(
     found, number = find(run, variables), check_slice(run, slice)
     time = clock(run, unit, every_of(found[0]))
     figure, axes = panels(figure, 0.7 + 1.15 * len(found), len(found), 1)
+    every = [read_units(series, number, times) for series in found]
     chosen: dict[tuple[int, ...], np.ndarray] = {}
     cut = ""
-    for place, (row, series) in enumerate(zip(axes, found, strict=True)):
+    for place, (row, series, read) in enumerate(zip(axes, found, every, strict=True)):
         axis = row[0]
-        read = read_units(series, number, times)
+        alike = [one for one in every if one.series.shape[2:] == series.shape[2:]]
         wanted = chosen.setdefault(
-            series.shape[2:], np.array(units, int) if len(units) else most_varied(read, count).numbers
+            series.shape[2:], np.array(units, int) if len(units) else most_varied(alike, count)
         )
         if wanted.max() >= read.of or wanted.min() < 0:
             raise InputError(
@@ -129,5 +130,6 @@ def traces(
         time.label_axis(axes[0, 0], steps)
         axes[0, 0].set_xlabel("")
     names = layer_names(series.name.split("/")[1] for series in found)
-    heading(figure, title or f"Traces of {names}, {of_slice(run, number)}{cut}")
+    few = "" if len(units) or all(read.of <= count for read in every) else ", units that vary most"
+    heading(figure, title or f"Traces of {names}{few}, {of_slice(run, number)}{cut}")
     return figure

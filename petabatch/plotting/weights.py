@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor, log10
 from typing import Annotated, Any
 
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import colours, logarithmic, panels, solid, styled, width_of
+from petabatch.plotting.figures import (
+    colour_bar,
+    colours,
+    logarithmic,
+    panels,
+    plain,
+    solid,
+    styled,
+    width_of,
+)
 from petabatch.plotting.options import Option, Slice, Time, Title
 from petabatch.plotting.select import check_slice, recorded, when, with_records
 from petabatch.plotting.texts import axes_title, capital, heading
@@ -19,6 +29,10 @@ _MOST = 3
 """Connections that are drawn by default."""
 _CELLS = 1500
 """Rows and columns of a matrix that are drawn: more than a page can show."""
+_PIXELS = 600
+"""Rows or columns up to which each has a pixel of its own."""
+_FAR = 0.998
+"""Quantile of the absolute weights at which colours end, where the largest are far beyond."""
 
 
 def find(run: Results, connections: Sequence[str] = ()) -> list[Series]:
@@ -65,7 +79,7 @@ def weights(
     for (left, right), series, matrix in zip(cells, found, read, strict=True):
         name = series.name.split("/")[1]
         table = run.params.get("connections", {}).get(name, {})
-        _draw(figure, left, matrix, table, series.shape[-3:])
+        _draw(left, matrix, table, series.shape[-3:])
         flat = matrix[np.isfinite(matrix)]
         right.hist(flat, 50, **solid(colours(1)[0]))
         logarithmic(right)
@@ -73,7 +87,9 @@ def weights(
         rows, columns = matrix.shape
         what = f"{columns:,} synapses" if rows == 1 else f"{rows:,} × {columns:,} weights"
         axes_title(left, capital(f"{name}: {what}") if count > 1 else what)
-        axes_title(right, f"Mean {flat.mean():.2g}, s.d. {flat.std():.2g}")
+        spread = float(flat.std())
+        mean = round(float(flat.mean()), 2 - floor(log10(spread)) if spread else 9)
+        axes_title(right, f"Mean {plain(mean, 2)}, s.d. {plain(spread, 2)}")
     step = int(found[0].steps[time])
     names = " and ".join(series.name.split("/")[1] for series in found)
     heading(figure, title or f"Weights of {names}, {when(run, step)}")
@@ -89,7 +105,7 @@ def _matrix(series: Series, time: int, slice_: int) -> np.ndarray:
     return values.reshape(values.shape[0], -1) if values.ndim > 1 else values[None]
 
 
-def _draw(figure: Any, axes: Any, matrix: np.ndarray, table: dict[str, Any], patch: tuple[int, ...]) -> None:
+def _draw(axes: Any, matrix: np.ndarray, table: dict[str, Any], patch: tuple[int, ...]) -> None:
     from matplotlib.ticker import MaxNLocator
 
     if len(matrix) == 1:
@@ -97,14 +113,19 @@ def _draw(figure: Any, axes: Any, matrix: np.ndarray, table: dict[str, Any], pat
         axes.set(xlabel="Synapse, strongest first", ylabel="Weight")
         return
     every = [max(1, -(-length // _CELLS)) for length in matrix.shape]
-    largest = float(np.nanmax(np.abs(matrix))) or 1.0
+    size = np.abs(matrix[np.isfinite(matrix)])
+    largest, most = float(size.max(initial=0)) or 1.0, float(np.quantile(size, _FAR)) if size.size else 0.0
+    cut = 0 < most < largest / 2  # a few large weights would make all others pale
+    largest = most if cut else largest
+    small = max(matrix.shape) > _PIXELS  # "nearest" would leave out rows or columns
     image = axes.imshow(
         matrix[:: every[0], :: every[1]], cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto",
-        interpolation="auto", extent=(-0.5, matrix.shape[1] - 0.5, matrix.shape[0] - 0.5, -0.5),
+        interpolation="auto" if small else "nearest",
+        extent=(-0.5, matrix.shape[1] - 0.5, matrix.shape[0] - 0.5, -0.5),
     )  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(5, integer=True))
-    figure.colorbar(image, ax=axes, label="Weight", pad=0.02)
+    colour_bar(axes, image, "Weight", extend="both" if cut else "neither")
     pre, post = (table.get(end, end) for end in ("pre", "post"))
     flat = " × ".join(map(str, patch))
     within = "feature" if patch[:2] == (1, 1) else f"{flat} weights, flattened"

@@ -88,7 +88,8 @@ def weights_over_time(
     top.set_xticks((laid.corners[: len(numbers), 1] + x)[::apart], [str(each) for each in numbers[::apart]])
     top.tick_params(length=0)
     top.set(ylabel=time.label, xlabel="Feature")
-    heading(figure, title or f"{capital(read[0].name)}: features as they form")
+    few = f"{len(numbers)} of {len(use):,} " if len(numbers) < len(use) else ""
+    heading(figure, title or f"{capital(read[0].name)}: {few}features as they form")
     at, change = _changes(weights, slice, time.per)
     below.plot(at / time.per, change, marker="o", color=colours(1)[0])
     mark_gaps(below, weights.gaps, time.per)

@@ -23,6 +23,8 @@ _QUANTITIES = {
 """Names of quantities that are shorter than their descriptions."""
 _PERCENT = ("fraction",)
 """Quantities that figures give in percent."""
+_LOUD = 1000.0
+"""Decibels that no image has."""
 
 
 class Clock(NamedTuple):
@@ -40,10 +42,19 @@ class Clock(NamedTuple):
     def label_axis(self, axes: Any, steps: bool = False) -> None:
         """Label the x axis; with `steps`, add one of steps above."""
         axes.set_xlabel(self.label)
+        self.whole_ticks(axes)
         if steps and self.per != 1:
             above = axes.secondary_xaxis("top", functions=(self._steps, self._units))
             above.set_xlabel("Step")
             above.spines["top"].set_visible(True)
+
+    def whole_ticks(self, axes: Any) -> None:
+        """Put the ticks of the x axis at whole displays or steps, unless they were chosen by hand."""
+        from matplotlib.ticker import MaxNLocator
+
+        locator = axes.xaxis.get_major_locator()
+        if self.label in ("Display", "Step") and isinstance(locator, MaxNLocator):
+            locator.set_params(integer=True)
 
     def _steps(self, units: Any) -> Any:
         return units * self.per
@@ -102,19 +113,29 @@ def quantity(run: Results, name: str, among: Sequence[str] = ()) -> str:
 def _quantity(run: Results, name: str) -> str:
     _, probe, part = name.split("/")
     table = run.params.get("probes", {}).get(probe, {})
-    if part == "total" and table.get("type") != "energy":
-        return capital(run[name].description or part)
-    described = run[name].description.split(";")[0].split(",")[0]
-    words = _QUANTITIES.get(part) or described or part
-    layer = table.get("layer")
+    return in_words(part, run[name].description, table.get("type"), table.get("layer"))
+
+
+def in_words(part: str, description: str, probe: str | None, layer: str | None) -> str:
+    """Return a label for a quantity of a probe of this type, which measures this layer."""
+    if part == "total" and probe != "energy":
+        return capital(description or part)
+    words = _QUANTITIES.get(part) or description.split(";")[0].split(",")[0] or part
     head, _, unit = words.partition(" (")
     text = f"{head} of {layer}" if isinstance(layer, str) else head
     return capital(f"{text} ({unit}" if unit else text)
 
 
-def factor_of(name: str) -> float:
-    """Return the number that values of a quantity are multiplied by in figures: 100 for those in percent."""
-    return 100.0 if name.startswith("probes/") and name.endswith(_PERCENT) else 1.0
+def in_figures(name: str, values: np.ndarray) -> np.ndarray:
+    """Return values of a quantity as in figures: fractions in percent, no PSNR of flat or exact images.
+
+    The probe gives those thousands of dB; here they are infinite, and no line is drawn to them.
+    """
+    if not name.startswith("probes/"):
+        return values
+    if name.endswith("/psnr"):
+        return np.where(np.abs(values) > _LOUD, np.copysign(np.inf, values), values)
+    return 100.0 * values if name.endswith(_PERCENT) else values
 
 
 def spaced(name: str) -> str:
@@ -124,7 +145,8 @@ def spaced(name: str) -> str:
 
 def of_slice(run: Results, number: int) -> str:
     """Return what tells a slice from others, in words."""
-    return re.sub(r" -(?=\d)", " −", spaced(run.label(number)))
+    text = re.sub(r" -(?=\d)", " −", spaced(run.label(number)))
+    return re.sub(r"\d+\.\d{3,}", lambda found: f"{float(found[0]):.4g}", text)
 
 
 def layer_names(names: Iterable[str]) -> str:

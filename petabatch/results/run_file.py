@@ -157,10 +157,15 @@ class RunFile:
             items = self._open_file().items()
             return {name: np.asarray(item[()]) for name, item in items if "key" in item.attrs}
 
-    @property
+    @cached_property
     def differing(self) -> dict[str, np.ndarray]:
-        """Those of the coordinates that are values of keys, not numbers of points and slices."""
-        return {name: v for name, v in self.coordinates.items() if name not in ("point", "slice", "failed")}
+        """Those of the coordinates that are values of keys, in the order of [sweep]."""
+        with naming_damage(self.path):
+            keys = {name: str(self._open_file()[name].attrs["key"]) for name in self.coordinates}
+        swept = list((self.params.get("sweep") or {}).get("values", {}))
+        place = {name: swept.index(key) if key in swept else len(swept) for name, key in keys.items()}
+        names = sorted(self.coordinates, key=lambda name: place[name])
+        return {name: self.coordinates[name] for name in names if name not in ("point", "slice", "failed")}
 
     @cached_property
     def failed(self) -> int:

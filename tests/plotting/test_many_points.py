@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import Any
 
@@ -13,6 +14,7 @@ from petabatch import in_memory, plotting
 from petabatch.layers import Constant
 from petabatch.plotting import many_points
 from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, many
+from petabatch.plotting.table import as_csv
 from petabatch.probes import Statistics
 from petabatch.spec.network import Network, Run
 from petabatch.spec.sweep import Sweep
@@ -34,12 +36,17 @@ def test_a_large_grid_of_two_values_is_a_heat_map(monkeypatch: pytest.MonkeyPatc
     figure = drawn(
         **{"layers.a.value": {"start": 1, "stop": 9, "count": 9}, "layers.b.value": np.arange(12.0)}
     )
-    axes, colours = figure.axes
+    (axes,) = figure.axes
+    (colours,) = axes.child_axes
     (mesh,) = axes.collections
     found = np.asarray(mesh.get_array()).reshape(9, 12)
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("B value", "A value")
     assert np.array_equal(found, np.repeat(np.arange(1.0, 10.0)[:, None], 12, axis=1))
     assert colours.get_ylabel()
+    assert mesh.get_cmap().name == "viridis"  # white is no value, but a failed point
+    rows = [row.split(",") for row in as_csv(figure).splitlines() if ",map," in row]
+    assert {(float(x), float(y)) for *_, x, y, _ in rows} == set(itertools.product(range(12), range(1, 10)))
+    assert all(float(y) == float(value) for *_, y, value in rows)  # the probe measures the value of layer a
 
 
 def test_many_drawn_points_are_a_cloud_with_medians() -> None:
@@ -76,6 +83,7 @@ def test_failed_points_are_left_out() -> None:
     heat_map(axes, x.ravel(), y.ravel(), np.array([1, 2, np.nan, 4, 5, 6.0]), "value")
     found = np.ma.asarray(axes.collections[0].get_array()).reshape(2, 3)
     assert found.mask.tolist() == [[False, False, True], [False] * 3]
+    assert [text.get_text() for text in axes.texts] == ["White: failed points"]
     axes = Figure().subplots()
     cloud(axes, np.arange(4.0), np.array([1, np.nan, 3, 4]), "C0", is_log=False)
     assert axes.lines[0].get_xdata().tolist() == [0, 2, 3]

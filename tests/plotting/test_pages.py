@@ -76,7 +76,7 @@ cells = {{ type = "conductance_lif", shape = [1, 1, {features}] }}
 [connections]
 current = {{ type = "identity", pre = "drive", post = "cells", strength = 5.0 }}
 [output.layers]
-cells = {{ every = 1, variables = ["A", "V"] }}
+cells = {{ every = 1, variables = ["A", "V", "Vth"] }}
 """
 
 
@@ -242,7 +242,7 @@ def test_time_is_in_the_unit_of_dt_or_in_displays_with_steps_above_where_asked(
         assert above.get_xlim() == pytest.approx(4 * np.array(figure.axes[0].get_xlim()))
     with petabatch.open(made("spiking", 4, 64)) as run:
         rates, dots = plotting.raster(run, unit="ms").axes
-        assert (rates.get_ylabel(), dots.get_xlabel()) == ("Rate\n(Hz)", "Time (ms)")
+        assert (rates.get_ylabel(), dots.get_xlabel()) == ("Rate (Hz)", "Time (ms)")
         spikes = run.layer("cells")[:, 0].reshape(200, 4)
         steps, _ = np.nonzero(spikes)
         assert spikes.any()

@@ -213,7 +213,7 @@ def test_energy_of_many_displays_is_that_at_their_ends_with_the_spread_of_slices
     with petabatch.open(longer) as run:
         (axes,) = plotting.energy(run).axes
         assert_ends_with_the_spread_of_slices(axes.lines[0], axes.collections[0], totals(run))
-    said = "Lines: mean of 3 slices at the end of each display; bands: 10–90 % of them"
+    said = "Lines: mean of 3 slices at the end of each display; bands: percentiles 10–90"
     assert texts(axes)[0].replace("\n", " ") == said
 
 
@@ -240,7 +240,7 @@ def test_runs_of_many_displays_are_compared_at_their_ends(longer: Path, folder: 
         axes = figure.axes[0]
         assert_ends_with_the_spread_of_slices(axes.lines[0], axes.collections[0], totals(run))
         assert np.array_equal(axes.lines[1].get_xdata(), np.arange(1, 9) / 4)  # all records of two displays
-        said = "Lines: mean of 3 slices at the end of each display; bands: 10–90 % of them"
+        said = "Lines: mean of 3 slices at the end of each display; bands: percentiles 10–90"
         assert remark(figure) == said
         assert "at the end" not in remark(plotting.compare(short, short))
 
@@ -531,7 +531,7 @@ def test_receptive_fields_say_what_their_panels_show_and_when_there_is_nothing_t
     like[2] = True
     panels = [axes for axes in plotting.receptive_fields(run).axes if axes.axison]
     titles = [axes.get_title(loc="left").replace("\n", " ") for axes in panels]
-    assert titles[2] == "Grey: about the range in macaque V1"
+    assert titles[2] == "Grey: range in macaque V1"
     (dashed,) = (line for line in panels[1].lines if line.get_linestyle() == "--")
     assert titles[1] == f"Dashed: median {dashed.get_xdata()[0]:.2f}"
 
@@ -551,7 +551,7 @@ def test_a_logarithmic_axis_has_round_numbers_where_there_is_room_and_small_tick
     for ends, labels in (
         ((0.1, 3.0), ["0.1", "0.2", "0.5", "1", "2"]),
         ((190, 640), ["200", "300", "400", "500", "600"]),
-        ((1e-8, 1e3), ["1e-08", "1e-06", "0.0001", "0.01", "1", "100"]),
+        ((1e-8, 1e3), ["10⁻⁸", "10⁻⁶", "0.0001", "0.01", "1", "100"]),
         ((210, 215), ["210", "211", "212", "213", "214", "215"]),
     ):
         axes.clear()

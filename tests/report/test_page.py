@@ -191,7 +191,7 @@ def test_curves_of_many_displays_are_those_of_their_ends(tmp_path: Path, small: 
     assert line["steps"] == list(range(2, 21, 2))
     np.testing.assert_allclose(line["mean"], values[:, -1].mean(axis=1), rtol=1e-4)
     np.testing.assert_allclose(line["high"], np.percentile(values[:, -1], 90, axis=1), rtol=1e-4)
-    assert chart["note"].endswith("at the end of each display; bands: 10–90 % of them")
+    assert chart["note"].endswith("at the end of each display; bands: percentiles 10–90")
     report(tmp_path / "out", tmp_path / "x.html")
     assert data((tmp_path / "x.html").read_text("utf-8"))["curves"][0]["note"] == chart["note"]
 

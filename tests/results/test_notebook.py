@@ -166,8 +166,13 @@ def test_a_live_figure_follows_a_simulator(monkeypatch: pytest.MonkeyPatch) -> N
         path = next(iter(expected))
         probe, quantity = path.split("/")
         assert curves.values[path][-1] == pytest.approx(sim[probe][quantity].mean())
-        for axes, values in zip(curves.figure.axes, curves.values.values(), strict=True):
-            np.testing.assert_array_equal(axes.lines[0].get_xydata(), np.transpose([[2, 4, 6], values]))
+        for axes, (path, values) in zip(curves.figure.axes, curves.values.items(), strict=True):
+            drawn = 100 * np.array(values) if path.endswith("/fraction") else values
+            np.testing.assert_array_equal(axes.lines[0].get_xydata(), np.transpose([[2, 4, 6], drawn]))
+        labels = [" ".join(axes.get_ylabel().split()) for axes in curves.figure.axes]
+        assert "Energy" in labels
+        assert len(set(labels)) == len(labels)
+        assert not any("/" in label and "[" not in label for label in labels)  # words, and names in brackets
         sim.callback(plotting.live(["energy/nothing"]), every=1)
         with pytest.raises(ArgumentError, match=r"(?s)quantities.*energy/nothing.*energy/total"):
             sim.step()

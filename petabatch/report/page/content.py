@@ -13,7 +13,7 @@ from petabatch.pixels import about_zero, atlas, data_url, pictures
 from petabatch.plotting.curves import Curve, curve, ends, meaning
 from petabatch.plotting.patches import Dictionary, read_dictionary
 from petabatch.plotting.reconstructions import find as find_reconstructions
-from petabatch.plotting.select import code_layer, image_layer, psnr, recorded, when
+from petabatch.plotting.select import code_layer, image_layer, psnr, quality, recorded, when
 from petabatch.plotting.strongest import cut, strongest
 from petabatch.plotting.texts import capital
 from petabatch.plotting.words import clock, of_slice, quantity
@@ -144,11 +144,10 @@ def _triple(run: Results, image: Series, recon: Series, step: int, number: int) 
     one, other = (series.at(step=step, slice=number).astype(float) for series in (image, recon))
     low, span = one.min(), (one.max() - one.min()) or 1.0
     values = (one - low) / span, (other - low) / span, 0.5 + (one - other) / span
-    quality = psnr(one, other)
     return {
         "when": when(run, step),
         "slice": of_slice(run, number).removeprefix("slice "),
-        "psnr": f"PSNR {quality:.1f} dB" if np.isfinite(quality) else "exact",
+        "psnr": quality(psnr(one, other)),
         "scale": f"± {span / 2:.2g}",
         "shown": _item(run, image.name.split("/")[1], step, number),
         "images": [data_url(pictures(each)) for each in values],

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from petabatch.plotting.activity import spikes
 from petabatch.plotting.figures import Page, pyplot
 from petabatch.plotting.kinds import draw_function, reason_against
 from petabatch.plotting.network import draw_network
 from petabatch.plotting.table import as_csv
 from petabatch.plotting.texts import described
+from petabatch.plotting.traces import find as find_traces
 from petabatch.results import Results
+from petabatch.results.use import LIMIT
 
 
 class Drawing(NamedTuple):
@@ -27,15 +31,27 @@ class Drawing(NamedTuple):
 def drawings(run: Results) -> list[Drawing]:
     """Return the figures that lead the report: of points of a sweep, spikes and rates, or dynamics."""
     activities = [run[name] for name in run if name.startswith("layers/") and name.endswith("/A")]
+    options: dict[str, Any] = {}
     if any(spikes(series) for series in activities):
-        kinds: tuple[str, ...] = ("raster", "correlation", "traces")
+        kinds: tuple[str, ...] = ("sweep", "raster", "correlation", "traces")
     elif any(series.sparse for series in activities):
-        kinds = ("sparsity",)
+        kinds = ("sweep", "sparsity")
     else:
-        kinds = ("traces", "phase")
-    return [
-        _drawn(kind, draw_function(kind)(run)) for kind in ("sweep", *kinds) if not reason_against(kind, run)
-    ]
+        kinds = ("sweep", "traces", "phase")
+        options = {"traces": {"slice": _liveliest(run)}}
+    kinds = tuple(kind for kind in kinds if not reason_against(kind, run))
+    if "raster" in kinds and all(spikes(series) for series in find_traces(run)):
+        kinds = tuple(kind for kind in kinds if kind != "traces")  # of spikes, that are in the raster
+    return [_drawn(kind, draw_function(kind)(run, **options.get(kind, {}))) for kind in kinds]
+
+
+def _liveliest(run: Results) -> int:
+    """Return the slice that varies most over time: slice 0 of a sweep may be the one that rests."""
+    found = [] if reason_against("traces", run) else find_traces(run)
+    if run.batch == 1 or not found or int(np.prod(found[0].shape)) * found[0].dtype.itemsize > LIMIT:
+        return 0
+    values = found[0][...].reshape(len(found[0]), run.batch, -1)
+    return int(np.nanstd(values, axis=0).mean(axis=1).argmax())
 
 
 def network(run: Results) -> Drawing:

@@ -8,10 +8,12 @@ import numpy as np
 
 from petabatch.errors import PetabatchError
 from petabatch.plotting.activity import over_time, read_units, spikes
+from petabatch.plotting.figures import plain
 from petabatch.plotting.patches import read_dictionary
 from petabatch.plotting.select import code_layer, percent, recorded
-from petabatch.plotting.words import clock, quantity, spaced
+from petabatch.plotting.words import clock, in_figures, quantity, spaced
 from petabatch.results import Results
+from petabatch.results.series import Series
 from petabatch.results.use import use_of
 
 _MOST = 6
@@ -53,7 +55,8 @@ def _points(run: Results) -> Iterator[str]:
     values = run.differing
     if values:
         ranges = [
-            f"{spaced(name)} ({len(np.unique(column))} from {column.min():.4g} to {column.max():.4g})"
+            f"{spaced(name)} ({len(np.unique(column)):,} values, "
+            f"{plain(column.min(), 4)} to {plain(column.max(), 4)})"
             for name, column in values.items()
         ]
         yield f"Slices differ in {', '.join(ranges)}."
@@ -99,6 +102,25 @@ def _probes(run: Results) -> Iterator[str]:
         if not len(series):
             continue
         whole, _, unit = quantity(run, name, names).removesuffix(")").partition(" (")
-        ends_at = (float(series[place].mean()) for place in (0, -1))
-        first, last = (percent(value) if unit == "%" else f"{value:.4g} {unit}".strip() for value in ends_at)
-        yield f"{whole}: {last} at the end, {first} at first." if len(series) > 1 else f"{whole}: {last}."
+        begin, when = _begin(run, series)
+        means = [_mean(name, series[place]) for place in (begin, -1)]
+        first, last = (percent(each / 100) if unit == "%" else f"{each:.4g} {unit}".strip() for each in means)
+        yield (
+            f"{whole}: {last} at the end, {first} {when}." if begin < len(series) - 1 else f"{whole}: {last}."
+        )
+
+
+def _begin(run: Results, series: Series) -> tuple[int, str]:
+    """Return the record with which the last one can be compared: the end of the first display."""
+    if run.display and series.steps[-1] > run.display:
+        first = int(np.searchsorted(series.steps, run.display, side="right")) - 1
+        if first >= 0:
+            return first, "at that of the first display"
+    return 0, "at first"
+
+
+def _mean(name: str, values: np.ndarray) -> float:
+    """Return the mean over slices, of a PSNR over those that have one."""
+    found = in_figures(name, np.asarray(values))
+    finite = found[np.isfinite(found)]
+    return float((finite if name.endswith("/psnr") and finite.size else found).mean())

@@ -57,11 +57,11 @@ function chart(parent, { title, note, lines, gaps, per, label: time }) {
   const box = add(parent, "div", { class: "chart" });
   add(box, "h3", {}, title);
   const key = add(box, "div", { class: "key" });
-  lines.forEach((line, i) => {
+  if (lines.length > 1) lines.forEach((line, i) => {
     add(key, "i", { style: `background:${COLOURS[i % 6]}` });
     add(key, "span", {}, line.name);
   });
-  const label = add(key, "label", { style: "margin-left:1.2em" });
+  const label = add(key, "label", lines.length > 1 ? { style: "margin-left:1.2em" } : {});
   const log = add(label, "input", { type: "checkbox" });
   label.append(" logarithmic");
   if (note) add(box, "div", { class: "note" }, note);
@@ -117,25 +117,28 @@ function chart(parent, { title, note, lines, gaps, per, label: time }) {
     });
   }
 
-  const place = (event) => {
+  const across = (event) => {  // in the units of the drawing, which is smaller on narrow screens
     const bounds = svg.getBoundingClientRect();
-    const share = (((event.clientX - bounds.left) / bounds.width) * W - left) / (W - left - right);
+    return ((event.clientX - bounds.left) / bounds.width) * W;
+  };
+  const place = (event) => {
+    const share = (across(event) - left) / (W - left - right);
     return range[0] + Math.min(1, Math.max(0, share)) * (range[1] - range[0]);
   };
   let start = null, shade = null;
   svg.addEventListener("pointerdown", (event) => {
-    start = [event.offsetX, place(event)];
+    start = [across(event), place(event)];
     shade = add(svg, "rect", { y: top, height: H - top - bottom, width: 0, x: start[0], fill: "#0072B2", opacity: 0.15 });
   });
   svg.addEventListener("pointermove", (event) => {
     if (start === null) return;
-    shade.setAttribute("x", Math.min(start[0], event.offsetX));
-    shade.setAttribute("width", Math.abs(event.offsetX - start[0]));
+    shade.setAttribute("x", Math.min(start[0], across(event)));
+    shade.setAttribute("width", Math.abs(across(event) - start[0]));
   });
   svg.addEventListener("pointerup", (event) => {
     if (start === null) return;
     const ends = [start[1], place(event)].sort((a, b) => a - b);
-    if (Math.abs(event.offsetX - start[0]) > 5) range = ends;
+    if (Math.abs(across(event) - start[0]) > 5) range = ends;
     start = null;
     draw();
   });
@@ -150,7 +153,7 @@ function chart(parent, { title, note, lines, gaps, per, label: time }) {
     copy.setAttribute("viewBox", `0 ${-above} ${W} ${H + above + below}`);
     add(copy, "text", { x: 6, y: 14 - above, style: "font: bold 12px sans-serif" }, title);
     let place = left;
-    lines.forEach((line, i) => {
+    if (lines.length > 1) lines.forEach((line, i) => {
       add(copy, "line", { x1: place, x2: place + 18, y1: -11, y2: -11, stroke: COLOURS[i % 6], "stroke-width": 1.8 });
       add(copy, "text", { x: place + 23, y: -7 }, line.name);
       place += 38 + 6.5 * line.name.length;
@@ -207,7 +210,7 @@ function dictionary(parent, one) {
     });
   }
 
-  const number_ = (value) => (value === null ? "" : value.toFixed(2));
+  const number_ = (value) => (value === null ? "" : Math.abs(value) < 0.1 ? String(+value.toPrecision(2)) : value.toFixed(2));
   function fill(order) {
     const numbers = [...Array(one.count).keys()];
     if (one.use && order === "use") numbers.sort((a, b) => one.use[b] - one.use[a]);

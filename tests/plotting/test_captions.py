@@ -1,0 +1,220 @@
+"""What figures say: numbers at axes, captions, defaults and the colours of maps."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import petabatch
+from petabatch import in_memory, plotting
+from petabatch.errors import InputError
+from petabatch.layers import Constant
+from petabatch.plotting.activity import Units, most_varied
+from petabatch.plotting.figures import bars_by_rank, colour_bar, plain
+from petabatch.plotting.receptive_fields import _examples
+from petabatch.plotting.select import psnr, quality
+from petabatch.plotting.texts import described
+from petabatch.plotting.tiles import mosaic
+from petabatch.plotting.words import Clock, in_figures
+from petabatch.probes import Statistics
+from petabatch.report.page.lead import lead
+from petabatch.results import Results
+from petabatch.spec.network import Network, Run
+from petabatch.spec.sweep import Sweep
+from support.pictures import four_corners
+
+mpl.use("agg")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return four_corners(tmp_path_factory.mktemp("captions"))
+
+
+@pytest.fixture
+def run(folder: Path) -> Iterator[Results]:
+    with petabatch.open(folder) as found:
+        yield found
+    mpl.pyplot.close("all")
+
+
+@pytest.fixture(scope="module")
+def spikes() -> Iterator[Results]:
+    """A run of 200 spiking units, of which the potential and the spikes were recorded."""
+    network = petabatch.Network(
+        run={"batch": 1, "steps": 300, "dt": 0.5, "kernel": "array"},
+        layers={
+            "drive": {"type": "constant", "shape": (1, 1, 200), "value": 5.0},
+            "cells": {"type": "conductance_lif", "shape": (1, 1, 200)},
+        },
+        connections={"current": {"type": "identity", "pre": "drive", "post": "cells"}},
+        output={"layers": {"cells": {"variables": ["A", "V"], "every": 1}}},
+    )
+    with in_memory.run(network) as found:
+        yield found
+
+
+def swept(**sweep: Any) -> Results:
+    layers = {name: Constant(shape=(1, 1, 2)) for name in ("a", "b")}
+    probes = {"of_b": Statistics(layer="b")}
+    run = Run(batch=1, steps=1, kernel="array")
+    return in_memory.run(Network(run=run, layers=layers, probes=probes, sweep=Sweep(**sweep)))
+
+
+def title(figure: Any) -> str:
+    return str(figure.get_suptitle()).replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (0.25, "0.25"), (-3, "−3"), (1e-6, "10⁻⁶"), (-2.5e-10, "−2.5 × 10⁻¹⁰"), (1.2e8, "1.2 × 10⁸")],
+)
+def test_numbers_are_written_as_in_print(value: float, text: str) -> None:
+    assert plain(value) == text
+
+
+def test_few_features_have_their_numbers_below_the_bars_and_many_their_ranks(run: Results) -> None:
+    figure = plotting.dictionary(run)
+    bars = figure.axes[1]
+    above = [text.get_text() for text in figure.axes[0].texts]
+    assert [label.get_text() for label in bars.get_xticklabels()] == above
+    assert bars.get_xlabel() == "Feature"
+    axes = Figure().subplots()
+    bars_by_rank(axes, np.arange(40.0), [str(each) for each in range(40)])
+    assert axes.get_xlabel() == "Rank of the feature by use"
+    assert [round(bar.get_x() + bar.get_width() / 2) for bar in axes.patches][:2] == [1, 2]
+
+
+def test_a_flat_image_is_neither_exact_nor_thousands_of_decibels() -> None:
+    flat, other = np.ones((2, 2)), np.zeros((2, 2))
+    assert (quality(psnr(flat, other)), quality(psnr(flat, flat))) == ("flat input, no PSNR", "exact")
+    assert quality(20.0) == "PSNR 20.0 dB"
+    found = in_figures("probes/quality/psnr", np.array([30.0, -3067.0, 3067.0]))
+    np.testing.assert_array_equal(found, [30, -np.inf, np.inf])
+
+
+def test_a_colour_bar_is_as_high_as_its_map() -> None:
+    figure = Figure(figsize=(3.5, 5), layout="constrained")
+    axes = figure.subplots()
+    colour_bar(axes, axes.imshow(np.arange(6.0).reshape(2, 3)), "value")
+    figure.draw_without_rendering()
+    (bar,) = axes.child_axes
+    drawn, beside = axes.get_window_extent(), bar.get_window_extent()
+    assert (beside.y0, beside.y1) == pytest.approx((drawn.y0, drawn.y1))
+    assert beside.x0 - drawn.x1 == pytest.approx(0.1 * figure.dpi)
+    assert bar.get_tightbbox().x1 <= figure.bbox.x1
+
+
+def test_rows_of_a_matrix_of_weights_do_not_run_into_one_another_and_few_large_weights_pale_none() -> None:
+    matrix = np.full((4, 300), 0.01)
+    matrix[0, 0] = 1.0
+    axes = Figure().subplots()
+    sys.modules["petabatch.plotting.weights"]._draw(axes, matrix, {}, (1, 1, 300))
+    (image,) = axes.images
+    assert image.get_interpolation() == "nearest"
+    assert image.get_clim()[1] == pytest.approx(0.01)
+    assert axes.child_axes[0]._colorbar.extend == "both"
+
+
+def test_a_histogram_of_correlations_has_no_values_that_no_correlation_has(spikes: Results) -> None:
+    histogram = plotting.correlation(spikes).axes[1]
+    assert histogram.get_xlim() == pytest.approx((0.9, 1.0))  # all units do the same
+    assert max(bar.get_height() for bar in histogram.patches) == 100 * 99 / 2
+
+
+def test_zipped_values_are_drawn_against_the_first_of_the_sweep() -> None:
+    values = {"layers.b.value": [1.0, 2.0, 3.0], "layers.a.value": [5.0, 6.0, 7.0]}
+    with swept(combine="zip", **values) as run:
+        assert list(run.differing) == ["b_value", "a_value"]
+        figure = plotting.sweep(run, quantities=["of_b/mean"])
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "B value"
+    assert axes.lines[0].get_xdata().tolist() == [1, 2, 3]
+    assert title(figure) == "Sweep of b value; a value follows b value"
+    with swept(**values) as run:
+        assert title(plotting.sweep(run, quantities=["of_b/mean"])) == "Sweep of b value and a value"
+
+
+def test_spikes_are_no_coordinate_of_a_phase_portrait_by_default(spikes: Results) -> None:
+    with pytest.raises(InputError, match="there are no two variables"):
+        plotting.phase(spikes)
+    assert plotting.phase(spikes, variables=["cells/V", "cells/A"]).axes
+
+
+def test_units_are_chosen_of_which_all_variables_change() -> None:
+    series, steps = SimpleNamespace(), np.arange(4)
+    lively = np.array([[0, 9, 1], [0, -9, 2], [0, 9, 1], [0, -9, 2]], float)
+    active = np.array([[0, 0, 1], [0, 0, 2], [0, 0, 3], [0, 0, 4]], float)
+    both = [Units(series, steps, each, np.arange(3), 3) for each in (lively, active)]  # type: ignore[arg-type]
+    assert most_varied(both, 1).tolist() == [2]
+    assert most_varied(both[:1], 1).tolist() == [1]
+    assert most_varied(both, 2).tolist() == [1, 2]
+
+
+def test_rates_say_which_units_and_bins_they_are(spikes: Results) -> None:
+    figure = plotting.raster(spikes, count=50, unit="ms")
+    said = [text.get_text().replace("\n", " ") for text in figure.axes[1].texts]
+    assert said == ["Rates: means over all 200 units in bins of 1 ms"]
+    assert len(figure.axes[0].lines[0].get_xdata()) == 150
+    assert not plotting.raster(spikes, times=100, unit="ms").axes[1].texts
+
+
+def test_ticks_are_at_whole_displays() -> None:
+    for label in ("Display", "Step"):
+        axes = Figure().subplots()
+        axes.plot([1, 3], [0, 1])
+        Clock(1.0, label, "", 1.0).label_axis(axes)
+        assert all(float(tick).is_integer() for tick in axes.get_xticks())
+    Clock(1.0, "Time (ms)", "", 1.0).label_axis(axes := Figure().subplots())
+    axes.plot([1, 3], [0, 1])
+    assert not all(float(tick).is_integer() for tick in axes.get_xticks())
+
+
+def test_numbers_above_tiles_do_not_touch() -> None:
+    laid = mosaic(np.zeros((1000, 8, 8, 1)), 40, 7.0, 3)
+    step = 7.0 * 72 / 40
+    assert 0 < 3 * 0.62 * laid.font < 0.8 * step
+
+
+def test_captions_say_how_many_are_shown_and_what_is_pale(
+    run: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert title(plotting.reconstructions(run)).startswith("Reconstructions, display 2; below errors")
+    assert "pale" not in title(plotting.features(run))  # no patch reaches beyond the image
+    beyond = np.full((4, 4, 3), np.nan)
+    beyond[0] = 1
+    monkeypatch.setattr(sys.modules["petabatch.plotting.features"], "cut", lambda *_: beyond)
+    assert title(plotting.features(run)).endswith("; pale: beyond the image")
+    assert "features as they form" in title(plotting.weights_over_time(run))
+    assert title(plotting.weights_over_time(run, count=2)).startswith("Dictionary: 2 of 3 features as they")
+
+
+def test_examples_of_gabor_fits_fill_the_width_where_there_is_little_height() -> None:
+    from petabatch.plotting.gabor import fit_gabors, mixed
+
+    patches = np.random.default_rng(0).normal(size=(60, 6, 6, 1))
+    along = mixed(patches)
+    laid = _examples(patches, along, fit_gabors(along.grey), {"others": np.arange(60)}, 7.2, 0.9)
+    assert 6.3 < laid["others"].inches <= 7.0
+    assert laid["others"].tall <= 0.9
+
+
+def test_the_report_compares_the_ends_of_the_first_and_the_last_display(run: Results) -> None:
+    energy = run.probe("energy")["total"][...].mean(axis=1)
+    (said,) = (line for line in lead(run) if line.startswith("Energy"))
+    assert said == f"Energy: {energy[-1]:.4g} at the end, {energy[9]:.4g} at that of the first display."
+
+
+def test_alternative_texts_name_colour_bars_and_do_without_a_second_axis(run: Results) -> None:
+    assert described(plotting.code(run)).endswith(". Activity of V1")
+    figure = plotting.energy(run, steps=True)
+    assert figure.axes[0].child_axes
+    assert "Energy against Display" in described(figure)
