@@ -80,12 +80,7 @@ for name, total in energies.items():
 left.set(xlabel="Step of a frame, at 1 pixel per frame", ylabel="Energy / least energy of the frame")
 left.set(xlim=(0, None), yticks=(1, 2, 5, 10), yticklabels=("1", "2", "5", "10"))
 right.set(xlabel="Speed (pixels per frame)", ylabel="Steps to within 5 % of the least energy", ylim=(0, None))
-below.legend(
-    *left.get_legend_handles_labels(),
-    loc="outside lower left",
-    ncols=2,
-    title="Code starts",
-    alignment="left",
-)
+lines, names = left.get_legend_handles_labels()
+below.legend(lines, [f"code starts {name}" for name in names], loc="outside lower left", ncols=2)
 figure.savefig("runs/demos/movies.png")
 print("figure: runs/demos/movies.png")

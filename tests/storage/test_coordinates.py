@@ -52,7 +52,7 @@ def test_xarray_selects_by_value_unaided(run: Path) -> None:
 def test_results_know_what_slices_differ_in(run: Path) -> None:
     with results.open(run) as opened:
         assert set(opened.coordinates) == {"threshold", "seed", "point", "slice"}
-        assert opened.label(10) == "seed 4, threshold 0.5, slice 1"
+        assert opened.label(10) == "threshold 0.5, seed 4, slice 1"
         assert "threshold" not in opened.names()
 
 
@@ -71,10 +71,10 @@ def test_info_prints_the_table_of_points(run: Path) -> None:
     lines = describe(run).splitlines()
     (start,) = (number for number, line in enumerate(lines) if line.startswith("points "))
     assert lines[start].split() == ["points", "4"]
-    assert lines[start + 1].split() == ["seed", "threshold", "slices", "energy"]
+    assert lines[start + 1].split() == ["threshold", "seed", "slices", "energy"]
     with results.open(run) as opened:
         energy = opened["probes/energy/total"][-1]
-    assert lines[start + 5].split() == ["4", "0.5", "3", f"{energy[9:].mean():.6g}"]
+    assert lines[start + 5].split() == ["0.5", "4", "3", f"{energy[9:].mean():.6g}"]
 
 
 def test_probes_are_drawn_against_the_values(run: Path) -> None:
@@ -112,7 +112,7 @@ def test_slices_of_a_sweep_are_compared_by_their_values(run: Path) -> None:
             f"{opened.label(int(energy.argmax()))}: largest mean energy in the last quarter",
             "the other 10 slices",
         ]
-        assert all(label.startswith("seed ") and ", threshold " in label for label in said[:2])
+        assert all(label.startswith("threshold ") and ", seed " in label for label in said[:2])
 
 
 def test_figures_of_a_slice_are_labelled_by_its_values(run: Path) -> None:
