@@ -72,7 +72,7 @@ for layer, row in zip(("image", "recon"), above.subplots(2, 8), strict=True):
     row[0].set_ylabel({"image": "Film", "recon": "Reconstruction"}[layer])
 left, right = below.subplots(1, 2)
 for name, total in energies.items():
-    left.semilogy(within, (total / least)[1:, :, one].mean(axis=(0, 2)), label=name)
+    left.semilogy(within, (total / least)[1:, :, one].mean(axis=(0, 2)), label=f"code starts {name}")
     found = total[1:] <= 1.05 * least[1:]
     steps = np.where(found.any(axis=1), within[found.argmax(axis=1)], within[-1]).mean(axis=(0, 2))
     right.plot(SPEEDS, steps, "o-", ms=4, label=name)
@@ -80,7 +80,6 @@ for name, total in energies.items():
 left.set(xlabel="Step of a frame, at 1 pixel per frame", ylabel="Energy / least energy of the frame")
 left.set(xlim=(0, None), yticks=(1, 2, 5, 10), yticklabels=("1", "2", "5", "10"))
 right.set(xlabel="Speed (pixels per frame)", ylabel="Steps to within 5 % of the least energy", ylim=(0, None))
-lines, names = left.get_legend_handles_labels()
-below.legend(lines, [f"code starts {name}" for name in names], loc="outside lower left", ncols=2)
+below.legend(*left.get_legend_handles_labels(), loc="outside lower left", ncols=2)
 figure.savefig("runs/demos/movies.png")
 print("figure: runs/demos/movies.png")
