@@ -1,0 +1,117 @@
+"""The functions that row functions may call, in CUDA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Value(NamedTuple):
+    """A number: its text, and its type, a key of `TYPES`; "?" where that is not known yet."""
+
+    text: str
+    kind: str
+
+
+TYPES = {"b": "bool", "i": "long long", "f": "float", "d": "double", "?": "double"}
+_ORDER = "?bifd"
+JOINED = {
+    (a, b): "d" if {a, b} == {"i", "f"} else max(a, b, key=_ORDER.index) for a in _ORDER for b in _ORDER
+}
+"""The type of a variable that has values of both."""
+
+
+def CASTS(value: Value, kind: str) -> str:
+    """Return a number as one of another type."""
+    return value.text if value.kind == kind else f"(({TYPES[kind]}){value.text})"
+
+
+def _real(*given: Value) -> str:
+    """Return the type in which numba calls a function of real numbers."""
+    return "f" if all(one.kind == "f" for one in given) else "d"
+
+
+def _plain(name: str) -> Callable[..., Value]:
+    """Return a function of the C library, which has one name in each precision."""
+
+    def call(*given: Value) -> Value:
+        kind = _real(*given)
+        arguments = ", ".join(CASTS(one, kind) for one in given)
+        return Value(f"{name}{'f' if kind == 'f' else ''}({arguments})", kind)
+
+    return call
+
+
+def _whole(name: str) -> Callable[[Value], Value]:
+    """Return a rounding function of `math`, whose results are whole numbers."""
+    return lambda x: Value(f"((long long){_plain(name)(x).text})", "i")
+
+
+def _text(text: str, kind: str | None = None) -> Callable[..., Value]:
+    """Return a function by its text, of arguments {0}, {1} in the type that all have in common."""
+
+    def call(*given: Value) -> Value:
+        common = given[-1].kind
+        for one in given:
+            common = JOINED[common, one.kind]
+        return Value(f"({text.format(*(CASTS(one, common) for one in given))})", kind or common)
+
+    return call
+
+
+def _where(condition: Value, a: Value, b: Value) -> Value:
+    kind = JOINED[a.kind, b.kind]
+    return Value(f"({condition.text} ? {CASTS(a, kind)} : {CASTS(b, kind)})", kind)
+
+
+def _several(pair: Callable[[Value, Value], Value]) -> Callable[..., Value]:
+    def call(first: Value, *others: Value) -> Value:
+        for one in others:
+            first = pair(first, one)
+        return first
+
+    return call
+
+
+_SAME = {
+    "exp": "exp", "expm1": "expm1", "log": "log", "log1p": "log1p", "log2": "log2", "log10": "log10",
+    "sqrt": "sqrt", "sin": "sin", "cos": "cos", "tan": "tan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
+    "atan": "arctan", "asin": "arcsin", "acos": "arccos", "atan2": "arctan2", "hypot": "hypot",
+    "copysign": "copysign", "fmod": "fmod", "pow": "power", "fabs": "fabs",
+}  # fmt: skip
+"""Functions of the C library and of `math`, with numpy's names."""
+_LESS, _MORE = _several(_text("{0} < {1} ? {0} : {1}")), _several(_text("{0} > {1} ? {0} : {1}"))
+
+FUNCTIONS: dict[Hashable, Callable[..., Value]] = {
+    **{getattr(math, name): _plain(name) for name in _SAME},
+    **{getattr(np, known): _plain(name) for name, known in _SAME.items()},
+    math.erf: _plain("erf"),
+    math.erfc: _plain("erfc"),
+    math.lgamma: _plain("lgamma"),
+    math.gamma: _plain("tgamma"),
+    math.floor: _whole("floor"),
+    math.ceil: _whole("ceil"),
+    math.trunc: _whole("trunc"),
+    np.floor: _plain("floor"),
+    np.ceil: _plain("ceil"),
+    np.trunc: _plain("trunc"),
+    math.isnan: _text("isnan({0})", "b"),
+    math.isinf: _text("isinf({0})", "b"),
+    math.isfinite: _text("isfinite({0})", "b"),
+    np.isnan: _text("isnan({0})", "b"),
+    np.isfinite: _text("isfinite({0})", "b"),
+    abs: _text("{0} < 0 ? -{0} : {0}"),
+    np.abs: _text("{0} < 0 ? -{0} : {0}"),
+    min: _LESS,
+    max: _MORE,
+    np.minimum: _LESS,
+    np.maximum: _MORE,
+    np.clip: lambda x, a, b: _LESS(_MORE(x, a), b),
+    np.square: _text("{0} * {0}"),
+    np.sign: _text("{0} > 0 ? 1 : {0} < 0 ? -1 : 0"),
+    np.where: _where,
+}
+"""By the function of Python; each returns a call of the given numbers."""
