@@ -41,7 +41,7 @@ LAST = 10
 def state(network: Network, **run: Any) -> dict[str, np.ndarray]:
     """Return the arrays of the last checkpoint of a run."""
     wanted = network.model_copy(update={"run": network.run.model_copy(update=run)})
-    device = choose(wanted.run, Serial())
+    device = choose(wanted, Serial())
     limits = None if device is None else device.limits
     engine = Engine(schedule(build(wanted), limits), Serial(), 2, device)
     engine.start()

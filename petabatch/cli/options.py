@@ -31,6 +31,14 @@ Threads = Annotated[
     typer.Option(min=1, help="Threads per rank (default: all available cores). Does not affect results."),
 ]
 Device = Annotated[Literal["cpu", "gpu"] | None, typer.Option(help="Device to run on (default: run.device).")]
+Gpus = Annotated[
+    str | None,
+    typer.Option(
+        help="Start a rank on each of so many GPUs of this machine, or on all; slices are distributed over "
+        "them.",
+        metavar="N|all",
+    ),
+]
 Mpi = Annotated[
     bool | None, typer.Option("--mpi/--no-mpi", help="Force MPI on or off (default: auto-detect).")
 ]

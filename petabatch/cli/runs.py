@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from petabatch.cli.app import app, echo
-from petabatch.cli.options import Device, File, Folder, Mpi, Quiet, Set, Sweep, Threads
+from petabatch.cli.options import Device, File, Folder, Gpus, Mpi, Quiet, Set, Sweep, Threads
 from petabatch.errors import ArgumentError, PointsFailed
 from petabatch.importing import importing
 from petabatch.logs import console
@@ -35,6 +36,7 @@ def run(
         ),
     ] = None,
     device: Device = None,
+    gpus: Gpus = None,
     threads: Threads = None,
     mpi: Mpi = None,
     quiet: Quiet = False,
@@ -45,6 +47,7 @@ def run(
         from petabatch.spec.override import swept
 
     console(quiet)
+    device = _started(gpus, device)
     wanted = [*(overrides or ()), *swept(sweep or ()), *([f"run.device={device}"] if device else ())]
     out = out or Path("runs") / file.stem
     if chunk is not None:
@@ -67,6 +70,7 @@ def run(
 def resume(
     folder: Folder,
     device: Device = None,
+    gpus: Gpus = None,
     features: Annotated[
         int | None, typer.Option(min=1, help="Ranks to split features over (default: unchanged).")
     ] = None,
@@ -85,6 +89,7 @@ def resume(
         from petabatch import simulation
 
     console(quiet)
+    device = _started(gpus, device)
     results = simulation.resume(
         folder,
         threads=threads,
@@ -107,6 +112,18 @@ def join(folder: Folder) -> None:
     joined = join_points(folder)
     echo(str(joined))
     _refuse_failed(joined.failed, folder)
+
+
+def _started(gpus: str | None, device: Literal["cpu", "gpu"] | None) -> Literal["cpu", "gpu"] | None:
+    """Return the device; with `gpus` the command goes on as ranks on several."""
+    if gpus is None:
+        return device
+    if device == "cpu":
+        raise ArgumentError("--gpus", "the run is to be on the CPU", "--device cpu", "--device gpu, or none")
+    from petabatch.engine.gpu.start_ranks import start_ranks
+
+    start_ranks(gpus, sys.argv[1:])
+    return "gpu"
 
 
 def _refuse_failed(failed: int, folder: Path) -> None:
@@ -165,6 +182,9 @@ def encode(
     signed: Annotated[
         bool | None, typer.Option("--signed/--positive", help="Allow negative codes (default: as the run).")
     ] = None,
+    device: Annotated[
+        Literal["cpu", "gpu"] | None, typer.Option(help="Device to code on (default: cpu).")
+    ] = None,
     threads: Threads = None,
     quiet: Quiet = False,
 ) -> None:
@@ -187,6 +207,7 @@ def encode(
         steps=steps,
         signed=signed,
         threads=threads,
+        device=device,
         out=output,
         force=force,
     )

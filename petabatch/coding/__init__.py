@@ -116,6 +116,7 @@ class _Problem:
     gap: float
     steps: int
     threads: int | None
+    device: Literal["cpu", "gpu"] | None
 
     @property
     def units(self) -> tuple[int, int, int]:
@@ -169,7 +170,8 @@ class _Problem:
             until=Until(gap=self.gap),
             threads=self.threads,
         )
-        with Simulator(_network(self, run, images * np.float32(self.dictionary.factor)), mpi=False) as sim:
+        network = _network(self, run, images * np.float32(self.dictionary.factor))
+        with Simulator(network, device=self.device, mpi=False) as sim:
             sim._live.undo = None  # after an error there are no codes
             sim.run(quiet=True)
             activity, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
@@ -194,6 +196,7 @@ def encode(
     steps: int = 1000,
     signed: bool | None = None,
     threads: int | None = None,
+    device: Literal["cpu", "gpu"] | None = None,
     out: Path | None = None,
     force: bool = False,
 ) -> Codes:
@@ -232,6 +235,8 @@ def encode(
         Whether codes may be negative; by default as in the run.
     threads
         Number of threads, by default the cores that the process may use.
+    device
+        The device, by default the CPU.
     out, force
         A new HDF5 file to which codes are written as they are computed; whether it may replace one of codes.
 
@@ -259,6 +264,8 @@ def encode(
     """
     choice("channels", channels, get_args(Channels))
     flag("force", force)
+    if device is not None:
+        choice("device", device, ("cpu", "gpu"))
     path = None if out is None else available(given_path("out", out), "codes.h5", "codes", force)
     weights = read_dictionary(dictionary, axes, dataset, connection)
     shown = stack(images, normalize, weights, size, channels)
@@ -272,6 +279,7 @@ def encode(
         positive("gap", gap),
         whole_number("steps", steps, 1),
         None if threads is None else whole_number("threads", threads, 1),
+        device,
     )
     _check(problem)
     log.info("%s", problem)

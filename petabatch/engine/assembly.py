@@ -34,12 +34,18 @@ class Assembly:
     """The GPU of this rank, None for the CPU."""
 
     @classmethod
-    def of(cls, network: Network, comm: Comm | None = None, threads: int | None = None) -> Assembly:
+    def of(
+        cls,
+        network: Network,
+        comm: Comm | None = None,
+        threads: int | None = None,
+        device: Device | None = None,
+    ) -> Assembly:
         """Check a network, fit its transforms to its images, and derive its plan; collective.
 
-        Transforms are fitted on rank 0, so that all ranks have the same bits. Raises ParamsError with every
-        problem found, InputFileError if images cannot be used, ResourceError without the device or the
-        memory.
+        Transforms are fitted on rank 0, so that all ranks have the same bits. `device` is the GPU of this
+        rank where one has been chosen. Raises ParamsError with every problem found, InputFileError if images
+        cannot be used, ResourceError without the device or the memory.
         """
         comm = comm or Serial()
         check_capacity(network, len(set(comm.hosts)))
@@ -49,7 +55,7 @@ class Assembly:
             sources = comm.broadcast(fitted_sources(graph) if comm.rank == 0 else None)
             graph = build(with_sources(network, sources))
         plan = schedule(graph)  # its errors come before those of the device
-        device = choose(network.run, comm)
+        device = device or choose(network, comm)
         return cls(plan if device is None else schedule(graph, device.limits), comm, threads, device)
 
     @property

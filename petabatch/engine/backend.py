@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -32,6 +32,16 @@ class Arrays(Protocol):
         """Return views on the given local slices; arrays of the whole network are seen whole."""
 
 
+class Peers:
+    """What the lanes of a window share: their bindings, and what steppers make for all of them."""
+
+    def __init__(self, window: slice) -> None:
+        self.window = window
+        self.bound: dict[int, Any] = {}
+        """The present `Binding` of each lane, by its first local slice."""
+        self.made: dict[Hashable, Any] = {}
+
+
 class Backend(Protocol):
     """What differs between a rank that computes on its CPU and one that computes on its GPU."""
 
@@ -51,8 +61,11 @@ class Backend(Protocol):
         """The arrays that lanes advance."""
 
     @property
-    def lanes(self) -> Sequence[slice]:
-        """The local slices of each lane."""
+    def windows(self) -> Sequence[slice]:
+        """The local slices that are advanced together: one lane, or several where slices differ."""
+
+    def peers(self, lanes: slice) -> Peers | None:
+        """Return what the lanes of a window share, None where each makes its own steps."""
 
     @property
     def workers(self) -> int:
@@ -115,7 +128,7 @@ class Host:
         self.arrays, self._threads, self.version = state, threads, 0
         slices = state.hi - state.lo
         self._prefetch = Prefetch(readers, slices)
-        self.lanes = [slice(0, slices)] if together else [slice(n, n + 1) for n in range(slices)]
+        self.windows = [slice(0, slices)] if together else [slice(n, n + 1) for n in range(slices)]
 
     @property
     def name(self) -> str:
@@ -130,7 +143,11 @@ class Host:
     @property
     def workers(self) -> int:
         """At most one for each lane."""
-        return min(self._threads, len(self.lanes))
+        return min(self._threads, len(self.windows))
+
+    def peers(self, lanes: slice) -> Peers | None:
+        """Return None: programs say themselves which of them are advanced in one call."""
+        return None
 
     def pool(self) -> ThreadPool:
         """Return threads for lanes."""

@@ -50,7 +50,7 @@ class EarlyStop:
         """Count steps first+1 .. last, and look at the gap where that is due and the stepper has not."""
         self.steps += last - first
         if gap is not None and last == next_look(self.until, self.display, last - 1):
-            self.gap[...] = gap()
+            self.gap[...] = float(gap().item())
 
 
 def early_stop(run: Run, arrays: Mapping[str, Array]) -> Stopping:

@@ -67,7 +67,7 @@ class Engine:
         `slices` are those that this rank has, by default its share of them.
         """
         self.features = features or AllFeatures(plan)
-        self.plan, self.comm = self.features.plan, comm
+        self.plan, self.comm, self.device = self.features.plan, comm, device
         run = plan.graph.network.run
         mine = slices or range(*share(self.plan.graph.network.batch, comm.rank, comm.size))
         lo, hi = mine.start, mine.stop
@@ -86,20 +86,33 @@ class Engine:
         self.backend: Backend = (
             Host(self.state, self.readers, self.threads, self.features.together)
             if device is None
-            else GpuBackend(device, self.state, self.readers, self.threads)
+            else GpuBackend(device, self.state, self.readers, self.threads, self.features.together)
         )
         self.recorder = Recorder(self.plan.recordings, hi - lo, self.backend.allocate)
         self.backend.sum_updates(self.updates)
         self._make_stepper = StepperMaker()
         self.lanes = list(self._lanes())
-        self.groups = list(groups(self.lanes, self.backend.workers))
+        self.groups = list(groups(self.lanes, self.backend))
         self.workers = min(self.backend.workers, len(self.groups))
         self._threads: tuple[Executor, ThreadpoolController]
 
     def _lanes(self) -> Iterator[Lane]:
-        for lanes in self.backend.lanes:
-            slices = range(self.state.lo + lanes.start, self.state.lo + lanes.stop)
-            yield self.lane(lanes, slices, self._clock())
+        """Yield the lanes; slices that are alike share a plan."""
+        for window in self.backend.windows:
+            for lanes in self._alike(window):
+                slices = range(self.state.lo + lanes.start, self.state.lo + lanes.stop)
+                yield self.lane(lanes, slices, self._clock())
+
+    def _alike(self, window: slice) -> Iterator[slice]:
+        """Yield the parts of a window whose slices have the same plan; each slice where it may rest alone."""
+        alone = self.plan.graph.network.run.until is not None or self.plan.tolerant
+        first, own = window.start, self.plan.of_slice(self.state.lo + window.start)
+        for number in range(window.start + 1, window.stop):
+            following = self.plan.of_slice(self.state.lo + number)
+            if alone or following is not own:
+                yield slice(first, number)
+                first, own = number, following
+        yield slice(first, window.stop)
 
     def lane(self, lanes: slice, slices: range, clock: Clock) -> Lane:
         """Return a new lane of slices in these places, with their plan; those that are alike share one."""
@@ -305,9 +318,10 @@ class Engine:
         self.recorder.open(self.step, min(last, self.plan.length), initial)
 
     def _record_initial(self) -> None:
-        for lane in self.lanes:
-            with self.backend.holding(lane.lanes):
-                lane.observer.record(0)
+        for group in self.groups:
+            with self.backend.holding(group.lanes):
+                for lane in group.all:
+                    lane.observer.record(0)
         self.record_shared(0, 0)
 
     def record_shared(self, first: int, last: int) -> None:

@@ -18,8 +18,8 @@ class Evaluation:
         self._engine = engine
         network = engine.plan.graph.network
         with naming_evaluate(network):
-            plan = schedule(build(held_out(network)))
-            assembly = Assembly(plan, engine.comm, engine.threads).planned(flush=plan.length)
+            plan = schedule(build(held_out(network)), engine.plan.limits)
+            assembly = Assembly(plan, engine.comm, engine.threads, engine.device).planned(flush=plan.length)
             self._coder = assembly.engine()
         self._note_repetitions()
         self._coded = 0
@@ -64,6 +64,7 @@ class Evaluation:
     def _code(self) -> None:
         """Code the held-out images from the initial state."""
         coder = self._coder
+        self._engine.backend.collect()  # weights that a slice has for itself
         self._coded += coder.progress
         coder.restart()
         graph = coder.plan.graph

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from petabatch.engine.backend import Backend
 from petabatch.engine.finite import Watch
 from petabatch.engine.lane import Lane
 from petabatch.engine.steppers import Stepper
@@ -178,10 +179,22 @@ def _joined(lanes: Sequence[Lane]) -> list[list[Lane]]:
     return kinds
 
 
-def groups(lanes: Sequence[Lane], threads: int) -> Iterator[Group]:
-    """Yield groups of lanes of one kind, each as large as its method advances in one call on `threads`."""
-    alone = [lane for lane in lanes if lane.plan.method.together == 1]
+def groups(lanes: Sequence[Lane], backend: Backend) -> Iterator[Group]:
+    """Yield the lanes of each window, or groups of one kind that its method advances in one call.
+
+    These are as large as the threads of the backend let them be.
+    """
+    windows: dict[int, list[Lane]] = {}
+    alone = []
+    for lane in lanes:
+        peers = backend.peers(lane.lanes)
+        if peers is not None:
+            windows.setdefault(peers.window.start, []).append(lane)
+        elif lane.plan.method.together == 1:
+            alone.append(lane)
+    yield from map(Group, windows.values())
     yield from (Group([lane]) for lane in alone)
-    for kind in _joined([lane for lane in lanes if lane.plan.method.together > 1]):
-        size = kind[0].plan.method.group_size(len(kind), threads)
+    rest = [lane for lane in lanes if lane.plan.method.together > 1]
+    for kind in _joined(rest):
+        size = kind[0].plan.method.group_size(len(kind), backend.workers)
         yield from (Group(kind[first : first + size]) for first in range(0, len(kind), size))

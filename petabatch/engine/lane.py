@@ -20,7 +20,6 @@ from petabatch.engine.steppers import Binding, Rows, Stepper
 from petabatch.errors import NonFiniteError
 from petabatch.network.over_time import values_at
 from petabatch.network.plan import Plan
-from petabatch.network.slices import within_point
 from petabatch.spec.parts import StepContext
 
 
@@ -47,7 +46,7 @@ class Lane:
         self.kernels = backend.kernels(method.compiled_operators)
         self.arrays = arrays = backend.arrays.lane(lanes)
         self.slices = slices
-        within = tuple(within_point(plan.graph.network, slices))
+        within = tuple(number % run.batch for number in slices)  # in their points
         self.ctx = ctx = StepContext(0, run.dt, within, run.seed, self.kernels.xp, run.display)
         self._margins = image_margins(plan, readers, slices, ctx)
         self.early_stop = early_stop(run, arrays)
@@ -64,6 +63,9 @@ class Lane:
         self.plan = plan
         self.signals = Signals(plan.graph, self.kernels, arrays, self._margins, self._features)
         bound = Binding(plan, arrays, self.signals, ctx, backend, self.lanes)
+        peers = backend.peers(self.lanes)
+        if peers is not None:
+            peers.bound[self.lanes.start] = bound
         self.stepper = self._make_stepper(plan, bound)
         self.observer = Observer(
             plan, self.signals, self.stepper, self.recorder, self.lanes, backend, self._readers, slices

@@ -47,7 +47,7 @@ class Pool:
         """Make slots of `size` slices; the engine has as many slices as all of them, in its initial state."""
         self._engine, self._stopping = engine, threading.Event()
         self._shared: Sequence[Record] = ()
-        lanes = engine.backend.lanes
+        lanes = engine.backend.windows
         self._slots = [range(n, min(n + size, len(lanes))) for n in range(0, len(lanes), size)]
 
     def run(

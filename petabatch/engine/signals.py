@@ -46,14 +46,15 @@ class Signals:
         """Return the function of the step that gives a layer's drive: its buffers `[lanes, ny, nx, nf]`."""
         like, buffers = self.histories[layer].at(0), self.graph.network.layers[layer].buffers
         drive = [self.kernels.xp.zeros(like.shape, like.dtype) for _ in range(buffers)]
-        incoming = [(edge, self._arrival(edge)) for edge in self.graph.edges[layer]]
+        incoming = [(edge, self.arrival(edge)) for edge in self.graph.edges[layer]]
 
         def gather(step: int) -> list[Array]:
             for buffer in drive:
                 buffer[...] = 0
             for edge, arrival in incoming:
                 arrived = arrival(step)
-                drive[edge.buffer] += arrived if edge.factor == 1 else edge.factor * arrived
+                plain = isinstance(edge.factor, float | int) and edge.factor == 1
+                drive[edge.buffer] += arrived if plain else edge.factor * arrived
             return drive
 
         return gather
@@ -81,7 +82,7 @@ class Signals:
             for kind, values in terms.items():
                 sums[kind] += values
 
-    def _arrival(self, edge: Edge) -> Callable[[int], Array]:
+    def arrival(self, edge: Edge) -> Callable[[int], Array]:
         """Return the function of the step that gives what an edge delivers."""
         connection, wiring = edge.connection, edge.wiring
         history, pre = self.histories[connection.pre], connection.pre

@@ -21,7 +21,7 @@ from petabatch.parallel.comm import Comm
 from petabatch.spec.network import Network, Parallel
 from petabatch.spec.parts import Probe, Reading
 from petabatch.spec.weights import Initial
-from petabatch.variable import Array
+from petabatch.variable import Array, host, module_of
 
 
 class Split:
@@ -49,13 +49,13 @@ class Split:
 
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
-        return self.group.sum_in_order(np.ascontiguousarray(part))
+        return module_of(part).asarray(self.group.sum_in_order(np.ascontiguousarray(host(part))))
 
     def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return this rank's share of what a probe measures: the shares of a group add up to it."""
         mine = not self.layers.isdisjoint(probe.layers())
         if self.group.rank > 0 and not mine:
-            return {quantity: np.zeros(slices) for quantity in probe.quantities()}
+            return {quantity: xp.zeros(slices) for quantity in probe.quantities()}
         found = probe.measure(read if self.group.rank == 0 else _Others(read, self.layers), xp)
         return probe.split_share(found, self.group.size) if mine else found
 
@@ -117,7 +117,7 @@ class _Others:
 
     def __call__(self, layer: str, variable: str) -> Array:
         found = self._read(layer, variable)
-        return found if layer in self._split else np.zeros_like(found)
+        return found if layer in self._split else module_of(found).zeros_like(found)
 
 
 def _part(network: Network, split: frozenset[str], group: Comm) -> Network:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from petabatch.logs import log
 from petabatch.network.checks import remembers
 from petabatch.network.evaluation import NAME as EVALUATE
+from petabatch.network.gpu_costs import gpu_costs
 from petabatch.network.idle import consequences, too_short, unneeded, without_effect
 from petabatch.network.plan import Plan
 from petabatch.network.silence import Silence
@@ -38,7 +39,7 @@ def advice(plan: Plan, arrays: Mapping[str, Array] = MappingProxyType({})) -> It
     if text := consequences(graph, silence):
         yield Advice("warning" if warnings else "note", text)
     notes = [_read_once(plan), _penalties(graph.network), _resets(plan), unneeded(graph, silence)]
-    for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan)):
+    for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan), gpu_costs(plan)):
         yield from (Advice("note", text) for text in texts)
 
 

@@ -20,6 +20,7 @@ from petabatch.network.checks import (
 from petabatch.network.constant_input import check_constant_input
 from petabatch.network.evaluation import check_evaluate
 from petabatch.network.features import check_features
+from petabatch.network.gpu_rows import check_rows
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
@@ -57,7 +58,9 @@ def build(network: Network) -> Graph:
         raise ParamsError(problems)
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
     graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
-    problems = check_synapses(graph) or check_constant_input(graph) or check_kernel(graph)
+    problems = (
+        check_synapses(graph) or check_constant_input(graph) or check_kernel(graph) or check_rows(graph)
+    )
     if problems:
         raise ParamsError(problems)
     return graph

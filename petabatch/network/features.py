@@ -56,11 +56,6 @@ def _run(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:
         yield "parallel.features", "there is no layer of type lca, whose features could be split"
     if network.run.until is not None:
         yield "run.until", "the duality gap for early stopping needs all features"
-    if network.run.device == "gpu":
-        yield (
-            "run.device",
-            "features can be split on CPUs only; distribute slices over GPUs, or use device = cpu",
-        )
 
 
 def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]]:

@@ -24,6 +24,7 @@ from typing import Literal
 from petabatch.errors import Problem, ResourceError
 from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.device import Limits
+from petabatch.network.gpu_rows import ways
 from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import lazy_codes
 from petabatch.network.loop import Loop, find_loop
@@ -60,6 +61,8 @@ class Method:
     """Slices that a program advances in one call at most."""
     alone: str = ""
     """Why it is one."""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    """On a GPU, the layers with a row function, each with why it is not translated, empty where it is."""
     concurrent: tuple[tuple[str, ...], ...] = ()
     """Operations of a program that threads make side by side where there are more than slices."""
 
@@ -97,7 +100,12 @@ class Method:
         """Return a sentence for `petabatch check`."""
         if self.by_layers:
             expect = "; expect several times the time of compiled steps" if self.slow else ""
-            return f"layer by layer, because {self.reason}{expect}"
+            text = f"layer by layer, because {self.reason}{expect}"
+            kernels = ", ".join(name for name, why in self.rows.items() if not why)
+            text += f"; by a kernel of its row function: {kernels}" if kernels else ""
+            for name, why in self.rows.items():
+                text += f"; {name} by its `update` for arrays, because {why}" if why else ""
+            return text
         names: dict[str, str] = {
             "program": "compiled program",
             "cuda": f"CUDA {self.kernel} kernel",
@@ -140,7 +148,8 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
                 '    hint:     run.kernel = "auto" or "array"'
             ) from None
         asked = run.kernel == "array" or run.precision != "float32" or graph.network.parallel.features > 1
-        return Method("layers", moving, str(reason), not asked, compiled)
+        rows = ways(graph) if run.device == "gpu" else {}
+        return Method("layers", moving, str(reason), not asked, compiled, rows=rows)
 
 
 def check_kernel(graph: Graph) -> list[Problem]:

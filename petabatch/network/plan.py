@@ -80,6 +80,8 @@ class Plan:
     """Further steps at whose end slices meet, for inspection of their state."""
     tolerant: bool = False
     """A slice that is no longer finite stops, and the others go on."""
+    limits: Limits | None = None
+    """Those of the GPU that runs it, None where it is not known, or on the CPU."""
 
     @cached_property
     def inputs(self) -> dict[str, ImageLayer]:
@@ -137,7 +139,7 @@ class Plan:
             if graph.variables.keys() != self.graph.variables.keys():
                 key = next(iter(network.slices), "sweep")
                 raise ParamsError([_other_state(key, f"slice {number}", graph, self.graph)])
-            self._plans[own] = replace(self, graph=graph, method=choose(graph))
+            self._plans[own] = replace(self, graph=graph, method=choose(graph, self.limits))
         return self._plans[own]
 
     @cached_property
@@ -171,7 +173,7 @@ class Plan:
 
     def _alike(self, graph: Graph, step: int) -> Plan:
         """Return the plan of a graph that differs in numbers; raises ParamsError if that is not all."""
-        plan = replace(self, graph=graph, method=choose(graph))
+        plan = replace(self, graph=graph, method=choose(graph, self.limits))
         if graph.variables.keys() != self.graph.variables.keys():
             raise ParamsError(
                 [_other_state(next(iter(graph.network.over_time)), f"step {step}", graph, self.graph)]
@@ -274,6 +276,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
         _checkpoint(network.checkpoint.every, run.display),
         block,
         network.evaluate.every.steps(run.display) if network.evaluate is not None else 0,
+        limits=limits,
     )
 
 

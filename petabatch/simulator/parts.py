@@ -168,10 +168,13 @@ class ProbePart(Part):
     def _read(self, name: str) -> np.ndarray:
         engine = self._simulator._engine
         found = []
-        for lane in engine.lanes:
-            with engine.backend.holding(lane.lanes):
-                found.append(host(lane.observer.measure(self.name, engine.step)[name]))
-        return np.concatenate(found)
+        for group in engine.groups:
+            with engine.backend.holding(group.lanes):
+                found += [
+                    (lane.lanes.start, host(lane.observer.measure(self.name, engine.step)[name]))
+                    for lane in group.all
+                ]
+        return np.concatenate([values for _, values in sorted(found, key=lambda one: one[0])])
 
 
 class LayerPart(StatePart):

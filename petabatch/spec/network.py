@@ -133,12 +133,6 @@ class Run(Model):
 
     @model_validator(mode="after")
     def _suits_its_device(self) -> Run:
-        if self.until is not None and self.device == "gpu":
-            raise PydanticCustomError(
-                "until_gpu",
-                "early stopping is not available on a GPU, which advances all slices together",
-                {"expected": 'device = "cpu", or no `until`'},
-            )
         if self.kernel in ("display", "step") and self.device == "cpu":
             raise PydanticCustomError(
                 "gpu_kernel",

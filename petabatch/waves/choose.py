@@ -22,7 +22,7 @@ def experiment(
         return Items.of(loaded, comm, threads)
     if asked:
         check_sweep(loaded)
-    if network.sweep is None or network.run.device == "gpu":
+    if network.sweep is None:
         return None
     try:
         plan = Waves.of(loaded)
@@ -35,12 +35,7 @@ def experiment(
 
 
 def check_sweep(loaded: Loaded) -> None:
-    """Raise ParamsError where there is no sweep, or it is to be made on a GPU."""
-    network = loaded.network
-    if network.sweep is None:
+    """Raise ParamsError where there is no sweep."""
+    if loaded.network.sweep is None:
         problem = Problem("sweep", "this run has no sweep", expected="a table [sweep], or --sweep KEY=VALUES")
-    elif network.run.device == "gpu":
-        problem = Problem("run.device", "sweeps are available on the CPU", found="gpu", expected="cpu")
-    else:
-        return
-    raise loaded.placed(ParamsError([problem]))
+        raise loaded.placed(ParamsError([problem]))

@@ -14,6 +14,7 @@ from petabatch.engine.assembly import Assembly
 from petabatch.engine.pool import OF_A_SLICE, Stopped
 from petabatch.engine.recorder import Record
 from petabatch.errors import NonFiniteError, PetabatchError
+from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan
 from petabatch.spec.load import Loaded
 from petabatch.storage.ledger import FAILED, VALUES, Layout
@@ -48,33 +49,42 @@ def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int) -> L
 
 
 def waves(
-    loaded: Loaded, points: Points, layout: Layout, threads: int | None, stopped: Callable[[], bool]
+    loaded: Loaded,
+    points: Points,
+    layout: Layout,
+    threads: int | None,
+    device: Device | None,
+    stopped: Callable[[], bool],
 ) -> Iterator[Wave]:
     """Compute points together; yield them as one wave, or, where one raises, in parts.
 
     A point that raises alone is a failed one. Raises Stopped when `stopped`.
     """
     try:
-        yield _wave(loaded, points, layout, threads, stopped)
+        yield _wave(loaded, points, layout, threads, device, stopped)
     except OF_A_SLICE as error:
         if len(points.numbers) == 1:
             yield failed(points, layout, error)
             return
         half = len(points.numbers) // 2
         for part in (slice(None, half), slice(half, None)):
-            yield from waves(
-                loaded, points.taken(np.arange(len(points.numbers))[part]), layout, threads, stopped
-            )
+            some = points.taken(np.arange(len(points.numbers))[part])
+            yield from waves(loaded, some, layout, threads, device, stopped)
 
 
 def _wave(
-    loaded: Loaded, points: Points, layout: Layout, threads: int | None, stopped: Callable[[], bool]
+    loaded: Loaded,
+    points: Points,
+    layout: Layout,
+    threads: int | None,
+    device: Device | None,
+    stopped: Callable[[], bool],
 ) -> Wave:
     assert loaded.network.sweep is not None
     sweep = loaded.network.sweep.only(points.numbers)
     own = replace(loaded, network=loaded.network.model_copy(update={"sweep": sweep}))
     began = time.monotonic()
-    assembly = Assembly.of(own.network, None, threads)
+    assembly = Assembly.of(own.network, None, threads, device)
     length = assembly.plan.length
     with ExitStack() as stack:
         engine = open_engine(own, assembly.planned(flush=length, tolerant=True))

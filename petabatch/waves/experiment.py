@@ -71,9 +71,12 @@ class Experiment(ABC):
 
     @abstractmethod
     def computed(
-        self, waiting: Iterable[Points], threads: int | None, stopped: Callable[[], bool]
+        self, waiting: Iterable[Points], comm: Comm, threads: int | None, stopped: Callable[[], bool]
     ) -> Iterator[Wave]:
-        """Compute parts that wait, and yield them as they are done; raises Stopped when `stopped`."""
+        """Compute parts that wait, and yield them as they are done; raises Stopped when `stopped`.
+
+        `comm` are the ranks that do so, each with a GPU of its own where they run on GPUs.
+        """
 
     @abstractmethod
     def coordinates(self, streams: Iterable[Stream], numbers: np.ndarray) -> tuple[Coordinate, ...]:

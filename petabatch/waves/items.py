@@ -10,7 +10,7 @@ import numpy as np
 
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.pool import Made, Pool
-from petabatch.errors import NonFiniteError
+from petabatch.errors import NonFiniteError, ParamsError, Problem
 from petabatch.network.slices import coordinates_of_slices
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.cores import lane_threads
@@ -37,6 +37,14 @@ class Items(Experiment):
     @classmethod
     def of(cls, loaded: Loaded, comm: Comm, threads: int | None) -> Items:
         """Check a network and plan its slices; collective. Raises ParamsError."""
+        if loaded.network.run.device == "gpu":
+            problem = Problem(
+                "run.pool",
+                "pools are available on the CPU",
+                found="run.device = gpu",
+                expected="no pool: slices that do not fit in the memory of a GPU take turns there",
+            )
+            raise loaded.placed(ParamsError([problem]))
         with loaded.placing():
             assembly = Assembly.of(loaded.network, comm, threads)
             plan = replace(assembly.plan, flush=assembly.plan.length, tolerant=True)
@@ -92,7 +100,7 @@ class Items(Experiment):
         return Parts.of(points, every, np.array([len(every)]), self.size)
 
     def computed(
-        self, waiting: Iterable[Points], threads: int | None, stopped: Callable[[], bool]
+        self, waiting: Iterable[Points], comm: Comm, threads: int | None, stopped: Callable[[], bool]
     ) -> Iterator[Wave]:
         """Compute slices that wait; see `Experiment`."""
         alone = replace(self.assembly, comm=Serial())

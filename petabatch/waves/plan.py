@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from petabatch.engine.gpu.choose import choose
 from petabatch.engine.pool import Stopped
 from petabatch.network.build import build
 from petabatch.network.capacity import POINT, POINTS
@@ -80,13 +81,14 @@ class Waves(Experiment):
         return coordinates(self.network, streams, numbers)
 
     def computed(
-        self, waiting: Iterable[Points], threads: int | None, stopped: Callable[[], bool]
+        self, waiting: Iterable[Points], comm: Comm, threads: int | None, stopped: Callable[[], bool]
     ) -> Iterator[Wave]:
         """Compute waves that wait; see `Experiment`."""
+        device = choose(self.network, comm)
         for points in waiting:
             if stopped():
                 raise Stopped
-            yield from waves(self.loaded, points, self.layout, threads, stopped)
+            yield from waves(self.loaded, points, self.layout, threads, device, stopped)
 
     def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
         """Return points in waves, of one seed each where it draws what slices have in common."""

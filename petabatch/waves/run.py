@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from petabatch.assembly import assert_same_software, new_directory, reloaded
+from petabatch.engine.gpu.choose import require
 from petabatch.errors import AlreadyDone, Problem, RunDirectoryError
 from petabatch.logs import log, shown, to_file
 from petabatch.parallel.comm import Comm, Serial
@@ -59,6 +60,8 @@ def run(
     """
     loaded = plan.loaded
     with shared_errors(comm):
+        if loaded.network.run.device == "gpu":
+            require()
         files = of_hosts(comm, loaded.network)
     with Claim(comm.rank) as claim, watch(_STOPPING if comm.rank == 0 and not quiet else "") as flag:
         comm.barrier()  # all ranks heed signals before there is a run directory

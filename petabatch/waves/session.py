@@ -97,7 +97,7 @@ class WavesSession:
             _Committing(writer) as committing,
         ):
             try:
-                for wave in self.plan.computed(queue, self.threads, stopped):
+                for wave in self.plan.computed(queue, self.comm, self.threads, stopped):
                     self.failed += len(wave.failures)
                     self._spend(wave)
                     report.add(wave, before + queue.taken)
@@ -247,7 +247,7 @@ def provenance(
         seed=loaded.network.run.seed,
         hosts=comm.hosts,
         ranks=comm.size,
-        devices=["CPU"],
+        devices=["GPU" if loaded.network.run.device == "gpu" else "CPU"],
         started=before.get("started"),
         overrides=before.get("overrides") or list(loaded.location.overrides.values()),
     )

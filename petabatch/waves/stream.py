@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.arguments import checked, whole_number
 from petabatch.errors import MISSING, ArgumentError
+from petabatch.parallel.comm import Serial
 from petabatch.params import given
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
@@ -107,7 +108,7 @@ def _computed(
     points = plan.points()
     for first in range(0, len(points.numbers), size):
         together = points.taken(np.arange(first, min(first + size, len(points.numbers))))
-        for wave in plan.computed(plan.cut(together, size), threads, lambda: False):
+        for wave in plan.computed(plan.cut(together, size), Serial(), threads, lambda: False):
             yield from _points(wave, observe)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from petabatch.geometry import Patches
+from petabatch.kernels.cuda.gradient import Gradient
 from petabatch.kernels.cuda.loop import CudaKernel, LoopKernels
 from petabatch.kernels.rules import LEAKY, Cell, Units, cell
 from petabatch.layers.transfer import Transfer
@@ -81,6 +82,9 @@ class Problem:
         made = LoopKernels(self.gpu, self.p, self.cell(), 0.75, self.lanes, kernel, self.tf32)
         made.load(self.weights)
         return made
+
+    def gradient(self) -> Gradient:
+        return Gradient(self.gpu, self.p, self.cell())
 
     def advance(
         self, kernels: LoopKernels, state: list[np.ndarray], steps: int, sums: np.ndarray | None = None

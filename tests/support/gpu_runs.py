@@ -45,3 +45,27 @@ def assert_near(found: dict[str, np.ndarray], expected: dict[str, np.ndarray], t
 def window(slices: int, wanted: Network) -> EmulatedGpu:
     """Return an emulated GPU with memory for `slices` slices."""
     return EmulatedGpu((slices + 0.5) * slice_bytes(build(wanted)) / 0.85)
+
+
+def state_of(wanted: Network, device: Any = None) -> tuple[Engine, dict[str, np.ndarray]]:
+    """Return the engine after a run, and all arrays of its state."""
+    engine, _ = simulate(wanted, device)
+    engine.collect()
+    return engine, dict(engine.state.saved())
+
+
+def on_gpu(wanted: Network, **run: Any) -> Network:
+    """Return a network on a GPU, with other keys of `run`."""
+    return wanted.model_copy(update={"run": wanted.run.model_copy(update={"device": "gpu", **run})})
+
+
+def assert_agree(wanted: Network, device: EmulatedGpu, tolerance: float = 1e-4, **run: Any) -> Engine:
+    """Run a network on the CPU and on a GPU; compare all arrays and all that is recorded."""
+    here, expected = simulate(wanted)
+    there, found = simulate(on_gpu(wanted, **run), device)
+    assert_near(found, expected, tolerance)
+    for engine in (here, there):
+        engine.collect()
+    kept = {key: array for key, array in here.state.saved().items() if not key.startswith("lazy/")}
+    assert_near(dict(there.state.saved()), kept, tolerance)
+    return there

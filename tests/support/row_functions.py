@@ -7,10 +7,15 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from petabatch.connections import Conv, Identity
 from petabatch.kernels.rows import Draw
+from petabatch.layers import Input
+from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.rows import drawn
 from petabatch.variable import LAYER_DIMS, Array, Variable
+from petabatch.weights import Gaussian
+from support.networks import GivenImages
 
 
 class Adaptive(Layer):
@@ -71,3 +76,20 @@ class ByRowAlone(Adaptive):
     type: Literal["by_row_alone"] = "by_row_alone"  # type: ignore[assignment]
     row = staticmethod(Adaptive.row)
     update = Layer.update
+
+
+def network(layer: Layer, slices: dict[str, tuple[float, ...]] | None = None, **keys: Any) -> Network:
+    """Return a layer that sees images and, later, itself and its neighbours."""
+    images = np.random.default_rng(0).normal(size=(3, 2, *layer.shape)).astype(np.float32)
+    layers = {"image": Input(shape=layer.shape, source=GivenImages(data=images)), "L": layer}
+    connections = {
+        "see": Identity(pre="image", post="L"),
+        "gate": Identity(pre="image", post="L", channel="gate", delay=2, strength=0.3),
+        "back": Conv(
+            pre="L", post="L", feedback=True, patch=(1, 3), init=Gaussian(deviation=0.05), channel="inh"
+        ),
+    }
+    if "gate" not in layer.channels:
+        del connections["gate"]
+    run = Run(batch=3, steps=20, display=10, dt=0.5, **keys)
+    return Network(run=run, layers=layers, connections=connections, slices=slices or {})

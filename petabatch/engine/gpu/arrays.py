@@ -24,8 +24,8 @@ _LONGEST = 32768
 class DeviceArrays:
     """Copies of `host` on a device, seen by lanes as `State` is.
 
-    If all slices fit, the copies stay on the device; otherwise lanes are swapped in and out between sync
-    events.
+    If all slices fit, the copies stay on the device; otherwise windows of slices are swapped in and out
+    between sync events.
     """
 
     def __init__(self, host: State, device: Device) -> None:
@@ -41,7 +41,7 @@ class DeviceArrays:
             )
         count = -(-slices // fits)
         ends = [slices * number // count for number in range(count + 1)]
-        self.lanes = [slice(a, b) for a, b in pairwise(ends)]
+        self.windows = [slice(a, b) for a, b in pairwise(ends)]
         window = max(b - a for a, b in pairwise(ends))
         self.arrays: dict[str, Array] = {
             key: self.xp.empty((window if self._own(key) else 1, *array.shape[1:]), array.dtype)
@@ -52,25 +52,32 @@ class DeviceArrays:
     @property
     def stays(self) -> bool:
         """Whether all slices are on the device at once."""
-        return len(self.lanes) == 1
+        return len(self.windows) == 1
+
+    def window(self, lanes: slice) -> slice:
+        """Return the window that holds the given local slices."""
+        return next(one for one in self.windows if one.start <= lanes.start < one.stop)
 
     def lane(self, lanes: slice) -> Mapping[str, Array]:
-        """Return the arrays of the given local slices, valid while these slices are on the device."""
+        """Return the arrays of the given local slices, valid while their window is on the device."""
+        first = self.window(lanes).start
+        here = slice(lanes.start - first, lanes.stop - first)
         return MappingProxyType(
-            {key: array[: lanes.stop - lanes.start] for key, array in self.arrays.items()}
+            {key: array[here] if self._own(key) else array for key, array in self.arrays.items()}
         )
 
     def enter(self, lanes: slice) -> None:
-        """Copy slices to the device, if they are not there."""
-        if self._here == lanes:
+        """Copy the window of these slices to the device, if it is not there."""
+        window = self.window(lanes)
+        if self._here == window:
             return
-        for key, array in self.lane(lanes).items():
+        for key, array in self.lane(window).items():
             if self._own(key):
-                array[...] = self.xp.asarray(self.host.arrays[key][lanes])
-        self._here = lanes
+                array[...] = self.xp.asarray(self.host.arrays[key][window])
+        self._here = window
 
     def leave(self) -> None:
-        """Copy slices back to the host, if lanes are swapped."""
+        """Copy slices back to the host, if windows are swapped."""
         if not self.stays:
             self._bring(self.arrays)
             self._here = None

@@ -8,13 +8,14 @@ from functools import partial
 
 import numpy as np
 
-from petabatch.engine.backend import Operation, Reader
+from petabatch.engine.backend import Operation, Peers, Reader
 from petabatch.engine.gpu.arrays import DeviceArrays
 from petabatch.engine.gpu.download import Download
 from petabatch.engine.gpu.graphs import CapturedSteps
 from petabatch.engine.gpu.prefetch import Prefetch
 from petabatch.engine.state import State
 from petabatch.engine.updates import Updates
+from petabatch.errors import ResourceError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.graph import Graph
@@ -24,14 +25,31 @@ from petabatch.variable import Array
 
 
 class GpuBackend:
-    """One thread launches the work of the GPU; a lane has as many slices as fit in its memory."""
+    """One thread launches the work of the GPU; a window has as many slices as fit in its memory."""
 
-    def __init__(self, device: Device, state: State, readers: Mapping[str, Reader], threads: int) -> None:
-        """Read images on `threads` threads."""
+    def __init__(
+        self,
+        device: Device,
+        state: State,
+        readers: Mapping[str, Reader],
+        threads: int,
+        together: bool = False,
+    ) -> None:
+        """Read images on `threads` threads; with `together`, ranks exchange sums within each step.
+
+        All slices must then fit at once, and steps are not captured. Raises ResourceError if they do not.
+        """
         device.enter()
-        self.device = device
+        self.device, self._together = device, together
         self.arrays = DeviceArrays(state, device)
-        self.lanes = self.arrays.lanes
+        if together and not self.arrays.stays:
+            raise ResourceError(
+                "the slices of a rank whose features are split must fit in the memory of its GPU\n"
+                f"    found:    {len(self.arrays.windows)} parts that fit\n"
+                "    hint:     more ranks, a smaller batch, or --device cpu"
+            )
+        self.windows = self.arrays.windows
+        self._peers = {window.start: Peers(window) for window in self.windows}
         self.workers, self.version = 1, 0
         self._readers, self._prefetch = readers, Prefetch(device, readers, threads)
         self._download = Download(device)
@@ -40,6 +58,10 @@ class GpuBackend:
     def name(self) -> str:
         """The GPU's name and identifier."""
         return f"gpu, {self.device.name}, {self.device.uuid}"
+
+    def peers(self, lanes: slice) -> Peers:
+        """Return what the lanes of a window share."""
+        return self._peers[self.arrays.window(lanes).start]
 
     def pool(self) -> ThreadPool:
         """Return the one thread."""
@@ -51,7 +73,7 @@ class GpuBackend:
 
     def operations(self, graph: Graph, levels: Sequence[Sequence[Operation]]) -> Sequence[Operation]:
         """Return one that runs the branches of a level side by side, and replays captured steps."""
-        return [CapturedSteps(self.device, graph, levels)]
+        return [CapturedSteps(self.device, graph, levels, not self._together)]
 
     def allocate(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """Return pinned memory."""

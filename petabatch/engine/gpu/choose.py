@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
-from petabatch.engine.gpu.detect import missing
+from petabatch.engine.gpu import detect
 from petabatch.engine.gpu.device import Gpu
 from petabatch.errors import ResourceError
+from petabatch.kernels.cuda.device import Device
 from petabatch.logs import log
 from petabatch.parallel.comm import Comm
-from petabatch.spec.network import Run
+from petabatch.spec.network import Network
 
 
-def choose(run: Run, comm: Comm) -> Gpu | None:
+def choose(network: Network, comm: Comm) -> Device | None:
     """Return the GPU of this rank, by its number among the ranks of its host; None for `device = "cpu"`.
 
-    Collective. Prints which rank has which, and warns where ranks share one. Raises ResourceError when there
-    is none, or displays end early.
+    Collective. Prints which rank has which, warns where ranks share one, and says how many GPUs idle. Raises
+    ResourceError when there is none.
     """
-    if run.device == "cpu":
+    if network.run.device == "cpu":
         return None
     require()
-    if run.until is not None:  # a params file cannot say so; `resume --device gpu` can
-        raise ResourceError(
-            "early stopping (run.until) is not available on a GPU, which advances all slices together\n"
-            "    hint:     --device cpu"
-        )
-    import cupy
-
-    gpu = Gpu(comm.local_rank % cupy.cuda.runtime.getDeviceCount(), run.tf32)
-    announce(comm, gpu.name, gpu.uuid)
+    count = detect.count()
+    gpu = Gpu(comm.local_rank % count, network.run.tf32)
+    announce(comm, gpu.name, gpu.uuid, count, network.batch)
     return gpu
 
 
-def require() -> None:
-    """Raise ResourceError if there is no GPU that can be used."""
-    reason = missing()
+def require(wanted: int = 1) -> None:
+    """Raise ResourceError unless there are so many GPUs that can be used."""
+    reason = detect.missing()
     if reason is not None:
         raise ResourceError(
             'run.device = "gpu", but no GPU was found\n'
@@ -44,13 +42,55 @@ def require() -> None:
             "    expected: an NVIDIA GPU of compute capability 8.0 or more, its driver, and CuPy 14\n"
             '    hint:     --device cpu (or run.device = "cpu"); petabatch info --devices shows what is found'
         )
+    if (found := detect.count()) < wanted:
+        raise ResourceError(
+            f"--gpus {wanted}: this machine has fewer GPUs\n"
+            f"    found:    {_counted(found, 'GPU')}\n"
+            "    hint:     --gpus all; petabatch info --devices lists them"
+        )
 
 
-def announce(comm: Comm, name: str, uuid: str) -> None:
-    """Log on rank 0 which rank has which GPU, and warn of each GPU that ranks share; collective."""
-    both: Sequence[tuple[str, str]] = comm.gather((name, uuid)) or ()
-    for rank, (its, number) in enumerate(both):
+def announce(comm: Comm, name: str, uuid: str, count: int, slices: int) -> None:
+    """Log on rank 0 the ranks, GPUs and hosts, which GPUs ranks share, and how many idle; collective.
+
+    `count` is the number of GPUs of this host, `slices` that of all slices, which is the most ranks.
+    """
+    found: Sequence[tuple[str, str, int]] = comm.gather((name, uuid, count)) or ()
+    if not found:
+        return
+    hosts = dict(zip(comm.hosts, (each for _, _, each in found), strict=True))
+    sharing = Counter(number for _, number, _ in found)
+    log.info(
+        "%s on %s of %s",
+        _counted(len(found), "rank"),
+        _counted(len(sharing), "GPU"),
+        _counted(len(hosts), "host"),
+    )
+    for rank, (its, number, _) in enumerate(found):
         log.info("rank %d on %s: %s (%s)", rank, comm.hosts[rank], its, number)
-    for number, ranks in Counter(number for _, number in both).items():
+    for number, ranks in sharing.items():
         if ranks > 1:
             log.warning("%d ranks share %s: one rank for each GPU is faster", ranks, number)
+    idle = sum(hosts.values()) - len(sharing)
+    if idle > 0 and slices > len(found):
+        most = min(slices, sum(hosts.values()))
+        log.info(
+            "%s idle: %s would use %s",
+            f"{_counted(idle, 'GPU')} of {sum(hosts.values())}",
+            _command(most, len(hosts), most == sum(hosts.values())),
+            "them" if most == sum(hosts.values()) else f"{most - len(sharing)} of them",
+        )
+
+
+def _command(gpus: int, hosts: int, every: bool) -> str:
+    """Return the command that uses so many GPUs."""
+    program, *given = sys.argv
+    ours = Path(program).name in ("petabatch", "__main__.py")
+    if hosts > 1 or not ours:
+        line = shlex.join(["petabatch", *given]) if ours else shlex.join(["python", program, *given])
+        return f"`mpirun -n {gpus} {line}`"
+    return f"`{shlex.join(['petabatch', *given])} --gpus {'all' if every else gpus}`"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -28,6 +28,13 @@ def missing() -> str | None:
     return None if best >= _OLDEST else f"the GPU has compute capability {best}, and 8.0 is needed"
 
 
+def count() -> int:
+    """Return the number of GPUs that this process sees."""
+    import cupy
+
+    return int(cupy.cuda.runtime.getDeviceCount())
+
+
 def report() -> str:
     """Return what GPUs there are, one a line, or why there are none."""
     reason = missing()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 
 from petabatch.engine.backend import Operation
 from petabatch.kernels.cuda.device import Device
+from petabatch.network.gpu_rows import translated
 from petabatch.network.graph import Graph
 from petabatch.spec.parts import Layer, StepContext
 
@@ -22,14 +23,20 @@ _LONGEST = 64
 class CapturedSteps:
     """Makes the steps of the layers of a lane."""
 
-    def __init__(self, device: Device, graph: Graph, levels: Sequence[Sequence[Operation]]) -> None:
-        """Bind the operations of each level, in the order of `graph`."""
+    def __init__(
+        self, device: Device, graph: Graph, levels: Sequence[Sequence[Operation]], alone: bool = True
+    ) -> None:
+        """Bind the operations of each level, in the order of `graph`.
+
+        Unless the rank is `alone` in its steps, they are launched one by one.
+        """
         self._device, self._graph = device, graph
         self._levels = [_branches(graph, *both) for both in zip(graph.order, levels, strict=True)]
         widest = max(map(len, self._levels), default=1)
         self._streams = [device.stream() for _ in range(widest - 1)]
+        layers = graph.network.layers.values()
         self._period = (
-            math.lcm(*graph.depth.values()) if all(map(_alike, graph.network.layers.values())) else 0
+            math.lcm(*graph.depth.values()) if alone and all(_alike(one, graph) for one in layers) else 0
         )
         self._stretches: dict[Hashable, Callable[[], None] | None] = {}
 
@@ -86,7 +93,11 @@ def _branches(
     return [[made for name, made in zip(names, operations, strict=True) if name in one] for one in distinct]
 
 
-def _alike(layer: Layer) -> bool:
+def _alike(layer: Layer, graph: Graph) -> bool:
     """Return whether a layer's update is the same in each step, and no number comes from the host."""
-    from_host = layer.host_numbers or layer.border == "image" or layer.controller is not None
-    return layer.graph_safe and not from_host
+    if layer.border == "image" or layer.controller is not None:
+        return False
+    row = translated(layer, graph.network.run.precision)
+    if row is not None:
+        return not (row.draws or row.form.timed)
+    return layer.graph_safe and not layer.host_numbers

@@ -156,7 +156,11 @@ class Stepper(ABC):
         self, steppers: Sequence[Stepper], recorder: Recorder, first: int, last: int, sums: Array
     ) -> None:
         """Record what is due in steps first+1 .. last, which one `run_together` has made, with its result."""
-        self.probes.write(recorder, self.bound.lanes, first, last, sums)
+        begin = 0
+        for one in steppers:
+            end = begin + len(one.bound.ctx.slices)
+            one.probes.write(recorder, one.bound.lanes, first, last, sums[:, begin:end])
+            begin = end
 
     def rest(self, recorder: Recorder, first: int, last: int) -> None:
         """Record what is due in steps first+1 .. last, in which all is as after step `first`."""

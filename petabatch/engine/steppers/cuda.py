@@ -1,55 +1,62 @@
-"""The stepper of a sparse-coding loop on a GPU, on the arrays of all slices of a lane."""
+"""The stepper of a sparse-coding loop on a GPU, on the arrays of all slices of a window."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from petabatch.engine.steppers.base import Binding, Stepper
-from petabatch.engine.steppers.bind import bind_loop, cell_arrays, loop_norms
+from petabatch.engine.steppers.bind import BoundLoop, bind_loop, cell_arrays, loop_norms
 from petabatch.engine.steppers.probe_sums import StepProbes
+from petabatch.kernels.cuda.gradient import Gradient
 from petabatch.kernels.cuda.loop import LoopKernels
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array, host
 
 
 class CudaStepper(Stepper):
-    """The loop's steps for the slices of a lane."""
+    """The loop's steps for the slices of a lane; lanes of a window are advanced in the same launches."""
 
     def __init__(self, bound: Binding) -> None:
-        plan, device = bound.plan, bound.backend.device
+        plan, method = bound.plan, bound.plan.method
         self.loop = loop = bind_loop(plan, bound.arrays)
-        patches, names, method = loop.patches, plan.method.loop, plan.method
-        probes = StepProbes.of(plan, loop_norms(names))
-        if method.kernel == "step":
-            probes.recordings.clear()  # the display kernel alone sums up its steps
+        probes = StepProbes.of(plan, loop_norms(method.loop))
+        if method.kernel == "step" or plan.graph.network.run.until is not None:
+            probes.recordings.clear()  # the display kernel alone sums up its steps, of slices that move
         super().__init__(bound, probes)
-        units = cell_arrays(loop.rule, loop.state)
-        self._units = units if units.before.size else units._replace(before=units.V)
-        lanes = len(loop.state["A"])
-        tf32 = plan.graph.network.run.tf32
-        self.kernels = LoopKernels(device, patches, loop.cell, float(loop.factor), lanes, method.kernel, tf32)
-        self._activity = loop.state["A"]
-        self._weights = loop.weights.reshape(len(loop.weights), patches.features, patches.length)
-        if loop.rule.adaptive is not None:
-            step, age = (loop.state[name] for name in loop.rule.adaptive)
-            self._rates = step, age
-        else:
-            self._rates = device.xp.zeros(lanes, np.float32), device.xp.zeros(lanes, np.float32)
+        peers = bound.backend.peers(bound.lanes)
+        assert peers is not None
+        key = ("cuda", method.kernel, loop.rule.name, loop.rule.signed)
+        if key not in peers.made:
+            peers.made[key] = WindowLoop(bound, peers.window)
+        self.window: WindowLoop = peers.made[key]
+        if "gradient" not in peers.made:
+            peers.made["gradient"] = Gradient(bound.backend.device, loop.patches, loop.cell)
+        self._gradient: Gradient = peers.made["gradient"]
 
     def load_weights(self) -> None:
         """Take over the weights."""
-        self.kernels.load(self._weights)
+        self.window.load()
+
+    def joins(self, leader: Stepper) -> bool:
+        """Return whether both are lanes of one window with the same kernels; see `Stepper`."""
+        if not isinstance(leader, CudaStepper) or self.window is not leader.window:
+            return False
+        return self.probes.recordings.keys() == leader.probes.recordings.keys()
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; see `Stepper`."""
-        self._set_rates()
-        watched = self.probes.due(first, last).any()
-        sums = self.kernels.sums(last - first) if watched else None
-        loop = self.loop
-        arrays = (loop.image, loop.recon, loop.error, self._units, self._rates)
-        self.kernels.run(*arrays, last - first, sums)
-        self.reached = last
-        return host(sums) if sums is not None else np.zeros((last - first, self.kernels.lanes, 3))
+        return self.run_together([self], first, last, new_image)
+
+    def run_together(self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool) -> Array:
+        """Make the same steps of several lanes; see `Stepper`."""
+        moving = [one for one in steppers if isinstance(one, CudaStepper)]
+        watched = bool(self.probes.due(first, last).any())
+        sums = self.window.run(moving, last - first, watched)
+        for one in moving:
+            one.reached = last
+        return sums
 
     def products(
         self,
@@ -66,15 +73,81 @@ class CudaStepper(Stepper):
         plain = type(rule).tally is Learning.tally
         if not plain or (connection, pre, against) != (loop.dictionary, loop.code, loop.error):
             return False
-        self.kernels.gradient(self._activity, self.loop.error, product, counts)
+        self._gradient(self.loop.state["A"], self.loop.error, product, counts)
         return True
 
-    def _set_rates(self) -> None:
-        """Set e and 1 - e of each slice, whose time scale the lane has adapted."""
+    def rates(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return e and 1 - e of each slice, whose time scale the lane has adapted, `[lanes]`."""
         rule, state = self.loop.rule, self.loop.state
-        if rule.adaptive is not None:
+        slices = len(self.bound.ctx.slices)
+        scales = host(state["time_scale"]) if rule.scale is not None else np.ones(slices)
+        both = np.array([rule.decays(self.loop.dt * float(scale)) for scale in scales], np.float32)
+        return both[:, 0], both[:, 1]
+
+
+class WindowLoop:
+    """The kernels of all slices of a window, with the numbers of each lane."""
+
+    def __init__(self, bound: Binding, window: slice) -> None:
+        plan, device = bound.plan, bound.backend.device
+        self._window, self._device = window, device
+        self.loop: BoundLoop = bind_loop(plan, bound.backend.arrays.lane(window))
+        loop, run = self.loop, plan.graph.network.run
+        units = cell_arrays(loop.rule, loop.state)
+        self._units = units if units.before.size else units._replace(before=units.V)
+        lanes = len(loop.state["A"])
+        # Numbers that are compiled in need a kernel for each value.
+        varies = bound.lanes != window or bool(plan.graph.network.over_time)
+        self.kernels = LoopKernels(
+            device, loop.patches, loop.cell, float(loop.factor), lanes, plan.method.kernel, run.tf32, varies
+        )
+        self._weights = loop.weights.reshape(len(loop.weights), loop.patches.features, loop.patches.length)
+        if loop.rule.adaptive is not None:
+            step, age = (loop.state[name] for name in loop.rule.adaptive)
+            self._rates = step, age
+        else:
+            self._rates = device.xp.zeros(lanes, np.float32), device.xp.zeros(lanes, np.float32)
+        self._known: dict[int, CudaStepper] = {}
+        """The stepper whose numbers a lane has, by its first slice."""
+        self._scaled = loop.rule.scale is not None
+
+    def load(self) -> None:
+        """Take over the weights."""
+        self.kernels.load(self._weights)
+
+    def run(self, steppers: Sequence[CudaStepper], steps: int, watched: bool) -> Array:
+        """Make steps of some lanes; return their norms after each, `[steps, slices of these lanes, 3]`."""
+        places = [self._place(one) for one in steppers]
+        self._take_numbers(steppers, places)
+        if self.kernels.numbers.varies:
+            self.kernels.numbers.move(places)
+        sums, loop = self.kernels.sums(steps) if watched else None, self.loop
+        self.kernels.run(loop.image, loop.recon, loop.error, self._units, self._rates, steps, sums)
+        columns = np.concatenate([np.arange(place.start, place.stop) for place in places])
+        return host(sums)[:, columns] if sums is not None else np.zeros((steps, len(columns), 3))
+
+    def _place(self, stepper: CudaStepper) -> slice:
+        lanes = stepper.bound.lanes
+        return slice(lanes.start - self._window.start, lanes.stop - self._window.start)
+
+    def _take_numbers(self, steppers: Sequence[CudaStepper], places: Sequence[slice]) -> None:
+        """Set the numbers of lanes that have others than in the last run."""
+        changed = [
+            (one, place)
+            for one, place in zip(steppers, places, strict=True)
+            if self._scaled or self._known.get(place.start) is not one
+        ]
+        if not changed:
             return
-        scales = host(state["time_scale"]) if rule.scale is not None else np.ones(1)
-        both = [rule.decays(self.loop.dt * float(scale)) for scale in scales]
-        for target, column in zip(self._rates, zip(*both, strict=True), strict=True):
-            target[...] = self.kernels.device.xp.asarray(column, np.float32)
+        rates = None if self.loop.rule.adaptive is not None else [host(one) for one in self._rates]
+        for one, place in changed:
+            self._known[place.start] = one
+            if self.kernels.numbers.varies:
+                self.kernels.numbers.set(place, one.loop.cell, float(one.loop.factor))
+            if rates is not None:
+                rates[0][place], rates[1][place] = one.rates()
+        if self.kernels.numbers.varies:
+            self.kernels.numbers.send()
+        if rates is not None:
+            for target, values in zip(self._rates, rates, strict=True):
+                target[...] = self._device.xp.asarray(values)

@@ -41,37 +41,40 @@ __device__ inline double sum_of_block(double part, double* totals) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-compare(const float* activities, const float* earlier, float* befores, float* drives, Tally* tallies) {
+compare(const float* activities, const float* earlier, float* befores, float* drives, Tally* tallies,
+        const int* moves) {
     extern __shared__ float4 shared_memory[];
     double* totals = reinterpret_cast<double*>(shared_memory);  // WARPS rows of 4
     const long long slice = blockIdx.y, first = slice * UNITS;
-    double moves = 0.0, turns = 0.0;
+    if (stands(moves, slice)) return;
+    double moved = 0.0, turns = 0.0;
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < UNITS; i += BLOCKS * THREADS) {
         const float move = activities[first + i] - earlier[first + i];
         const float drive = drives[first + i], turn = drive - befores[first + i];
         befores[first + i] = drive;
         drives[first + i] = turn;
-        moves += move * move;
+        moved += move * move;
         turns += turn * turn;
     }
-    moves = sum_of_block(moves, totals);
+    moved = sum_of_block(moved, totals);
     turns = sum_of_block(turns, totals);
-    if (threadIdx.x == 0) tallies[slice * BLOCKS + blockIdx.x] = {moves, turns, 0.0};
+    if (threadIdx.x == 0) tallies[slice * BLOCKS + blockIdx.x] = {moved, turns, 0.0};
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 accelerate(float* activities, float* earlier, const float* befores, const float* turned, const double* steps,
-           const double* ages, Tally* tallies) {
+           const double* ages, Tally* tallies, const Cell* cells, const int* moves) {
     extern __shared__ float4 shared_memory[];
     double* totals = reinterpret_cast<double*>(shared_memory);
     const long long slice = blockIdx.y, first = slice * UNITS;
+    if (stands(moves, slice)) return;
     if (threadIdx.x == 0) {
         const Pace now = pace(tallies + slice * BLOCKS, steps[slice], ages[slice]);
         totals[0] = now.momentum, totals[1] = now.k;
     }
     __syncthreads();
     const float momentum = static_cast<float>(totals[0]), k = static_cast<float>(totals[1]);
-    const float price = k * THRESHOLD;
+    const float price = k * cell_of(cells, slice).threshold;
     double uphill = 0.0;
     for (int i = blockIdx.x * THREADS + threadIdx.x; i < UNITS; i += BLOCKS * THREADS) {
         const float before = activities[first + i];
@@ -89,9 +92,10 @@ accelerate(float* activities, float* earlier, const float* befores, const float*
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-settle(const Tally* tallies, double* steps, double* ages, int slices) {
+settle(const Tally* tallies, double* steps, double* ages, int slices, const int* moves) {
     const int slice = blockIdx.x * 32 + threadIdx.x;
     if (slice >= slices) return;
+    if (stands(moves, slice)) return;
     const Tally* mine = tallies + static_cast<long long>(slice) * BLOCKS;
     double uphill = 0.0;
     for (int block = 0; block < BLOCKS; block++) uphill += mine[block].uphill;

@@ -9,6 +9,7 @@ import numpy as np
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.device import Device, load
+from petabatch.kernels.cuda.numbers import SliceNumbers
 from petabatch.kernels.rules import Units
 from petabatch.variable import Array
 
@@ -37,13 +38,15 @@ class Accelerated:
         self.drive: Array = device.xp.zeros((lanes, units), np.float32)
         """W^T error of the step, which `update` leaves; then by how much it turned."""
 
-    def run(self, units: Units, control: tuple[Array, Array]) -> None:
+    def run(self, units: Units, control: tuple[Array, Array], numbers: SliceNumbers) -> None:
         """Make the step of the units; `control`: the step size and the momentum's age, float64 `[lanes]`."""
+        moves = numbers.moves
         A, earlier, before = units
         block, shared = (_THREADS,), 8 * 4 * _THREADS // 32
         state = (A, earlier, before, self.drive)
-        self._compare(self._grid, block, (*state, self._tallies), shared_mem=shared)
-        self._accelerate(self._grid, block, (*state, *control, self._tallies), shared_mem=shared)
-        self._settle(
-            (-(-self._lanes // 32),), (32,), (self._tallies, *control, np.int32(self._lanes)), shared_mem=0
+        self._compare(self._grid, block, (*state, self._tallies, moves), shared_mem=shared)
+        self._accelerate(
+            self._grid, block, (*state, *control, self._tallies, numbers.cells, moves), shared_mem=shared
         )
+        settled = (self._tallies, *control, np.int32(self._lanes), moves)
+        self._settle((-(-self._lanes // 32),), (32,), settled, shared_mem=0)

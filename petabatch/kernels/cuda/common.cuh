@@ -18,6 +18,21 @@ constexpr int COLOURS_X = (PATCH_X + STRIDE_X - 1) / STRIDE_X;  // unit (y, x) h
 constexpr int LEAKY = 0, HEAVY_BALL = 1, MOMENTUM = 2, GRADIENT = 3, ACCELERATED = 4;
 constexpr bool KEEPS = RULE == HEAVY_BALL || RULE == MOMENTUM;  // something of the step before
 
+// The numbers of the units of a slice. Where slices differ (VARIES), they are a row of a table, in this order; what the
+// kernels do with a slice that stands still (`moves` is 0) is nothing.
+struct Cell {
+    float self_interaction, inertia, threshold, top, shift, slope, minimum, maximum, factor;
+};
+
+__device__ inline Cell cell_of(const Cell* cells, long long slice) {
+    if (VARIES) return cells[slice];
+    return {SELF_INTERACTION, INERTIA, THRESHOLD, TOP, SHIFT, SLOPE, MINIMUM, MAXIMUM, FACTOR};
+}
+
+__device__ inline bool stands(const int* moves, long long slice) {
+    return VARIES && !moves[slice];
+}
+
 // VEC neighbouring numbers, read at once.
 struct alignas(4 * VEC) Pack {
     float at[VEC];
@@ -29,27 +44,28 @@ __device__ inline int origin(int y, int x) {
 }
 
 // A = T(V), as petabatch/layers/transfer.py has it.
-__device__ inline float transfer(float u) {
+__device__ inline float transfer(float u, const Cell& cell) {
     const float size = SIGNED ? fabsf(u) : u;
-    float a = size - SHIFT;
-    if (LINE && size < TOP) a = MINIMUM + SLOPE * (size - THRESHOLD);
-    if (CUT && a > MAXIMUM) a = MAXIMUM;
-    if (size < THRESHOLD) a = MINIMUM;
+    float a = size - cell.shift;
+    if (LINE && size < cell.top) a = cell.minimum + cell.slope * (size - cell.threshold);
+    if (CUT && a > cell.maximum) a = cell.maximum;
+    if (size < cell.threshold) a = cell.minimum;
     return SIGNED && u < 0.0f ? -a : a;
 }
 
 // The potential after a step by a rule that is not ACCELERATED, from that before it and the activity `a`.
 // `before` is the potential of HEAVY_BALL, the pull of MOMENTUM, of the step before; it becomes that of this one.
-__device__ inline float integrate(float V, float drive, float a, float& before, float e, float gain) {
+__device__ inline float integrate(float V, float drive, float a, float& before, float e, float gain,
+                                  const Cell& cell) {
     if (RULE == GRADIENT) a = a > 0.0f ? 1.0f : (a < 0.0f ? -1.0f : 0.0f);
-    const float pull = gain * (SELF_INTERACTION != 0.0f ? drive + SELF_INTERACTION * a : drive);
+    const float pull = gain * (SELF ? drive + cell.self_interaction * a : drive);
     float u = e * V + pull;
     if (RULE == HEAVY_BALL) {
-        u += INERTIA * (V - before);
+        u += cell.inertia * (V - before);
         before = V;
     }
     if (RULE == MOMENTUM) {
-        u += INERTIA * before;
+        u += cell.inertia * before;
         before = pull;
     }
     return u;
@@ -57,17 +73,17 @@ __device__ inline float integrate(float V, float drive, float a, float& before, 
 
 // Make the step of a unit in device memory; of rule ACCELERATED only leave its drive in `befores`.
 __device__ inline void move(long long unit, float drive, float* potentials, float* activities, float* befores,
-                            float e, float gain) {
+                            float e, float gain, const Cell& cell) {
     if (RULE == ACCELERATED) {
         befores[unit] = drive;
         return;
     }
     float kept = KEEPS ? befores[unit] : 0.0f;
-    const float a = SELF_INTERACTION != 0.0f ? activities[unit] : 0.0f;
-    const float u = integrate(potentials[unit], drive, a, kept, e, gain);
+    const float a = SELF ? activities[unit] : 0.0f;
+    const float u = integrate(potentials[unit], drive, a, kept, e, gain, cell);
     if (KEEPS) befores[unit] = kept;
     potentials[unit] = u;
-    activities[unit] = transfer(u);
+    activities[unit] = transfer(u, cell);
 }
 
 // Put the sum of a number over the lanes of each warp in row `warp` of `totals`, rows of 4.

@@ -15,7 +15,7 @@ constexpr int PARTS = (LENGTH + 31) / 32;  // weights of a patch that one lane a
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 display(const float* images, float* recons, float* errors, float* potentials, float* activities,
         float* befores, const float* panels, int panels_step, const float* decays, const float* gains, const int* order,
-        int steps, double* sums, int watched) {
+        int steps, double* sums, int watched, const Cell* cells, const int* moves) {
     extern __shared__ float4 shared_memory[];
     double* totals = reinterpret_cast<double*>(shared_memory);    // WARPS rows of 4
     float* error = reinterpret_cast<float*>(totals + 4 * WARPS);  // PADDED
@@ -25,6 +25,8 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
 
     const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     const long long slice = blockIdx.x;
+    if (stands(moves, slice)) return;
+    const Cell cell = cell_of(cells, slice);
     const float* image = images + slice * IMAGE;
     float* V = potentials + slice * UNITS;
     float* A = activities + slice * UNITS;
@@ -60,7 +62,7 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
         for (int i = thread; i < PADDED; i += THREADS) {
             const int y = i / PITCH - BEFORE_Y, x = i % PITCH - BEFORE_X * CHANNELS;
             if (y >= 0 && y < FINE_Y && x >= 0 && x < WIDTH)
-                error[i] = FACTOR * image[y * WIDTH + x] - recon[i];
+                error[i] = cell.factor * image[y * WIDTH + x] - recon[i];
             recon[i] = 0.0f;
         }
         __syncthreads();
@@ -84,11 +86,11 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
                     const int unit = max(order[phase * WARPS + warp], 0) * FEATURES + column[j];
                     const bool real = place >= 0 && lane + 32 * j < FEATURES;
                     float own = 0.0f, kept = 0.0f;
-                    if (SELF_INTERACTION != 0.0f) own = step > 0 ? transfer(potential) : A[unit];
+                    if (SELF) own = step > 0 ? transfer(potential, cell) : A[unit];
                     if (KEEPS && real) kept = before[unit];
-                    potential = integrate(potential, sum[i][j], own, kept, e, gain);
+                    potential = integrate(potential, sum[i][j], own, kept, e, gain, cell);
                     if (KEEPS && real) before[unit] = kept;
-                    a[j] = real ? transfer(potential) : 0.0f;
+                    a[j] = real ? transfer(potential, cell) : 0.0f;
                 }
                 if (place >= 0) {
                     float part[PARTS] = {};
@@ -123,7 +125,7 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
 #pragma unroll
                 for (int j = 0; j < FEATURES_PER_LANE; j++)
                     if (places[phase * WARPS + warp] >= 0 && lane + 32 * j < FEATURES) {
-                        const float a = transfer(u[phase][j]);
+                        const float a = transfer(u[phase][j], cell);
                         size += fabsf(a);
                         active += a != 0.0f;
                     }
@@ -146,7 +148,7 @@ display(const float* images, float* recons, float* errors, float* potentials, fl
         for (int j = 0; j < FEATURES_PER_LANE; j++)
             if (position >= 0 && lane + 32 * j < FEATURES) {
                 V[position * FEATURES + column[j]] = u[phase][j];
-                A[position * FEATURES + column[j]] = transfer(u[phase][j]);
+                A[position * FEATURES + column[j]] = transfer(u[phase][j], cell);
             }
     }
     for (int i = thread; i < IMAGE; i += THREADS) {

@@ -11,7 +11,8 @@ from petabatch.errors import ResourceError
 from petabatch.geometry import Patches
 from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.accelerated import Accelerated
-from petabatch.kernels.cuda.device import Device, Kernel, load
+from petabatch.kernels.cuda.device import Device, load
+from petabatch.kernels.cuda.numbers import SliceNumbers
 from petabatch.kernels.rules import ACCELERATED, Cell, Units
 from petabatch.variable import Array
 
@@ -26,7 +27,9 @@ class LoopKernels:
 
     `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon.
     `kernel` is the one that `network.method` has chosen; with `tf32`, the step kernel computes its drive on
-    tensor cores. Raises ResourceError when the network does not fit it on this GPU.
+    tensor cores. With `varies`, each slice has a cell and a factor of its own in `numbers`, which may change
+    between runs, and those that stand still cost nothing. Raises ResourceError when the network does not fit
+    the kernel on this GPU.
     """
 
     def __init__(
@@ -38,15 +41,15 @@ class LoopKernels:
         lanes: int,
         kernel: CudaKernel,
         tf32: bool = False,
+        varies: bool = False,
     ) -> None:
         self.device, self.patches, self.lanes = device, p, lanes
+        self.numbers = SliceNumbers(device.xp, lanes, varies)
         self.display = source.display(p, device.limits) if kernel == "display" else None
         self.step = tiling.step(p, device.limits, lanes, tf32) if kernel == "step" else None
         if self.display is None and self.step is None:
             raise ResourceError(f"this network does not fit the {kernel} kernel on this GPU")
-        constants, self._xp = source.cell_constants(cell, factor), device.xp
-        self._product: Kernel | None = None
-        self._product_source = source.compose("gradient", {**source.geometry(p), **constants})
+        constants, self._xp = source.cell_constants(cell, factor, varies), device.xp
         self._accelerated: Accelerated | None = None
         if self.display is not None:
             made = device.compile(source.compose("display", {**self.display.constants, **constants}))
@@ -101,6 +104,7 @@ class LoopKernels:
                 (
                     *(*state, self._panels, self._jump(self._panels), *rates, self._order),
                     *(np.int32(steps), sums if watched else self._nothing, np.int32(watched)),
+                    *(self.numbers.cells, self.numbers.moves),
                 ),
                 shared_mem=self.display.shared,
             )
@@ -125,35 +129,28 @@ class LoopKernels:
         """Return an array for the sums of `steps` steps, `[steps, lanes, 3]`."""
         return self._xp.empty((steps, self.lanes, 3), np.float64)
 
-    def gradient(self, A: Array, error: Array, product: Array, counts: Array | None) -> None:
-        """Write products `[lanes, nf, K]`, and the active units behind each pixel of a patch, `counts`."""
-        p, counted = self.patches, counts is not None
-        grid = (-(-p.features // 16), -(-p.length // 256), self.lanes)
-        args = (A, error, product, counts if counted else product, np.int32(counted))
-        if self._product is None:
-            self._product = load(self.device.compile(self._product_source), "gradient", 0)
-        self._product(grid, (512,), args, shared_mem=4 * 32 * 17)
-
     def _one(self, image: Array, recon: Array, error: Array, units: Units, rates: Rates) -> None:
         cut, lanes, block = self.step, self.lanes, (256,)
         assert cut is not None
         A, V, before = units
-        self._residual((cut.residual, lanes), block, (image, recon, error, self._padded))
+        numbers = self.numbers
+        differing = (numbers.cells, numbers.moves)
+        self._residual((cut.residual, lanes), block, (image, recon, error, self._padded, *differing))
         self._update(
             (*cut.update, lanes),
             block,
             (
                 *(self._padded, V, A, before if self._accelerated is None else self._accelerated.drive),
-                *(self._panels, self._jump(self._panels), *rates),
+                *(self._panels, self._jump(self._panels), *rates, *differing),
             ),
             shared_mem=cut.update_shared,
         )
         if self._accelerated is not None:
-            self._accelerated.run(units, rates)
+            self._accelerated.run(units, rates, numbers)
         self._reconstruct(
             (cut.reconstruct, lanes),
             block,
-            (A, recon, self._weights, self._jump(self._weights)),
+            (A, recon, self._weights, self._jump(self._weights), numbers.moves),
             shared_mem=cut.reconstruct_shared,
         )
 

@@ -41,22 +41,40 @@ class Display:
     """Bytes of shared memory."""
 
 
-def cell_constants(cell: Cell, factor: float) -> dict[str, Constant]:
+def cell_constants(cell: Cell, factor: float, varies: bool = False) -> dict[str, Constant]:
     """Return the constants of the units and of error = factor * image - recon, as the kernels name them.
 
-    A `numpy.float64` becomes a double, every other float a float.
+    A `numpy.float64` becomes a double, every other float a float. With `varies`, kernels read the numbers of
+    each slice from a table of `cell_row`s, and one source serves all numbers.
     """
+    if varies:
+        zero = np.float32(0)
+        cell = Cell(cell.rule, zero, zero, zero, zero, zero, zero, zero, zero, cell.signed, True)
+        factor = 0.0
     bounded = math.isfinite(cell.maximum)
     constants: dict[str, Constant] = {
         "RULE": cell.rule, "SELF_INTERACTION": float(cell.self_interaction), "INERTIA": float(cell.inertia),
         "THRESHOLD": float(cell.threshold), "TOP": float(cell.top), "SHIFT": float(cell.shift),
         "SLOPE": float(cell.slope), "MINIMUM": float(cell.minimum),
         "MAXIMUM": float(cell.maximum) if bounded else 0.0, "CUT": bounded, "LINE": cell.line,
-        "SIGNED": cell.signed, "FACTOR": factor,
+        "SIGNED": cell.signed, "FACTOR": factor, "VARIES": varies,
+        "SELF": varies or bool(cell.self_interaction),
     }  # fmt: skip
     if cell.rule == ACCELERATED:
         constants |= {"GROWTH": np.float64(fista.GROWTH), "BREAK": np.float64(fista.BREAK)}
     return constants
+
+
+def cell_row(cell: Cell, factor: float) -> np.ndarray:
+    """Return the numbers of the units of a slice as `Cell` of `common.cuh` has them."""
+    return np.array([
+        cell.self_interaction, cell.inertia, cell.threshold, cell.top, cell.shift, cell.slope, cell.minimum,
+        cell.maximum, factor,
+    ], np.float32)  # fmt: skip
+
+
+CELL_NUMBERS = 9
+"""How many numbers that are."""
 
 
 def geometry(p: Patches) -> dict[str, Constant]:

@@ -10,11 +10,12 @@ constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / 32;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-residual(const float* images, const float* recons, float* errors, float* padded) {
+residual(const float* images, const float* recons, float* errors, float* padded, const Cell* cells, const int* moves) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= IMAGE) return;
+    if (stands(moves, blockIdx.y)) return;
     const long long slice = blockIdx.y, at = slice * IMAGE + i;
-    const float error = FACTOR * images[at] - recons[at];
+    const float error = cell_of(cells, slice).factor * images[at] - recons[at];
     errors[at] = error;
     padded[slice * PADDED + (i / WIDTH + BEFORE_Y) * PITCH + BEFORE_X * CHANNELS + i % WIDTH] = error;
 }
@@ -28,7 +29,7 @@ constexpr int TILE_PITCH = ((UPDATE_X - 1) * STRIDE_X * CHANNELS + ROW + VEC - 1
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 update(const float* padded, float* potentials, float* activities, float* befores, const float* panels,
-       int panels_step, const float* decays, const float* gains) {
+       int panels_step, const float* decays, const float* gains, const Cell* cells, const int* moves) {
     extern __shared__ float4 shared_memory[];
     float* image = reinterpret_cast<float*>(shared_memory);  // TILE_ROWS * TILE_PITCH
     float* weights = image + TILE_ROWS * TILE_PITCH;         // CHUNK * TILE_WIDE
@@ -38,6 +39,8 @@ update(const float* padded, float* potentials, float* activities, float* befores
     const int left = static_cast<int>(blockIdx.x) % ACROSS * UPDATE_X;
     const int base = blockIdx.y * TILE_WIDE;
     const long long slice = blockIdx.z;
+    if (stands(moves, slice)) return;
+    const Cell cell = cell_of(cells, slice);
     float e = 0.0f, gain = 0.0f;
     if (RULE != ACCELERATED) e = decays[slice], gain = gains[slice];
 
@@ -75,7 +78,7 @@ update(const float* padded, float* potentials, float* activities, float* befores
         for (int j = 0; j < PER_LANE; j++) {
             const int f = base + column[j];
             const long long unit = slice * UNITS + (y * UNITS_X + x) * FEATURES + f;
-            if (f < FEATURES) move(unit, sum[i][j], potentials, activities, befores, e, gain);
+            if (f < FEATURES) move(unit, sum[i][j], potentials, activities, befores, e, gain, cell);
         }
     }
 }
@@ -86,7 +89,7 @@ constexpr int PARTS = (LENGTH + 31) / 32;
 constexpr int PARTS_AT_ONCE = PARTS < 24 ? PARTS : 24;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-reconstruct(const float* activities, float* recons, const float* patches, int patches_step) {
+reconstruct(const float* activities, float* recons, const float* patches, int patches_step, const int* moves) {
     extern __shared__ float4 shared_memory[];
     float* recon = reinterpret_cast<float*>(shared_memory);  // RECON_Y * RECON_PITCH
     constexpr int ACROSS = (FINE_X + RECON_X - 1) / RECON_X;
@@ -94,6 +97,7 @@ reconstruct(const float* activities, float* recons, const float* patches, int pa
     const int top = static_cast<int>(blockIdx.x) / ACROSS * RECON_Y;
     const int left = static_cast<int>(blockIdx.x) % ACROSS * RECON_X;
     const long long slice = blockIdx.y;
+    if (stands(moves, slice)) return;
     const float* A = activities + slice * UNITS;
     const float* weights = patches + slice * patches_step;
 

@@ -43,7 +43,7 @@ __device__ inline int reach(int k) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 update(const float* padded, float* potentials, float* activities, float* befores, const float* panels,
-       int panels_step, const float* decays, const float* gains) {
+       int panels_step, const float* decays, const float* gains, const Cell* cells, const int* moves) {
     extern __shared__ float4 shared_memory[];
     float* image = reinterpret_cast<float*>(shared_memory);  // TILE_ROWS * TILE_PITCH
     float* weights = image + TILE_ROWS * TILE_PITCH;         // twice CHUNK rows of WEIGHT_PITCH
@@ -53,6 +53,8 @@ update(const float* padded, float* potentials, float* activities, float* befores
     const int left = static_cast<int>(blockIdx.x) % ACROSS * UPDATE_X;
     const int base = blockIdx.y * TILE_WIDE;
     const long long slice = blockIdx.z;
+    if (stands(moves, slice)) return;
+    const Cell cell = cell_of(cells, slice);
 
     const int begin = top * STRIDE_Y + ORIGIN_Y, start = (left * STRIDE_X + ORIGIN_X) * CHANNELS;
     for (int i = thread; i < TILE_ROWS * TILE_PITCH; i += THREADS) {
@@ -128,7 +130,7 @@ update(const float* padded, float* potentials, float* activities, float* befores
                     const int f = base + first_column + 8 * j + 2 * c + odd;
                     const long long unit = slice * UNITS + (y * UNITS_X + x) * FEATURES + f;
                     if (f < FEATURES)
-                        move(unit, sum[i][j][2 * half + odd], potentials, activities, befores, e, gain);
+                        move(unit, sum[i][j][2 * half + odd], potentials, activities, befores, e, gain, cell);
                 }
         }
 }

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +16,19 @@ import pytest
 from petabatch import session, simulation
 from petabatch.engine import assembly
 from petabatch.engine.engine import Engine
-from petabatch.engine.gpu import choose as assignment
+from petabatch.engine.gpu import detect
 from petabatch.engine.gpu.choose import announce, choose
+from petabatch.engine.gpu.start_ranks import ranks_command, start_ranks
 from petabatch.engine.steppers.cuda import CudaStepper
-from petabatch.errors import ParamsError, ResourceError, StoppedEarly
+from petabatch.errors import ParamsError, PetabatchError, ResourceError, StoppedEarly
 from petabatch.layers.timescale import KneeTimeScale
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.parallel.reduce import ExactSum
-from petabatch.spec.network import Network, Run, Until
+from petabatch.spec.network import Network, Run
 from support import golden
-from support.commands import Command, contents
+from support.commands import Command, alone, contents, datasets, set_all
 from support.dead_features import FRESH
 from support.dead_features import network as with_dead_features
 from support.gpu_emulation import COMPILER, NO_COMPILER, EmulatedGpu
@@ -31,6 +36,7 @@ from support.gpu_runs import MISSING, assert_near, network, simulate, window
 from support.image_margins import MIRRORED
 from support.image_margins import network as with_margins
 from support.networks import images, lca_network
+from support.processes import PATIENCE
 from support.strict_arrays import far
 
 emulated = pytest.mark.skipif(COMPILER is None, reason=NO_COMPILER)
@@ -114,8 +120,9 @@ def test_adaptive_time_scales_follow_the_energy_as_on_the_cpu(kernel: str) -> No
 
 @emulated
 def test_a_run_continues_on_another_device_and_back(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assignment, "missing", lambda: None)
-    monkeypatch.setattr(assembly, "choose", lambda run, comm: EmulatedGpu() if run.device == "gpu" else None)
+    monkeypatch.setattr(
+        assembly, "choose", lambda network, comm: EmulatedGpu() if network.run.device == "gpu" else None
+    )
     out, alone = small.parent / "changing", small.parent / "alone"
     loaded = simulation.read(small)
     simulation.run(loaded, alone, quiet=True)
@@ -165,31 +172,104 @@ def test_a_gpu_kernel_on_the_cpu_is_refused() -> None:
         Run(displays=1, kernel="display")
 
 
-def test_a_run_whose_displays_end_early_is_refused_also_when_it_is_resumed() -> None:
-    with pytest.raises(ValueError, match="early stopping is not available on a GPU"):
-        Run(displays=1, device="gpu", until=Until(gap=0.1))
-    resumed = Run(displays=1, until=Until(gap=0.1)).model_copy(update={"device": "gpu"})
-    # Where there is no GPU, that is said first.
-    with pytest.raises(ResourceError, match="early stopping" if MISSING is None else "no GPU was found"):
-        choose(resumed, Serial())
+class Two(Serial):
+    """Two ranks with the same answers."""
+
+    def __init__(self, *hosts: str) -> None:
+        self.hosts = hosts
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value, value]
 
 
 def test_the_first_rank_says_which_gpu_each_has_and_warns_of_a_shared_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    class Two(Serial):
-        hosts = ("here", "here")
-
-        def __init__(self) -> None:
-            pass
-
-        def gather(self, value: Any) -> list[Any]:
-            return [value, value]
-
     with caplog.at_level(logging.INFO, "petabatch"):
-        announce(Two(), "H200", "GPU-1234")
+        announce(Two("here", "here"), "H200", "GPU-1234", 1, 2)
+    assert "2 ranks on 1 GPU of 1 host" in caplog.text
     assert "rank 1 on here: H200 (GPU-1234)" in caplog.text
     assert "2 ranks share GPU-1234" in caplog.text
+    assert "idle" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("hosts", "slices", "said"),
+    [
+        (("here",), 16, "3 GPUs of 4 idle: `petabatch run x.toml --gpus all` would use them"),
+        (("here",), 3, "3 GPUs of 4 idle: `petabatch run x.toml --gpus 3` would use 2 of them"),
+        (("here",), 1, ""),
+        (("here", "there"), 16, "7 GPUs of 8 idle: `mpirun -n 8 petabatch run x.toml` would use them"),
+    ],
+)
+def test_a_run_says_how_many_gpus_idle_and_the_command_that_uses_them(
+    hosts: tuple[str, ...],
+    slices: int,
+    said: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["/bin/petabatch", "run", "x.toml"])
+    with caplog.at_level(logging.INFO, "petabatch"):
+        announce(Two(*hosts) if len(hosts) > 1 else Serial(), "H200", "GPU-1234", 4, slices)
+    found = [line for line in caplog.messages if "idle" in line]
+    assert found == ([said] if said else [])
+
+
+def test_ranks_of_a_command_are_started_without_the_option_that_asked_for_them() -> None:
+    given = ["run", "x.toml", "--gpus", "4", "-s", "run.batch=8"]
+    for words in (given, ["run", "x.toml", "--gpus=4", "-s", "run.batch=8"]):
+        command = ranks_command(4, words)
+        assert command[1:3] == ["-n", "4"]
+        assert command[3:] == [
+            sys.executable, "-m", "petabatch", "run", "x.toml", "-s", "run.batch=8", "--device", "gpu",
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gpus", "environment", "message"),
+    [
+        ("0", {}, "no number of GPUs"),
+        ("some", {}, "no number of GPUs"),
+        ("2", {"PMI_SIZE": "2"}, "a launcher has started the ranks"),
+        ("5", {}, "this machine has fewer GPUs"),
+    ],
+)
+def test_ranks_that_cannot_be_started_are_refused(
+    gpus: str, environment: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detect, "missing", lambda: None)
+    monkeypatch.setattr(detect, "count", lambda: 4)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(PetabatchError, match=message):
+        start_ranks(gpus, ["run", "x.toml", "--gpus", gpus])
+
+
+@emulated
+@pytest.mark.mpi
+@pytest.mark.parametrize("settings", [(), ("parallel.features=2",)], ids=["slices", "features"])
+def test_gpus_of_a_machine_have_a_rank_each(small: Path, tmp_path: Path, settings: Sequence[str]) -> None:
+    """`sitecustomize` gives each process four emulated GPUs."""
+    (tmp_path / "sitecustomize.py").write_text("import support.four_gpus\n")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2]}"}
+    out = tmp_path / "run"
+    given = [str(small), "--out", str(out), "--gpus", "2", *set_all("run.batch=4", *settings)]
+    done = subprocess.run(
+        [sys.executable, "-m", "petabatch", "run", *given],
+        env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 ranks on 2 GPUs of 1 host" in done.stderr
+    assert "emulated (GPU-0)" in done.stderr
+    assert "emulated (GPU-1)" in done.stderr
+    assert done.stderr.index("GPU-1") < done.stderr.index("step")
+    alone(small, "alone", "run.batch=4")
+    found, expected = (
+        {key: array for key, array in datasets(file / "run.h5").items() if array.dtype.kind == "f"}
+        for file in (out, small.parent / "alone")
+    )
+    assert_near(found, expected, 2e-4)
 
 
 def test_sums_of_what_is_on_a_gpu_are_those_of_the_host() -> None:
@@ -205,7 +285,7 @@ def test_sums_of_what_is_on_a_gpu_are_those_of_the_host() -> None:
 @pytest.mark.parametrize("kernel", ["display", "step", "array"])
 def test_a_real_gpu_agrees_with_float64_and_repeats_its_bits(kernel: str) -> None:
     wanted = lca_network(images(6), features=128, display=400, displays=2, device="gpu", kernel=kernel)
-    found = [simulate(wanted, choose(wanted.run, Serial()))[1] for _ in range(2)]
+    found = [simulate(wanted, choose(wanted, Serial()))[1] for _ in range(2)]
     for path in found[0]:
         assert found[0][path].tobytes() == found[1][path].tobytes(), path
     exact = lca_network(images(6), features=128, display=400, displays=2, precision="float64", kernel="array")
@@ -220,7 +300,7 @@ def test_a_real_gpu_in_tf32_stays_near_float64(kernel: str) -> None:
         images(6), features=128, display=400, displays=1, device="gpu", kernel=kernel, tf32=True
     )
     exact = lca_network(images(6), features=128, display=400, displays=1, precision="float64", kernel="array")
-    assert_near(simulate(wanted, choose(wanted.run, Serial()))[1], simulate(exact)[1], 2e-3)
+    assert_near(simulate(wanted, choose(wanted, Serial()))[1], simulate(exact)[1], 2e-3)
 
 
 @pytest.mark.gpu
@@ -241,7 +321,7 @@ def test_a_real_gpu_agrees_with_float64_on_the_golden_cases(name: str) -> None:
     def on(**run: Any) -> dict[str, np.ndarray]:
         case = golden.Case(name).network()
         wanted = case.model_copy(update={"run": case.run.model_copy(update=run)})
-        engine = simulate(wanted, choose(wanted.run, Serial()))[0]
+        engine = simulate(wanted, choose(wanted, Serial()))[0]
         engine.collect()
         return engine.state.saved()
 

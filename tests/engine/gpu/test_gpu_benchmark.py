@@ -72,8 +72,8 @@ def test_no_part_begins_when_the_time_is_over(tmp_path: Path) -> None:
 
 @emulated
 def test_whole_runs_on_both_devices_are_compared(monkeypatch: pytest.MonkeyPatch, small: Path) -> None:
-    def choose(run: Any, comm: Any) -> EmulatedGpu | None:
-        return EmulatedGpu() if run.device == "gpu" else None
+    def choose(network: Any, comm: Any) -> EmulatedGpu | None:
+        return EmulatedGpu() if network.run.device == "gpu" else None
 
     monkeypatch.setattr(assembly, "choose", choose)
     monkeypatch.setattr(gpu_runs, "choose", choose)

@@ -14,6 +14,7 @@ from petabatch.errors import ParamsError, ResourceError
 from petabatch.kernels.cuda import source
 from petabatch.kernels.cuda.accelerated import Accelerated
 from petabatch.kernels.cuda.device import Limits
+from petabatch.kernels.cuda.numbers import SliceNumbers
 from petabatch.kernels.rules import Units
 from petabatch.layers import FISTA
 from petabatch.network.build import build
@@ -105,7 +106,8 @@ def test_fista_of_many_blocks_a_slice_agrees_with_its_layer(signed: bool) -> Non
         # Once the drive turns so far that the step is halved or the momentum restarts.
         drive = (mine["drive_before"] + reach * rng.standard_normal(shape)).astype("f4")
         rest.drive[...] = drive.reshape(lanes, -1)
-        rest.run(Units(mine["A"], mine["A_before"], mine["drive_before"]), (mine["step"], mine["age"]))
+        units = Units(mine["A"], mine["A_before"], mine["drive_before"])
+        rest.run(units, (mine["step"], mine["age"]), SliceNumbers(np, lanes, False))
         layer.update(StepContext(step, 1.0, tuple(range(lanes)), 0, np, 9), state, [drive], A.copy(), A)
         for name, values in {**state, "A": A}.items():
             np.testing.assert_allclose(mine[name], values, rtol=1e-5, atol=1e-5, err_msg=name)

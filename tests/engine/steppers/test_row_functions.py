@@ -13,12 +13,10 @@ import numpy as np
 import pytest
 
 from petabatch import in_memory
-from petabatch.connections import Conv, Identity
 from petabatch.engine.engine import Engine
 from petabatch.errors import PartError
 from petabatch.kernels.cpu.rows import call_row
 from petabatch.kernels.rows import Form
-from petabatch.layers import Input
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
@@ -26,29 +24,10 @@ from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.rows import drawn
 from petabatch.variable import LAYER_DIMS, Array, Variable
-from petabatch.weights import Gaussian
-from support.networks import GivenImages
-from support.row_functions import Adaptive, ByRowAlone
+from support.row_functions import Adaptive, ByRowAlone, network
 
 SHAPE = (5, 7, 60)
 """More units than a chunk has."""
-
-
-def network(layer: Layer, slices: dict[str, tuple[float, ...]] | None = None, **keys: Any) -> Network:
-    """Return a layer that sees images and, later, itself and its neighbours."""
-    images = np.random.default_rng(0).normal(size=(3, 2, *layer.shape)).astype(np.float32)
-    layers = {"image": Input(shape=layer.shape, source=GivenImages(data=images)), "L": layer}
-    connections = {
-        "see": Identity(pre="image", post="L"),
-        "gate": Identity(pre="image", post="L", channel="gate", delay=2, strength=0.3),
-        "back": Conv(
-            pre="L", post="L", feedback=True, patch=(1, 3), init=Gaussian(deviation=0.05), channel="inh"
-        ),
-    }
-    if "gate" not in layer.channels:
-        del connections["gate"]
-    run = Run(batch=3, steps=20, display=10, dt=0.5, **keys)
-    return Network(run=run, layers=layers, connections=connections, slices=slices or {})
 
 
 def final(given: Network, threads: int = 1) -> dict[str, np.ndarray]:

@@ -84,7 +84,7 @@ def test_gradient_and_counts_agree_with_the_plain_operators(
     A = case.guarded(rng.standard_normal(case.state[3].shape) * (rng.random(case.state[3].shape) < density))
     product = case.guarded(np.full((2, p.features, p.length), np.nan))
     counts = case.guarded(np.full((2, p.features, p.length // p.channels), np.nan))
-    case.kernels("step").gradient(A, case.image, product, counts if counted else None)
+    case.gradient()(A, case.image, product, counts if counted else None)
     expected = NUMPY.outer(A.astype("f8"), case.image.astype("f8"), p)[:, 0]
     np.testing.assert_allclose(product, expected, rtol=2e-5, atol=2e-5)
     if counted:

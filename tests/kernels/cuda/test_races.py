@@ -63,7 +63,7 @@ def gradient(gpu: Plain) -> None:
     given = case(gpu)
     sizes = (2, given.p.features, given.p.length), (2, given.p.features, given.p.length // given.p.channels)
     product, counts = (given.guarded(np.zeros(size)) for size in sizes)
-    given.kernels("step").gradient(given.state[3], given.image, product, counts)
+    given.gradient()(given.state[3], given.image, product, counts)
 
 
 def accelerated(gpu: Plain) -> None:
