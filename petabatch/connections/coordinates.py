@@ -15,7 +15,9 @@ from petabatch.sources.npz import NPZ_ERRORS
 _EXPECTED = "a .npz file of scipy.sparse.save_npz (COO, CSR or CSC), or with arrays row, col and data"
 
 
-_PARTS = ("row", "col", "data", "shape")
+_PARTS = ("row", "col", "data", "shape", "delay")
+_BRIAN = {"i": "row", "j": "col", "w": "data"}
+"""Names of Brian2."""
 
 
 def _matrix(value: Any, info: ValidationInfo) -> tuple[InMemory, ...]:
@@ -35,7 +37,7 @@ def _matrix(value: Any, info: ValidationInfo) -> tuple[InMemory, ...]:
 
 def _columns(value: Any) -> list[np.ndarray]:
     """Return the pre units, post units and, if there are three, weights of a list of edges."""
-    apart = isinstance(value, tuple) and len(value) in (2, 3) and all(np.ndim(one) == 1 for one in value)
+    apart = isinstance(value, tuple) and len(value) in (2, 3, 4) and all(np.ndim(one) == 1 for one in value)
     columns = [as_numpy("matrix", part) for part in value] if apart else _of_rows(value)
     lengths = [len(column) for column in columns]
     if len(set(lengths)) != 1 or not all((column == np.rint(column)).all() for column in columns[:2]):
@@ -43,19 +45,22 @@ def _columns(value: Any) -> list[np.ndarray]:
             f"columns of {lengths}, the first two {' and '.join(str(c.dtype) for c in columns[:2])}"
         )
         raise ArgumentError("matrix", "these are not edges between numbered units", found, _EDGES)
-    return [*(column.astype(np.int64) for column in columns[:2]), *columns[2:]]
+    pre, post, *others = columns
+    shape = [np.zeros(0, np.int64)] if len(others) == 2 else []  # of a list of edges with delays, unknown
+    return [pre.astype(np.int64), post.astype(np.int64), *others[:1], *shape, *others[1:]]
 
 
 def _of_rows(value: Any) -> list[np.ndarray]:
     rows = as_numpy("matrix", value, _EDGES)
-    if rows.ndim != 2 or rows.shape[1] not in (2, 3):
+    if rows.ndim != 2 or rows.shape[1] not in (2, 3, 4):
         found = Described(f"{rows.dtype} {list(rows.shape)}")
         raise ArgumentError("matrix", "this is neither a matrix of SciPy nor a list of edges", found, _EDGES)
     return list(rows.T)
 
 
 _EDGES = (
-    "a matrix, or rows of pre unit, post unit and, without `init`, weight; or a tuple of these three columns"
+    "a matrix, or rows of pre unit, post unit and, without `init`, weight, then delay; or a tuple of these "
+    "columns"
 )
 Matrix = Annotated[
     tuple[InMemory, ...],
@@ -72,6 +77,7 @@ class Coordinates(NamedTuple):
     pre: np.ndarray
     post: np.ndarray
     weights: np.ndarray
+    delays: np.ndarray | None = None
 
 
 def read_coordinates(path: str, pre: int, post: int) -> Coordinates:
@@ -92,6 +98,8 @@ def given_coordinates(matrix: tuple[InMemory, ...], pre: int, post: int) -> Coor
     The weights are 0 where there are none.
     """
     arrays = {name: one.array for name, one in zip(_PARTS, matrix, strict=False)}
+    if not arrays.get("shape", np.zeros(1)).size:
+        del arrays["shape"]
     return _checked("", {"data": np.zeros(len(arrays["row"])), **arrays}, pre, post)
 
 
@@ -117,7 +125,12 @@ def _checked(path: str, arrays: dict[str, np.ndarray], pre: int, post: int) -> C
             f"    found:    {list(shape)}, last row {largest[0]}, last column {largest[1]}\n"
             f"    expected: {[pre, post]}, units of the pre layer times units of the post layer"
         )
-    sizes = {part.size for part in found}
+    late = found.delays
+    if late is not None and (late.dtype.kind not in "fiu" or not (np.isfinite(late) & (late >= 0)).all()):
+        raise InputError(
+            f"{where}some delays are negative or not finite\n    expected: times in that of run.dt"
+        )
+    sizes = {part.size for part in found if part is not None}
     if len(sizes) > 1 or found.weights.dtype.kind not in "fiub" or not np.isfinite(found.weights).all():
         raise InputError(
             f"{where}some weights are missing or not finite\n    expected: one finite number for each entry"
@@ -127,11 +140,12 @@ def _checked(path: str, arrays: dict[str, np.ndarray], pre: int, post: int) -> C
 
 def _entries(arrays: dict[str, np.ndarray]) -> Coordinates | None:
     """Return the entries, None if the arrays are not those of a matrix."""
+    arrays = {_BRIAN.get(name, name): array for name, array in arrays.items()}
     data, row, col = (arrays.get(name) for name in ("data", "row", "col"))
     if data is None or data.ndim != 1:
         return None
     if row is not None and col is not None:
-        return Coordinates(row, col, data) if _whole(row) and _whole(col) else None
+        return Coordinates(row, col, data, arrays.get("delay")) if _whole(row) and _whole(col) else None
     indices, ends = arrays.get("indices"), arrays.get("indptr")
     if indices is None or ends is None or not (_whole(indices) and _whole(ends)):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -10,38 +11,58 @@ from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
 from petabatch.connections.coordinates import Coordinates, Matrix, given_coordinates, read_coordinates
+from petabatch.connections.wirings import Profile, Rule, distances, farthest
 from petabatch.errors import InputError
 from petabatch.kernels.array import ArrayKernels
-from petabatch.spec.model import Count, Fraction, OneOf
+from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Positive
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 from petabatch.spec.paths import FilePath
-from petabatch.spec.synapses import Ends, Synapses
+from petabatch.spec.synapses import Drawn, Ends, Synapses
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Border
 from petabatch.weight_mode import WeightMode, for_each_slice, over_positions, over_slices
 
-_ORIGINS = ("probability", "in_degree", "path", "matrix")
+_DRAWN = ("probability", "in_degree", "out_degree", "number")
+_ORIGINS = (*_DRAWN, "path", "matrix")
 
 
 class Sparse(Connection):
-    """Single synapses: `probability`, `in_degree`, `path` or `matrix` says which units they join.
+    """Single synapses: `probability`, `in_degree`, `out_degree`, `number`, `path` or `matrix` says which.
 
     What arrives is summed from the active units of the pre layer alone, so that its cost grows with their
-    number. Which synapses there are is the same in all slices. Units are numbered in memory order: row,
-    column, feature. A unit can have a synapse onto itself. The weights do not learn.
+    number. Units are numbered in memory order: row, column, feature. The weights do not learn.
     """
 
     type: Literal["sparse"] = "sparse"
     probability: Fraction | None = None
-    """Probability of each possible synapse, independently of all others."""
+    """Probability of each possible synapse, independently of all others; with `profile`, at distance 0."""
     in_degree: Count | None = None
     """Number of synapses onto each post unit, from pre units that are all different."""
+    out_degree: Count | None = None
+    """Number of synapses of each pre unit, onto post units that are all different."""
+    number: Count | None = None
+    """Number of all synapses, each between two units drawn independently; a pair can have several."""
     path: FilePath | None = None
     """Matrix `[pre units, post units]` of weights: a `.npz` file written by `scipy.sparse.save_npz` (COO, CSR
-    or CSC), or by `numpy.savez` with arrays `row`, `col` and `data`."""
+    or CSC), or by `numpy.savez` with arrays `row`, `col`, `data` and, in the unit of `run.dt`, `delay`; a
+    pair of units can have several synapses. The names `i`, `j` and `w` are those of Brian2."""
     matrix: Matrix | None = None
-    """A matrix of SciPy `[pre units, post units]`, or a list of edges: rows of pre unit, post unit and
-    weight, or a tuple of these columns; in Python only."""
+    """A matrix of SciPy `[pre units, post units]`, or a list of edges: rows of pre unit, post unit, weight
+    and delay, or a tuple of these columns; in Python only."""
+    self_connections: Flag = True
+    """Whether a unit can have a synapse onto itself, where pre and post layer are the same."""
+    profile: Profile | None = None
+    """How the probability of synapses depends on the distance of their units; with `in_degree` and
+    `out_degree`, how likely each unit is to be chosen."""
+    periodic: Flag = False
+    """Whether distances are those on a torus: opposite edges are neighbours."""
+    per_slice: Flag = False
+    """Each slice draws synapses of its own; by default all slices of a seed have the same."""
+    delays: NonNegative | Annotated[Initial, OneOf(Initial)] | None = None
+    """Delay of each synapse, in the unit of `run.dt`, rounded to steps, and in addition to `delay`: a number,
+    or an initialiser of type `uniform` or `truncated_normal`."""
+    speed: Positive | None = None
+    """Speed of conduction: distance / speed is added to the delay of each synapse."""
     mode: WeightMode = "extra_non_shared"
     """Weight sharing. `non_shared`: synapses between all units of the two layers. `shared`: between the
     features at one position, the same at each position. Without prefix, each slice has its own weights; with
@@ -59,7 +80,8 @@ class Sparse(Connection):
                 "it is not clear which synapses there are",
                 {
                     "got": " and ".join(given) or "none of them",
-                    "expected": "one of `probability`, `in_degree`, `path` and, in Python, `matrix`",
+                    "expected": "one of `probability`, `in_degree`, `out_degree`, `number`, `path` and, in "
+                    "Python, `matrix`",
                 },
             )
         weighted = self.path is not None or (self.matrix is not None and len(self.matrix) > 2)
@@ -69,6 +91,18 @@ class Sparse(Connection):
                 "the weights of the synapses are missing",
                 {"got": "no `init`", "expected": 'such as init = { type = "uniform", low = 0, high = 1 }'},
             )
+        drawn = given[0] in _DRAWN
+        for key, wrong, expected in (
+            ("profile", not drawn or self.number is not None, "`probability`, `in_degree` or `out_degree`"),
+            ("per_slice", not drawn, "a rule by which they are drawn"),
+            ("self_connections", not drawn, "a rule by which they are drawn"),
+        ):
+            if wrong and key in self.model_fields_set:
+                raise PydanticCustomError(
+                    "sparse_key",
+                    f"`{key}` is not for synapses like these",
+                    {"got": given[0], "expected": expected},
+                )
         return self
 
     @property
@@ -91,29 +125,10 @@ class Sparse(Connection):
             )
             return None
         positions = pre[0] * pre[1] if shared else 1
-        ends = Ends(positions, int(np.prod(pre)) // positions, post)
-        if self.in_degree is not None and self.in_degree > ends.pre:
-            report(
-                "in_degree",
-                "there are fewer units to receive synapses from",
-                found=str(self.in_degree),
-                expected=f"at most {ends.pre}, the {'features' if shared else 'units'} of {self.pre}",
-            )
+        ends = Ends(positions, int(np.prod(pre)) // positions, post, pre)
+        if not self._suits(ends, report):
             return None
-        if self.init is not None and self.init.per_slice and over_slices(self.mode):
-            report(
-                "init.per_slice",
-                "these weights belong to all slices",
-                found=f'mode = "{self.mode}"',
-                expected=f'mode = "{for_each_slice(self.mode)}"',
-            )
-        if self.init is not None and self.init.of_patches:
-            report(
-                "init",
-                "this initialiser is for the weights of patches",
-                found=self.init.type,
-                expected="array, constant without same_feature, file, gaussian or uniform",
-            )
+        self._check_slices(report)
         try:
             self._given(ends)
         except InputError as error:
@@ -121,21 +136,121 @@ class Sparse(Connection):
             return None
         return Wiring(synapses=ends)
 
-    def synapses(self, ends: Ends, rng: np.random.Generator) -> Synapses:
+    def _suits(self, ends: Ends, report: Callable[..., None]) -> bool:
+        """Report a rule that cannot be followed between these units; return whether there is none."""
+        shared = over_positions(self.mode)
+        if not self.self_connections and self.pre != self.post:
+            report(
+                "self_connections", "no unit is in both layers", f"{self.pre} and {self.post}", "one layer"
+            )
+            return False
+        for key in ("profile", "speed"):
+            if shared and getattr(self, key) is not None:
+                text = "synapses between the features at one position have no length"
+                report(
+                    key,
+                    text,
+                    found=f'mode = "{self.mode}"',
+                    expected=f'"{self.mode.replace("shared", "non_shared")}"',
+                )
+                return False
+        kind = "features" if shared else "units"
+        own = 0 if self.self_connections else 1
+        for key, text, most, layer in (
+            ("in_degree", "there are fewer units to receive synapses from", ends.pre - own, self.pre),
+            ("out_degree", "there are fewer units to have synapses onto", ends.post_units - own, self.post),
+        ):
+            wanted = getattr(self, key)
+            if wanted is None:
+                continue
+            near = most if self.profile is None else self._rule.fewest(ends)
+            if wanted > near:
+                where = f"the {kind} of {layer}" if near == most else "those within the profile of each unit"
+                report(key, text, found=str(wanted), expected=f"at most {near}, {where}")
+                return False
+        limits = self._limits
+        if limits is None or limits[0] < 0:
+            found = self.delays.type if isinstance(self.delays, Initial) else ""
+            expected = "a number, or uniform or truncated_normal with bounds that are not negative"
+            report("delays", "these are no delays with a limit", found=found, expected=expected)
+            return False
+        return True
+
+    def _check_slices(self, report: Callable[..., None]) -> None:
+        """Report what cannot differ among slices, and weights that are none of synapses."""
+        for key, own in (
+            ("init.per_slice", self.init is not None and self.init.per_slice),
+            ("per_slice", self.per_slice),
+        ):
+            if own and over_slices(self.mode):
+                report(
+                    key,
+                    "these weights belong to all slices",
+                    found=f'mode = "{self.mode}"',
+                    expected=f'mode = "{for_each_slice(self.mode)}"',
+                )
+        if self.init is not None and self.init.of_patches:
+            report(
+                "init",
+                "this initialiser is for the weights of patches",
+                found=self.init.type,
+                expected="array, constant without same_feature, file, gaussian, truncated_normal or uniform",
+            )
+
+    def synapses(self, ends: Ends, rng: np.random.Generator, dt: float) -> Synapses:
         """Draw or read the synapses, by pre unit and post unit."""
-        if (given := self._given(ends)) is not None:
-            found = given
-        elif self.probability is not None:
-            found = _independent(ends, self.probability, rng)
-        else:
-            assert self.in_degree is not None
-            found = _fixed_in_degree(ends, self.in_degree, rng)
-        order = np.lexsort((found.post, found.pre))
+        given = self._given(ends)
+        first = self._sorted(ends, given, rng, dt)
+        if given is not None:
+            longest = 0 if first.delays is None else int(first.delays.max(initial=0))
+            return Synapses(first, ends, self.init, self.mode, False, None, len(first.targets), longest)
+        _, high = self._limits or (0, 0)
+        high += farthest(ends, self.periodic) / self.speed if self.speed is not None else 0
+        longest = 0 if first.delays is None else int(first.delays.max(initial=0))
+        if self.per_slice or not over_slices(self.mode):  # slices may draw longer ones
+            longest = _steps(high, dt)
+        draw = partial(self._drawn, ends, dt)
+        return Synapses(
+            first, ends, self.init, self.mode, self.per_slice, draw, self._rule.most(ends), longest
+        )
+
+    def _drawn(self, ends: Ends, dt: float, rng: np.random.Generator) -> Drawn:
+        return self._sorted(ends, None, rng, dt)
+
+    def _sorted(self, ends: Ends, given: Coordinates | None, rng: np.random.Generator, dt: float) -> Drawn:
+        """Return the synapses of a slice, drawn unless they are given."""
+        if given is None:
+            given = Coordinates(*self._rule.draw(ends, rng), np.zeros(0), None)
+        order = np.lexsort((given.post, given.pre))
+        pre, post = given.pre[order], given.post[order]
         starts = np.zeros(ends.pre + 1, np.int64)
-        np.cumsum(np.bincount(found.pre, minlength=ends.pre), out=starts[1:])
-        weights = None if self.init is not None else found.weights[order]
-        targets = found.post[order].astype(np.int32)
-        return Synapses(starts, targets, weights, self.init, self.mode, given is None)
+        np.cumsum(np.bincount(pre, minlength=ends.pre), out=starts[1:])
+        weights = None if self.init is not None else given.weights[order]
+        delays = None
+        if self.delays is not None or self.speed is not None or given.delays is not None:
+            late = np.zeros(len(order)) if given.delays is None else given.delays[order]
+            if isinstance(self.delays, Initial):
+                late = late + self.delays.weights((len(order),), rng)
+            elif self.delays is not None:
+                late = late + self.delays
+            if self.speed is not None:
+                late = late + distances(ends, pre, post, self.periodic) / self.speed
+            delays = np.floor(late / dt + 0.5).astype(np.int32)
+        return Drawn(starts, post.astype(np.int32), weights, delays)
+
+    @property
+    def _rule(self) -> Rule:
+        return Rule(
+            self.probability, self.in_degree, self.out_degree, self.number, self.profile, self.periodic,
+            not self.self_connections,
+        )  # fmt: skip
+
+    @property
+    def _limits(self) -> tuple[float, float] | None:
+        """The shortest and the longest of `delays`, None where they are not known."""
+        if isinstance(self.delays, Initial):
+            return self.delays.limits
+        return (self.delays or 0.0, self.delays or 0.0)
 
     def _given(self, ends: Ends) -> Coordinates | None:
         """Return the synapses that a file or matrix has; raises InputError if they do not fit."""
@@ -149,15 +264,10 @@ class Sparse(Connection):
         """Sum over the synapses."""
         assert wiring.synapses is not None
         assert patches is not None
-        return kernels.scatter(activity, patches, *wiring.synapses)
+        positions, pre, shape, _ = wiring.synapses
+        return kernels.scatter(activity, patches, positions, pre, shape)
 
 
-def _independent(ends: Ends, probability: float, rng: np.random.Generator) -> Coordinates:
-    rows = [np.flatnonzero(rng.random(ends.post_units) < probability) for _ in range(ends.pre)]
-    pre = np.repeat(np.arange(ends.pre), [row.size for row in rows])
-    return Coordinates(pre, np.concatenate(rows), np.zeros(0))
-
-
-def _fixed_in_degree(ends: Ends, number: int, rng: np.random.Generator) -> Coordinates:
-    columns = [rng.choice(ends.pre, number, replace=False, shuffle=False) for _ in range(ends.post_units)]
-    return Coordinates(np.concatenate(columns), np.repeat(np.arange(ends.post_units), number), np.zeros(0))
+def _steps(time: float, dt: float) -> int:
+    """Return how many steps a time is, rounded to the nearest."""
+    return int(np.floor(time / dt + 0.5))

@@ -87,14 +87,17 @@ class Signals:
         connection, wiring = edge.connection, edge.wiring
         history, pre = self.histories[connection.pre], connection.pre
 
+        pending = wiring.synapses is not None and f"connections/{edge.name}/pending" in self.arrays
+
         @cache
         def weights() -> Any:  # from the first step on: the state is not there yet
             return self._weights(edge.name)
 
         def arrival(step: int) -> Array:
             seen = step - edge.lookback
+            patches = {**weights(), "step": step} if pending else weights()
             return connection.deliver(
-                self.kernels, wiring, history.at(seen), self._border(pre, seen), weights()
+                self.kernels, wiring, history.at(seen), self._border(pre, seen), patches
             )
 
         if self.features.joins(pre, connection.post):

@@ -21,7 +21,7 @@ from petabatch.random import stream
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import Layer, WeightOwner
 from petabatch.spec.paths import file_problem
-from petabatch.spec.synapses import Synapses
+from petabatch.spec.synapses import Drawn, Synapses
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, Variable
 
@@ -145,12 +145,21 @@ class State:
     def _start_synapses(self, name: str, synapses: Synapses) -> list[Problem]:
         """Set synapses and their weights; return what is wrong with the files that are read."""
         mine = self.owned(f"connections/{name}")
-        mine["starts"][...], mine["targets"][...] = synapses.starts, synapses.targets
+        for index in range(self.hi - self.lo) if synapses.apart else (0,):
+            own = self._drawn(name, synapses, self.lo + index) if synapses.apart else synapses.first
+            count = len(own.targets)
+            mine["starts"][index], mine["targets"][index, :count] = own.starts, own.targets
+            if own.delays is not None:
+                mine["delays"][index, :count] = own.delays
         weights = mine["weights"]
         if synapses.init is None:
-            weights[...] = synapses.given
+            weights[...] = synapses.first.given
             return []
         try:
+            if synapses.apart:
+                with calling(synapses.init, f"connections.{name}.init"):
+                    self._draw_apart(name, synapses.init, mine["starts"][:, -1], weights)
+                return []
             with calling(synapses.init, f"connections.{name}.init"):
                 self._draw(
                     name, synapses.init, synapses.mode, weights.reshape(len(weights), 1, 1, 1, 1, 1, -1)
@@ -158,6 +167,25 @@ class State:
         except InputError as error:
             return [file_problem(f"connections.{name}.init", synapses.init, error)]
         return []
+
+    def _drawn(self, name: str, synapses: Synapses, number: int) -> Drawn:
+        """Return the synapses of a slice that has its own."""
+        assert synapses.draw is not None
+        network = self.graph.network
+        own = within_point(network, range(number, number + 1)) if synapses.per_slice else ()
+        found = synapses.draw(stream(seed_of(network, number), f"synapses/{name}", *own))
+        if len(found.targets) > synapses.most:
+            raise InputError(f"{len(found.targets)} synapses are more than chance makes")
+        return found
+
+    def _draw_apart(self, name: str, init: Initial, counts: Array, weights: Array) -> None:
+        """Set the initial weights of slices with different numbers of synapses."""
+        network = self.graph.network
+        for index, count in enumerate(counts.tolist()):
+            number = self.lo + index
+            own = within_point(network, range(number, number + 1)) if init.per_slice else ()
+            rng = stream(seed_of(network, number), f"weights/{name}", *own)
+            weights[index, :count] = init.weights((1, 1, 1, 1, 1, count), rng).reshape(-1)
 
     def _draw(self, name: str, init: Initial, mode: str, weights: Array, like: str = "") -> None:
         """Set initial weights, or other values of a connection that belong to what the weights `like` do.

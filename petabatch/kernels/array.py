@@ -75,27 +75,35 @@ class ArrayKernels:
 
         At each of the positions are `pre` units of the layer and the same synapses.
         """
-        units, weights = layer.reshape(len(layer), positions, pre), synapses["weights"]
+        units = layer.reshape(len(layer), positions, pre)
         if self.xp is np:
-            starts, targets = synapses["starts"][0], synapses["targets"][0]
-            return self._scatter_active(units, starts, targets, weights, shape)
-        carried = units[:, :, synapses["sources"]] * weights[:, None]
+            return self._scatter_active(units, synapses, shape)
+        carried = units[:, :, synapses["sources"]] * synapses["weights"][:, None]
         return synapses["onto"].add_up(self.xp, carried).reshape(len(layer), *shape)
 
-    def _scatter_active(
-        self, units: Array, starts: Array, targets: Array, weights: Array, shape: tuple[int, ...]
-    ) -> Array:
-        """Return the same of units `[L, positions, pre]`, from the synapses of active units alone."""
-        out = np.zeros((len(units), *shape), units.dtype)
-        there = out.reshape(*units.shape[:2], -1)
+    def _scatter_active(self, units: Array, synapses: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
+        """Return the same of units `[L, positions, pre]`, from the synapses of active units alone.
+
+        With a `step`, what is delayed is added to what is pending.
+        """
+        starts, targets, weights = (synapses[name] for name in ("starts", "targets", "weights"))
+        step, pending = synapses.get("step", 0), np.zeros((len(units), 1, *shape), units.dtype)
+        if "step" in synapses:
+            pending = synapses["pending"]
+        length = pending.shape[1]
+        pending[:, (step - 1) % length] = 0
+        there = pending.reshape(*pending.shape[:2], units.shape[1], -1)
         for lane, place in zip(*np.nonzero(units.any(axis=2)), strict=True):
             active = np.flatnonzero(units[lane, place])
-            counts = starts[active + 1] - starts[active]
+            own = lane % len(starts)
+            counts = starts[own][active + 1] - starts[own][active]
             ends = np.cumsum(counts)
-            found = np.arange(ends[-1]) + np.repeat(starts[active] - ends + counts, counts)
+            found = np.arange(ends[-1]) + np.repeat(starts[own][active] - ends + counts, counts)
             carried = np.repeat(units[lane, place, active], counts) * weights[lane % len(weights), found]
-            np.add.at(there[lane, place], targets[found], carried)
-        return out
+            when = (step + synapses["delays"][own][found]) % length if length > 1 else 0
+            np.add.at(there[lane, :, place], (when, targets[own][found]), carried)
+        arrived: Array = pending[:, step % length]
+        return arrived
 
     def project(self, fine: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
         """Return each coarse unit's scalar product with its patch of the fine layer, `[L, ny, nx, nf]`."""

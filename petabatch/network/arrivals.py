@@ -40,8 +40,10 @@ class Arrivals:
         if c.operation == "copy":
             return replace(seen, factor=edge.factor, buffer=edge.buffer), []
         if c.operation == "sparse" and edge.wiring.synapses is not None:
-            out = f"scratch/{edge.name}"
-            self.scratch[out] = math.prod(self.layers[c.post].shape)
+            out = f"connections/{edge.name}/pending"
+            if out not in self.graph.variables:
+                out = f"scratch/{edge.name}"
+                self.scratch[out] = math.prod(self.layers[c.post].shape)
             positions, active = edge.wiring.synapses.positions, active_units(c.pre)
             scatter = Scatter(out, seen, edge.name, positions, active, when=when)
             return Source(out, 0, edge.factor, edge.buffer), [scatter]

@@ -26,10 +26,11 @@ from petabatch.network.levels import delivers, find_levels
 from petabatch.network.method import check_kernel
 from petabatch.network.over_time import check_over_time
 from petabatch.network.pool import check_pool
-from petabatch.network.slices import check_fits, check_slices, first_of_seeds
+from petabatch.network.slices import check_fits, check_slices, first_of_seeds, own_values
 from petabatch.network.until import check_until
 from petabatch.spec.network import Network
 from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.weight_mode import for_each_slice
 
 
 def build(network: Network) -> Graph:
@@ -67,7 +68,7 @@ def build(network: Network) -> Graph:
 
 
 def check_synapses(graph: Graph) -> list[Problem]:
-    """Check that there are synapses, and that they, which belong to all slices, are drawn from one seed."""
+    """Check that there are synapses, that those of all slices are drawn from one seed, and their delays."""
     problems = []
     for name, synapses in graph.synapses.items():
         ends = graph.wirings[name].synapses
@@ -82,6 +83,12 @@ def check_synapses(graph: Graph) -> list[Problem]:
                     + ('; mode = "extra_non_shared" joins all units' if ends.positions > 1 else ""),
                 )
             )
+        if graph.network.run.device == "gpu" and (synapses.apart or synapses.delayed):
+            what = "synapses of each slice" if synapses.apart else "delays of synapses"
+            problems.append(Problem("run.device", f"{what} are advanced on the CPU alone", "gpu", '"cpu"'))
+        if synapses.delayed and "run.dt" in own_values(graph.network, 0):
+            text = "the delays of synapses are whole steps of one length"
+            problems.append(Problem(f"connections.{name}", text, "values of run.dt", "one value of run.dt"))
     if problems:
         return problems
     if len(seeds := first_of_seeds(graph.network)) == 1:
@@ -90,11 +97,11 @@ def check_synapses(graph: Graph) -> list[Problem]:
         Problem(
             "sweep.run.seed" if graph.network.sweep is not None else "run.seed",
             f"the synapses of connection {name} are those of all slices, and drawn from one seed",
-            found=f"{len(seeds)} seeds",
-            expected="one run for each seed",
+            found=f'{len(seeds)} seeds, and connections.{name}.mode = "{synapses.mode}"',
+            expected=f'mode = "{for_each_slice(synapses.mode)}", or one run for each seed',
         )
         for name, synapses in graph.synapses.items()
-        if synapses.drawn
+        if synapses.draw is not None and not synapses.apart
     ]
 
 

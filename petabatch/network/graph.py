@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from petabatch.network.slices import first_of_seeds
 from petabatch.network.until import variables
 from petabatch.random import stream
 from petabatch.spec.network import Network
@@ -88,13 +89,17 @@ class Graph:
 
     @cached_property
     def synapses(self) -> dict[str, Synapses]:
-        """Single synapses by connection; the same in all slices."""
-        seed = self.network.run.seed
-        return {
-            name: self.network.connections[name].synapses(wiring.synapses, stream(seed, f"synapses/{name}"))
-            for name, wiring in self.wirings.items()
-            if wiring.synapses is not None
-        }
+        """Single synapses by connection."""
+        run, found = self.network.run, {}
+        several = len(first_of_seeds(self.network)) > 1
+        for name, wiring in self.wirings.items():
+            if wiring.synapses is None:
+                continue
+            connection = self.network.connections[name]
+            one = connection.synapses(wiring.synapses, stream(run.seed, f"synapses/{name}"), run.dt)
+            seeds = several and one.draw is not None and one.per == "slice"
+            found[name] = replace(one, apart=one.per_slice or seeds)
+        return found
 
     @cached_property
     def variables(self) -> dict[str, Variable]:

@@ -10,6 +10,7 @@ from petabatch.network.plan import Plan, multiply_adds
 from petabatch.network.until import certificate
 from petabatch.report.lines import field, ranges, wrapped
 from petabatch.spec.schedule import Every
+from petabatch.spec.synapses import Synapses
 
 
 def summary(plan: Plan) -> str:
@@ -50,11 +51,24 @@ def _connections(plan: Plan) -> Iterator[str]:
             if owner.learn is not None:
                 notes.append(f"learns ({owner.learn.type}) every {owner.learn.every}")
         if name in graph.synapses:
-            count, per = len(graph.synapses[name].targets), graph.synapses[name].per
-            notes.append(f"{count:,} synapses, weights of {'each slice' if per == 'slice' else 'all slices'}")
+            notes.append(_synapses(graph.synapses[name]))
         arrow = f"{connection.pre} -> {connection.post} ({connection.into})"
         text = f"{arrow}{'; ' if notes else ''}{', '.join(notes)}"
         yield from wrapped(f"  {name:16} {connection.type:9} ", text, 31)
+
+
+def _synapses(synapses: Synapses) -> str:
+    count, each = len(synapses.targets), synapses.per == "slice"
+    text = f"{count:,} synapses"
+    text += (
+        " of each slice, about"
+        if synapses.apart
+        else f", weights of {'each slice' if each else 'all slices'}"
+    )
+    if synapses.first.delays is not None and count:
+        low, high = int(synapses.first.delays.min()), int(synapses.first.delays.max())
+        text += f", delayed by {low}{f' to {high}' if high > low else ''} more steps"
+    return text
 
 
 def _costs(plan: Plan) -> Iterator[str]:

@@ -88,7 +88,7 @@ def _path(loc: Sequence[str | int], model: type[BaseModel], data: Any, kind: str
 
 
 def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], data: Any) -> Problem:
-    detail = details[0]
+    detail = next(filter(_own_error, details), details[0])  # of several ways to read a value
     kind, context = detail["type"], detail.get("ctx", {})
     table: Any = None
     annotation: Any = model
@@ -125,7 +125,7 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         wanted = describe_type(annotation)
         expected = wanted + limit if wanted == "an array" else wanted
         return Problem(key, "the array has the wrong length", found, expected)
-    if kind != "literal_error" and ("expected" in context or "hint" in context):  # petabatch's own
+    if _own_error(detail):
         return Problem(
             key,
             detail["msg"],
@@ -147,6 +147,11 @@ def _problem(path: _Path, details: list[ErrorDetails], model: type[BaseModel], d
         hint = _per_slice(path, model) if several and expected == "a number" else ""
         return Problem(key, f"{subject} has the wrong type", found, expected, hint)
     return Problem(key, f"{subject} is not allowed", found, detail["msg"].partition(" should ")[2])
+
+
+def _own_error(detail: ErrorDetails) -> bool:
+    """Return whether an error is petabatch's own, and says what was expected."""
+    return detail["type"] != "literal_error" and bool({"expected", "hint"} & detail.get("ctx", {}).keys())
 
 
 def _per_slice(path: _Path, model: type[BaseModel]) -> str:

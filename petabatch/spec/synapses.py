@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -21,6 +22,7 @@ class Ends(NamedTuple):
     """Pre units at one place."""
     shape: tuple[int, int, int]
     """Of the post layer."""
+    pre_shape: tuple[int, int, int]
 
     @property
     def post_units(self) -> int:
@@ -29,8 +31,7 @@ class Ends(NamedTuple):
         return ny * nx * nf // self.positions
 
 
-@dataclass(frozen=True)
-class Synapses:
+class Drawn(NamedTuple):
     """Synapses by pre unit and, of each, by post unit."""
 
     starts: np.ndarray
@@ -39,29 +40,69 @@ class Synapses:
     """Post unit of each synapse, int32."""
     given: np.ndarray | None
     """Weights, None where `init` draws them."""
+    delays: np.ndarray | None
+    """Delay of each synapse in steps, int32; None where there are none."""
+
+
+@dataclass(frozen=True)
+class Synapses:
+    """The synapses of a connection, and how those of further slices are drawn."""
+
+    first: Drawn
+    """Those of all slices, or of the first one."""
+    ends: Ends
     init: Initial | None
     mode: str
     """The weight mode."""
-    drawn: bool
-    """Which synapses there are depends on the seed."""
+    per_slice: bool
+    """Each slice draws its own by its number; otherwise all slices of a seed have the same."""
+    draw: Callable[[np.random.Generator], Drawn] | None
+    """Draws those of another seed or slice; None where they are given."""
+    most: int
+    """Synapses of a slice at most."""
+    longest: int
+    """Delay of a synapse at most, in steps."""
+    apart: bool = False
+    """Slices differ in which synapses they have."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """The first synapse of each pre unit, and the end, int64."""
+        return self.first.starts
+
+    @property
+    def targets(self) -> np.ndarray:
+        """Post unit of each synapse, int32."""
+        return self.first.targets
+
+    @property
+    def delayed(self) -> bool:
+        """Whether synapses have delays of their own."""
+        return self.first.delays is not None
 
     @property
     def per(self) -> Literal["network", "slice"]:
         """What has weights of its own."""
-        return weight_mode.per(self.mode)
+        return "slice" if self.apart else weight_mode.per(self.mode)
 
-    def variables(self) -> tuple[Variable, Variable, Variable]:
+    def variables(self) -> tuple[Variable, ...]:
         """Declare the arrays of a connection."""
-        count, mode = len(self.targets), "all slices" if self.per == "network" else "each slice"
-        return (
-            Variable(
-                "starts",
-                self.starts.shape,
-                ("pre",),
-                "first synapse of each pre unit",
-                dtype="int64",
-                per="network",
-            ),
-            Variable("targets", (count,), ("synapse",), "post unit", dtype="int32", per="network"),
-            Variable("weights", (count,), ("synapse",), f"weights of {mode}", per=self.per),
+        per: Literal["network", "slice"] = "slice" if self.apart else "network"
+        count = self.most if self.apart else len(self.targets)
+        mode = "all slices" if self.per == "network" else "each slice"
+        starts = Variable(
+            "starts", self.starts.shape, ("pre",), "first synapse of each pre unit", dtype="int64", per=per
         )
+        found = [
+            starts,
+            Variable("targets", (count,), ("synapse",), "post unit", dtype="int32", per=per),
+            Variable("weights", (count,), ("synapse",), f"weights of {mode}", per=self.per),
+        ]
+        if self.delayed:
+            text = "what arrives in later steps, that of step t in place t modulo the length"
+            shape, dims = (self.longest + 1, *self.ends.shape), ("lag", "y", "x", "feature")
+            found += [
+                Variable("delays", (count,), ("synapse",), "delay", units="steps", dtype="int32", per=per),
+                Variable("pending", shape, dims, text),
+            ]
+        return tuple(found)

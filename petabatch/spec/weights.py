@@ -30,6 +30,11 @@ class Initial(Part):
         """Whether values depend on their place in a patch: they are no states of layers, nor synapses."""
         return False
 
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """The smallest and the largest value that is drawn, None where there are no limits or any."""
+        return None
+
     @abstractmethod
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return float64 weights `[..., nf_pre, nyp, nxp, nf_post]`; leading axes count kernels.

@@ -4,7 +4,7 @@ from petabatch.weights.given import WeightArray, WeightFile
 from petabatch.weights.normalisers import L2, ContrastZeroMean, L2Ball, Max, Sum, Unchanged
 from petabatch.weights.patches import ImagePatches
 from petabatch.weights.patterns import Gabor, Gaussian2D, IdentityWeights
-from petabatch.weights.random import Gaussian, Uniform
+from petabatch.weights.random import Gaussian, TruncatedNormal, Uniform
 
 __all__ = [
     "L2",
@@ -17,6 +17,7 @@ __all__ = [
     "L2Ball",
     "Max",
     "Sum",
+    "TruncatedNormal",
     "Unchanged",
     "Uniform",
     "WeightArray",

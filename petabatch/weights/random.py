@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.spec.model import LARGEST, Finite, Flag, Fraction, NonNegative
+from petabatch.spec.model import LARGEST, Finite, Flag, Fraction, NonNegative, Positive
 from petabatch.spec.weights import Initial
+
+_RARE = 1e-3
+"""Probability of a value between bounds, at least: others are drawn again."""
 
 
 class Constant(Initial):
@@ -25,6 +29,11 @@ class Constant(Initial):
     def of_patches(self) -> bool:
         """With `same_feature`."""
         return self.same_feature
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The value, twice."""
+        return self.value, self.value
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return the value, everywhere, or for equal features."""
@@ -46,6 +55,48 @@ class Gaussian(Initial):
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return random weights."""
         return rng.normal(self.mean, self.deviation, shape)
+
+
+class TruncatedNormal(Initial):
+    """Independent, normally distributed values, drawn again where they are not between `low` and `high`."""
+
+    type: Literal["truncated_normal"] = "truncated_normal"
+    mean: Finite = 0.0
+    """Mean of the distribution before values are left out."""
+    deviation: Positive = 1.0
+    """Its standard deviation."""
+    low: Finite
+    """Lower bound."""
+    high: Finite
+    """Upper bound."""
+
+    @model_validator(mode="after")
+    def _likely(self) -> TruncatedNormal:
+        below, above = (
+            math.erf((bound - self.mean) / (self.deviation * math.sqrt(2))) for bound in (self.low, self.high)
+        )
+        if (above - below) / 2 < _RARE:
+            raise PydanticCustomError(
+                "truncated_normal",
+                "values between the bounds are too rare",
+                {
+                    "got": f"mean {self.mean}, deviation {self.deviation}, {self.low} to {self.high}",
+                    "expected": f"a probability of at least {_RARE}",
+                },
+            )
+        return self
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The bounds."""
+        return self.low, self.high
+
+    def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Return random weights."""
+        values = np.asarray(rng.normal(self.mean, self.deviation, shape))
+        while (outside := (values < self.low) | (values > self.high)).any():
+            values[outside] = rng.normal(self.mean, self.deviation, np.count_nonzero(outside))
+        return values
 
 
 class Uniform(Initial):
@@ -73,6 +124,11 @@ class Uniform(Initial):
                 {"got": f"low {self.low}, high {self.high}", "expected": "`low` at most as large as `high`"},
             )
         return self
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The bounds, and 0 where values are set to it."""
+        return (min(self.low, 0.0), max(self.high, 0.0)) if self.sparsity else (self.low, self.high)
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Return random weights: the values are drawn first, then which of them are zero."""

@@ -85,8 +85,8 @@ class Connection(Part):
         """Name of the layer against which borrowed weights learn here too, None where they do not."""
         return None
 
-    def synapses(self, ends: Ends, rng: np.random.Generator) -> Synapses:
-        """Return its synapses; of connections whose wiring has `synapses`."""
+    def synapses(self, ends: Ends, rng: np.random.Generator, dt: float) -> Synapses:
+        """Return its synapses, in steps of `dt`; of connections whose wiring has `synapses`."""
         raise NotImplementedError(f"connections of type {self.type} have no synapses")
 
     @abstractmethod
@@ -109,7 +109,8 @@ class Connection(Part):
     ) -> Array:
         """Return the input of the post layer, `[lanes, ny, nx, nf]`, without `strength` and sign applied.
 
-        `patches` are those of its weights, or the arrays of its synapses by name.
+        `patches` are those of its weights, or the arrays of its synapses by name, and the `step`, in which
+        those with delays deliver what is pending.
         """
 
 

@@ -123,7 +123,7 @@ def test_a_matrix_is_read_from_a_file(tmp_path: Path, kind: str) -> None:
     else:
         sparse.save_npz(file, entries.asformat(kind))
     graph = build(network(joined(probability=None, init=None, path=str(file))))
-    weights = graph.synapses["sparse"].given
+    weights = graph.synapses["sparse"].first.given
     assert weights is not None
     np.testing.assert_array_equal(matrix(graph, weights), entries.toarray())
     state = final(network(joined(probability=None, init=None, path=str(file))))

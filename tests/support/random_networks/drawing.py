@@ -193,7 +193,7 @@ class Drawing(Tables):
             except GeometryError:
                 return
         if kind is Sparse:
-            self._synapses(given, near)
+            self._synapses(given, more, near)
         if kind is Clone and self.connections[given["of"]].learn is None:  # type: ignore[attr-defined]
             more["error"] = []
         self.connections[name] = self.fill(kind, given, near, more)
@@ -227,7 +227,7 @@ class Drawing(Tables):
         else:
             more["decorrelate"] = []
 
-    def _synapses(self, given: dict[str, Any], near: set[str]) -> None:
+    def _synapses(self, given: dict[str, Any], more: dict[str, Any], near: set[str]) -> None:
         """Draw what single synapses need."""
         pre, post = self.layers[given["pre"]].shape, self.layers[given["post"]].shape
         modes = ["non_shared", "extra_non_shared"] + ["shared", "extra_shared"] * (pre[:2] == post[:2])
@@ -236,14 +236,21 @@ class Drawing(Tables):
         )
         inner = given["mode"] in ("shared", "extra_shared")
         units, targets = (shape[2] if inner else int(np.prod(shape)) for shape in (pre, post))
-        origin = self.one_of("probability", "in_degree", "path")
+        origin = self.one_of("probability", "in_degree", "out_degree", "number", "path")
+        if origin == "path" or given["mode"].startswith("extra_"):
+            more["per_slice"] = []
+        if origin == "path" or given["pre"] != given["post"] or min(units, targets) < 3:
+            more["self_connections"] = []
+        if inner:
+            more["speed"] = []
         if origin == "path":
             path = self.folder / f"{self.rng.integers(2**60):x}.npz"
             matrix = sparse.random_array((units, targets), density=0.3, rng=self.rng) * 0.5
             sparse.save_npz(path, matrix.tocsr())
             given["path"] = str(path)
         else:
-            given |= {"probability": 0.4} if origin == "probability" else {"in_degree": min(2, units)}
+            sizes = {"in_degree": min(2, units), "out_degree": min(2, targets), "number": 2 * units}
+            given |= {origin: 0.4 if origin == "probability" else sizes[origin]}
         if origin != "path" or self.chance(0.3):
             own = 0 if given["mode"].startswith("extra_") else self.batch
             given["init"] = self.initial((0,), near, own)

@@ -143,7 +143,7 @@ class Tables:
 
         `batch` is 0 if all slices start alike; `source` shows patches.
         """
-        among = ["constant", "gaussian", "uniform"] + ["array", "file"] * (len(shape) > 1)
+        among = ["constant", "gaussian", "truncated_normal", "uniform"] + ["array", "file"] * (len(shape) > 1)
         if len(shape) == 6:
             among += ["gabor", "gaussian_2d"] + ["identity"] * (shape[-3] % 2 and shape[-2] % 2)
             among += ["patches"] * (source is not None)
@@ -160,6 +160,7 @@ class Tables:
         given |= {
             "constant": {"value": self.one_of(0.2, -0.1)},
             "gaussian": {"deviation": 0.2},
+            "truncated_normal": {"low": -0.2, "high": 0.4},
             "uniform": {"low": -0.2, "high": self.one_of(0.1, 0.3)},
             "patches": {"source": source},
         }.get(name, {})

@@ -66,6 +66,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "Run.dt": (0.5,), "Run.seed": (7,), "Run.verify": (1,),
     "Scaling.strength": (0.4, 0.6),
     "Sigmoid.center": (0.2,), "Sigmoid.width": (0.5,),
+    "Sparse.delays": (1.3,), "Sparse.speed": (2.0,),
     "Statistics.above": (0.1,),
     "Sum.strength": (0.8,),
     "Thresholded.maximum": (0.7,), "Thresholded.minimum": (0.05,), "Thresholded.shift": (0.05,),
@@ -99,10 +100,14 @@ NOT_DRAWN: Mapping[str, str] = {
         "Bars.", "DeadLeaves.", "Gratings.", "Noise.",
     ), _PIXELS),
     **dict.fromkeys((
-        "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "Uniform.", "WeightArray.", "WeightFile.",
+        "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "TruncatedNormal.", "Uniform.", "WeightArray.",
+        "WeightFile.",
     ), _WEIGHTS),
     **dict.fromkeys(("Neurons.spike", "Neurons.reset", "Neurons.refractory"), _SPIKES),
     **dict.fromkeys(("layer poisson", "layer spike_times", "Poisson.", "SpikeTimes."), _STIMULI),
+    **dict.fromkeys(
+        ("Sparse.profile", "Profile."), "which synapses there are, not what they carry: tests/connections"
+    ),
     "Sparse.matrix": "read as a file is: tests/test_arrays.py",
     **dict.fromkeys(("Run.threads", "Run.device", "Run.kernel", "Run.tf32"), "run and compared with each"),
     **dict.fromkeys(("Run.wall_limit", "Run.stuck_after"), "when a run ends: tests/system"),

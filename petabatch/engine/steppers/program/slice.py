@@ -42,7 +42,7 @@ class ProgramSlice:
             array: Any = self.arrays.get(key, self.own.get(key))
             if array is not None:
                 assert array.flags.c_contiguous
-                deep = key.endswith("/A") or key.startswith(("margins/", "records/"))
+                deep = key.endswith(("/A", "/pending")) or key.startswith(("margins/", "records/"))
                 depth = array.shape[1] if deep else 1
                 self.addresses[number] = array.ctypes.data, array.size // depth, depth
 

@@ -246,7 +246,7 @@ def _draw(frame: int) -> None:
 @operation(Op.SCATTER)
 def _scatter(frame: int) -> None:
     c = call_of(frame)
-    scatter(c.row, c.arrays, c.step, out_of(c))
+    scatter(c.row, c.arrays, c.step)
 
 
 @operation(Op.LIST)

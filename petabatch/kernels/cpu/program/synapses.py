@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numba import carray
+
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.program.table import CODE, IN, LOOKBACK, OUT, A, B, C, D, E, F, Op
+from petabatch.kernels.cpu.program.table import CODE, IN, LOOKBACK, OUT, A, B, C, D, E, F, G, Op
 from petabatch.kernels.cpu.program.transport import list_units
-from petabatch.kernels.cpu.program.views import DEPTH, floats, ints, longs
+from petabatch.kernels.cpu.program.views import DEPTH, PLACE, SIZE, floats, ints, longs, pointer
 from petabatch.kernels.cpu.rules import ZERO
 
 _LIST = int(Op.LIST)
@@ -38,16 +41,25 @@ def list_before(rows: Any, arrays: Any, step: int) -> None:
 
 
 @njit(nogil=True, error_model="numpy")
-def scatter(row: Any, arrays: Any, step: int, out: Any) -> None:
+def scatter(row: Any, arrays: Any, step: int) -> None:
     """Make a SCATTER: add up the synapses of the active units, in the order of the units."""
     starts, targets = longs(arrays, row[B]), ints(arrays, row[C])
     weights, ends = floats(arrays, row[D], 0), ints(arrays, row[F])
     units, values = ints(arrays, row[IN]), floats(arrays, row[E], 0)
     place = 1 + 2 * ((step - row[LOOKBACK]) % (ends.size // 2))
-    pre, post = starts.size - 1, out.size // row[A]
-    out[:] = ZERO
+    size, length, delays = arrays[row[OUT], SIZE], arrays[row[OUT], DEPTH], ints(arrays, row[G])
+    out = carray(pointer(arrays[row[OUT], PLACE]), (size * length,), np.float32)
+    pre, post, now = starts.size - 1, size // row[A], step % length
+    out[(step - 1) % length * size : ((step - 1) % length + 1) * size] = ZERO  # it has arrived
     for n in range(ends[place], ends[place + 1]):
         position, unit = divmod(units[n], pre)
-        there, a = out[position * post : (position + 1) * post], values[n]
+        a, begin = values[n], position * post
+        if length == 1:
+            there = out[begin : begin + post]
+            for k in range(starts[unit], starts[unit + 1]):
+                there[targets[k]] += a * weights[k]
+            continue
         for k in range(starts[unit], starts[unit + 1]):
-            there[targets[k]] += a * weights[k]
+            when = now + delays[k]
+            when -= length if when >= length else 0
+            out[when * size + begin + targets[k]] += a * weights[k]

@@ -116,7 +116,8 @@ class Op(IntEnum):
     """OUT = random numbers, normal or (B = 0) uniform; A: pool of the stream; C: scratch."""
     SCATTER = 22
     """OUT = sum over the synapses of the units of a list at A positions; B: where those of a unit start; C:
-    their post units; D: weights; IN, E, F: lists as LIST writes them, of LOOKBACK steps ago."""
+    their post units; D: weights; IN, E, F: lists as LIST writes them, of LOOKBACK steps ago; G: delays, if
+    not 0. What is delayed waits in OUT, that of step t in place t modulo its length."""
     LOOK = 23
     """OUT, float64, = duality gap of code D, image E and reconstruction F through patches of geometry A, at
     some steps; B: panels; C: patches of each unit's own; G: scratch, padded; H: where the next look begins,

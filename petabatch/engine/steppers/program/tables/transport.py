@@ -96,6 +96,9 @@ def scatter(to: Writer, one: Scatter) -> None:
     keys = [f"connections/{one.connection}/{name}" for name in ("starts", "targets", "weights")]
     columns = (t.B, t.C, t.D, t.IN, t.E, t.F)
     row = dict(zip(columns, map(to.array, (*keys, *_lists(one.active))), strict=True))
+    delays = f"connections/{one.connection}/delays"
+    if delays in to.graph.variables:
+        row |= {t.G: to.array(delays)}
     to.row(t.Op.SCATTER, one, {t.LOOKBACK: one.source.lookback, t.A: one.positions, **row}, ())
 
 
