@@ -158,5 +158,5 @@ def _show_current_items(engine: Engine, before: int) -> None:
         stays = layer.item(engine.step + 1, display) is None
         for step in range(max(0, engine.step - history.shape[1] + 1), engine.step + 1):
             item, now = layer.shown(step, display), same_batch and stays and step == engine.step
-            for number in range(state.lo if now else max(state.lo, before), state.hi):
+            for number in range(state.lo if now else max(state.lo, before), state.lo + len(history)):
                 history[number - state.lo, step % history.shape[1]] = engine.readers[name](number, item)

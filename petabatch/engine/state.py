@@ -95,6 +95,8 @@ class State:
         """Fill what is not weights, from initial values; raises the same errors."""
         problems = []
         for name, layer in self.graph.network.layers.items():
+            if f"layers/{name}/A" not in self.arrays:
+                continue  # of all slices, and so there already
             activity = self.arrays[f"layers/{name}/A"][:, 0]
             self._start_from_values(name)
             problems += self._start_variables(name, layer, without="A")
@@ -104,7 +106,7 @@ class State:
             if layer.images is None or name not in readers:
                 continue
             try:
-                for index in range(self.hi - self.lo):
+                for index in range(len(activity)):
                     activity[index] = readers[name](self.lo + index, 0)
             except InputError as error:
                 problems.append(file_problem(f"layers.{name}.source", layer.images.source, error))
@@ -213,7 +215,7 @@ class State:
         """Set initial values `[slices, ...]`: the same in all slices of a seed, unless `per_slice`."""
         network, shape = self.graph.network, values.shape[1:]
         drawn: dict[int, np.ndarray] = {}
-        for index, number in enumerate(range(self.lo, self.hi)):
+        for index, number in enumerate(range(self.lo, self.lo + len(values))):
             seed, (own,) = seed_of(network, number), within_point(network, range(number, number + 1))
             if initial.per_slice and not initial.given:
                 values[index] = initial.weights(shape, stream(seed, purpose, own))

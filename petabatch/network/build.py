@@ -17,6 +17,7 @@ from petabatch.network.checks import (
     reporter,
     unknown,
 )
+from petabatch.network.common import check_common, check_common_depths
 from petabatch.network.constant_input import check_constant_input
 from petabatch.network.evaluation import check_evaluate
 from petabatch.network.features import check_features
@@ -49,6 +50,7 @@ def build(network: Network) -> Graph:
     check_resets(network, problems)
     check_until(network, problems)
     check_pool(network, problems)
+    check_common(network, problems)
     check_evaluate(network, problems)
     check_slices(network, problems)
     check_over_time(network, problems)
@@ -60,7 +62,11 @@ def build(network: Network) -> Graph:
     edges = {name: _edges(network, name, wirings, levels) for name in network.layers}
     graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
     problems = (
-        check_synapses(graph) or check_constant_input(graph) or check_kernel(graph) or check_rows(graph)
+        check_synapses(graph)
+        or check_common_depths(graph)
+        or check_constant_input(graph)
+        or check_kernel(graph)
+        or check_rows(graph)
     )
     if problems:
         raise ParamsError(problems)

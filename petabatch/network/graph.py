@@ -112,6 +112,7 @@ class Graph:
                 (self.depth[name], *layer.shape),
                 ("lag", "y", "x", "feature"),
                 "activity of the last steps, step t in place t modulo the length",
+                per="slice" if layer.batch is None else "network",
             )
             for variable in layer.variables():
                 found[f"layers/{name}/{variable.name}"] = variable

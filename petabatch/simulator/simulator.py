@@ -195,6 +195,9 @@ class Simulator:
         """
         if layer not in self._engine.readers:
             raise _unknown("input layer", layer, self._engine.readers)
+        if self.network.layers[layer].batch is not None:
+            found, expected = "batch = 1", "a layer without `batch`, of which each slice has its own"
+            raise ArgumentError("layer", "its image is the same in all slices and steps", found, expected)
         if images is None:
             self._show(layer, None)
             return

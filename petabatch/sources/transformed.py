@@ -54,6 +54,11 @@ class TransformedSource(Source):
         return self
 
     @property
+    def alike(self) -> bool:
+        """With `slices = "same"`."""
+        return self.slices == "same"
+
+    @property
     def steps(self) -> tuple[Transform, ...]:
         """The transforms, also where they are given in short."""
         return self.transforms or self.short

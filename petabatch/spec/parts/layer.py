@@ -140,6 +140,9 @@ class Layer(Part):
     """State variables in step 0, by name, initialised as weights are: `start = { V = { type = "uniform",
     high = 0.1, per_slice = true } }`; the activity `A` of layers without a potential. Other variables start,
     and all are reset, at their initial values."""
+    batch: Literal[1] | None = None
+    """1: the activity is the same in all slices, and held once for all. For layers of type `constant`, and
+    of type `input` with `every = "never"` and a source with `slices = "same"`."""
     reset_to: str | None = None
     """Layer whose membrane potential (or activity, if it has none) the potential is reset to. The other
     variables are then not reset (PetaVision's resetStateOnTrigger)."""

@@ -96,6 +96,11 @@ class Source(Part):
         return False
 
     @property
+    def alike(self) -> bool:
+        """Whether all slices are shown the same."""
+        return False
+
+    @property
     def traced(self) -> bool:
         """Whether `stream` knows which item it shows, so that the run records it."""
         return False
