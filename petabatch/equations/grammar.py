@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from petabatch.equations.arrays import number as value_of
 from petabatch.equations.expression import Apply, Expression, Name, Number
 from petabatch.equations.functions import CALLED, CONSTANTS, FUNCTIONS
 from petabatch.errors import did_you_mean, shortened
@@ -157,8 +158,24 @@ def _too_large(place: Place, found: str) -> EquationError:
 class _Reader:
     def __init__(self, known: Collection[str], place: Place, text: str) -> None:
         self.known, self.place, self.text = known, place, text
+        self._constants: dict[int, float] = {}
+        """The values of expressions without names, by their identity."""
 
     def expression(self, node: ast.expr) -> Expression:
+        """Return the expression of a node; raises EquationError also where it is a number, and not finite."""
+        found = self._read(node)
+        if isinstance(found, Number):
+            self._constants[id(found)] = found.value
+        elif isinstance(found, Apply) and all(id(one) in self._constants for one in found.arguments):
+            values = {f"x{at}": self._constants[id(one)] for at, one in enumerate(found.arguments)}
+            self._constants[id(found)] = value = value_of(
+                Apply(found.function, (*map(Name, values),)), values
+            )
+            if not math.isfinite(value):
+                raise self._error("this is no finite number", node)
+        return found
+
+    def _read(self, node: ast.expr) -> Expression:
         match node:
             case ast.Constant():
                 return self._number(node)
