@@ -29,8 +29,8 @@ class Chunk:
 def chunk_of(text: str, environment: Mapping[str, str] = os.environ) -> Chunk:
     """Return the chunk that `7/100` means, or `auto` and `auto/100` in a job of an array.
 
-    The array is numbered from SLURM_ARRAY_TASK_MIN, and from 1 by PBS, which does not tell its size. Raises
-    ArgumentError.
+    `auto/100` takes the number of the job, of arrays from 1 or from 0, so that some of them may be submitted
+    again; `auto` its place in the array, of which PBS does not tell the size. Raises ArgumentError.
     """
     found = re.fullmatch(r"(auto|\d+)(?:/(\d+))?", text.strip())
     if found is None or (found[2] is None and found[1] != "auto"):
@@ -42,8 +42,10 @@ def chunk_of(text: str, environment: Mapping[str, str] = os.environ) -> Chunk:
         raise ArgumentError(
             "--chunk", "this is no job of an array", text, f"one of the variables {', '.join(_INDEX)}"
         )
+    if found[2]:
+        return _checked(int(index) or int(found[2]), int(found[2]), text)
     first, step = (int(environment.get(f"SLURM_ARRAY_TASK_{name}", 1)) for name in ("MIN", "STEP"))
-    count = found[2] or environment.get("SLURM_ARRAY_TASK_COUNT")
+    count = environment.get("SLURM_ARRAY_TASK_COUNT")
     if count is None:
         raise ArgumentError("--chunk", "PBS does not tell how many jobs there are", text, "auto/N")
     return _checked((int(index) - first) // step + 1, int(count), text)
