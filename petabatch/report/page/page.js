@@ -11,6 +11,8 @@ function add(parent, tag, attributes = {}, text = "") {
   return parent.appendChild(node);
 }
 
+const fileName = (name) => name.replace("%", "percent").replace(/[^\w]+/g, "_").replace(/^_|_$/g, "");
+
 // Buttons that save what is shown: each a suffix of the file, and a function that returns its content, or an address.
 function saves(parent, name, kinds) {
   const line = add(parent, "div", { class: "save" });
@@ -18,7 +20,7 @@ function saves(parent, name, kinds) {
     add(line, "button", { type: "button" }, `save ${suffix.toUpperCase()}`).addEventListener("click", async () => {
       const found = await content(), link = document.createElement("a");
       const address = String(found).startsWith("data:") ? found : URL.createObjectURL(new Blob([found]));
-      Object.assign(link, { href: address, download: `${name.replace(/[^\w]+/g, "_")}.${suffix}` }).click();
+      Object.assign(link, { href: address, download: `${fileName(name)}.${suffix}` }).click();
     });
 }
 
@@ -146,7 +148,7 @@ function chart(parent, { title, note, lines, gaps, per, label: time }) {
   log.addEventListener("change", draw);
   draw();
   const rows = () => lines.flatMap((line) =>
-    line.steps.map((step, i) => [line.name, step, step / per, line.mean[i], line.low[i], line.high[i]]));
+    line.steps.map((step, i) => [lines.length > 1 ? line.name : title, step, step / per, line.mean[i], line.low[i], line.high[i]]));
   const titled = () => {  // with what is beside it on the page
     const copy = svg.cloneNode(true), above = 46, below = note ? 16 : 0;
     copy.setAttribute("height", H + above + below);
