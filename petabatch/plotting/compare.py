@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError, PetabatchError
-from petabatch.plotting.curves import at_record, curve, drawn, ends, lost_steps, mark_gaps, meaning
+from petabatch.plotting.curves import at_record, curve, drawn, ends, left_out, mark_gaps, meaning
 from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels, styled
 from petabatch.plotting.options import Steps, Title, Unit
 from petabatch.plotting.patches import read_dictionary
@@ -74,14 +74,14 @@ def compare(
         from_zero(axis, axis.dataLim.y0)
         grid(axis)
     if others:
-        labels = ["; ".join([name, *lost_steps(one)]) for name, one in zip(_labels(runs), runs, strict=True)]
+        labels = ["; ".join([name, *left_out(one)]) for name, one in zip(_labels(runs), runs, strict=True)]
         lines, notes = places[0].lines[: len(runs)], meaning([one.batch for one in runs], at_ends)
     else:
         labels, lines = list(chosen.values()), [places[0].lines[number] for number in chosen]
         if len(chosen) < run.batch:
             labels.append(f"the other {run.batch - len(chosen)} slices")
             lines.append(next(line for number, line in enumerate(places[0].lines) if number not in chosen))
-        notes = [*meaning([1], at_ends), *lost_steps(run)]
+        notes = [*meaning([1], at_ends), *left_out(run)]
     if alike:
         _alike(places[len(names)], alike, scale)
     legend_below(figure, lines, labels, capital("; ".join(notes)))
@@ -101,8 +101,10 @@ def _chosen(run: Results, name: str) -> dict[int, str]:
     if run.batch <= _FEW:
         return {number: of_slice(run, number) for number in range(run.batch)}
     _, values = drawn(run[name], run.display)
-    last = np.nanmean(values[-max(1, len(values) // 4) :], axis=0)
-    words = {"smallest": int(last.argmin()), "largest": int(last.argmax())}
+    there = values[~np.isnan(values).all(axis=1)]
+    last = there[-max(1, len(there) // 4) :].mean(axis=0)
+    known = np.flatnonzero(~np.isnan(last)) if not np.isnan(last).all() else np.arange(1)
+    words = {"smallest": int(known[last[known].argmin()]), "largest": int(known[last[known].argmax()])}
     what = quantity(run, name).split(" (")[0]
     what = what[0].lower() + what[1:] if what[1:2].islower() else what
     return {

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.curves import interrupted
+from petabatch.plotting.curves import interrupted, sound
 from petabatch.plotting.figures import grid, grid_of_panels, logarithmic, pyplot, styled
 from petabatch.plotting.options import Option, Title, Unit
 from petabatch.plotting.select import recorded
@@ -57,7 +57,7 @@ def convergence(
         scale = pyplot().get_cmap("viridis")(np.linspace(0, 0.85, len(chosen)))
         for each, colour in zip(chosen, scale, strict=True):
             first, last = np.flatnonzero(number == each)[[0, -1]]
-            mean = one[int(first) : int(last) + 1].mean(axis=1)
+            mean = sound(one[int(first) : int(last) + 1]).mean(axis=1)
             at, mean = interrupted(one, steps[first : last + 1], mean)
             place.plot((at - each * period) / time.per, mean, color=colour, label=f"{each + 1}")
         place.set(

@@ -34,13 +34,24 @@ class Curve(NamedTuple):
 
 
 def spread_curve(steps: np.ndarray, values: np.ndarray) -> Curve:
-    """Return the mean and spread over slices of values `[n, slice]`.
+    """Return the mean and spread of values `[n, slice]` over the slices that did not fail.
 
     The spread is NaN between infinities, such as the gaps of codes without one.
     """
+    values = sound(values)
     with np.errstate(invalid="ignore"):
         band = np.percentile(values, (10, 90), axis=1).T
     return Curve(steps, values.mean(axis=1), band)
+
+
+def sound(values: np.ndarray) -> np.ndarray:
+    """Return values `[n, slice]` of the slices that did not fail, which are NaN from then on; all if all did.
+
+    Where steps are lost, those of all slices are NaN.
+    """
+    there = values[~np.isnan(values).all(axis=1)]
+    whole = ~np.isnan(there).any(axis=0)
+    return values[:, whole] if whole.any() else values
 
 
 def curve(series: Series, period: int | None, most: int = _MOST) -> Curve:
@@ -112,7 +123,7 @@ def over_the_run(run: Results, axes: Any, clock: Clock, at_ends: bool = False, s
     """Label the axes of curves over a run; `at_ends` as `ends` says of what is drawn."""
     clock.label_axis(axes, steps)
     mark_gaps(axes, run.gaps, clock.per)
-    if notes := [*meaning([run.batch], at_ends, len(axes.lines)), *lost_steps(run)]:
+    if notes := [*meaning([run.batch], at_ends, len(axes.lines)), *left_out(run)]:
         note(axes, capital("; ".join(notes)))
 
 
@@ -126,9 +137,11 @@ def meaning(batches: Collection[int], at_ends: bool, lines: int = 2) -> list[str
     return [" ".join([f"{line}: mean {slices}", *when]), f"{band}: percentiles 10–90"]
 
 
-def lost_steps(run: Results) -> list[str]:
-    """Return a note of the steps that are lost, if there are any."""
-    return [f"{steps_text(run.gaps)} are lost"] if run.gaps else []
+def left_out(run: Results) -> list[str]:
+    """Return notes of the steps that are lost and of the slices that failed, if there are any."""
+    lost = [f"{steps_text(run.gaps)} are lost"] if run.gaps else []
+    failed = int(np.count_nonzero(run.coordinates.get("failed", np.array([-1])) >= 0))
+    return [*lost, *([f"without {failed} of {run.batch} slices, which failed"] if failed else [])]
 
 
 def mark_gaps(axes: Any, gaps: Sequence[Gap], unit: float = 1) -> None:

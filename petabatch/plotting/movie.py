@@ -14,7 +14,7 @@ from petabatch.arguments import checked
 from petabatch.errors import InputError, PetabatchError, ResourceError, install
 from petabatch.pixels import about_zero, pictures
 from petabatch.plotting.dictionary import find as find_dictionary
-from petabatch.plotting.figures import height_of, panels, styled, width_of
+from petabatch.plotting.figures import colour_bar, height_of, panels, styled, width_of
 from petabatch.plotting.files import check_format
 from petabatch.plotting.options import Grey, Option, Slice, Title
 from petabatch.plotting.patches import find_weights, read_dictionary
@@ -104,9 +104,12 @@ def movie(
     drawn = []
     for axis, name, (image, limits) in zip(axes, names, shown(0), strict=True):
         scale = {"vmin": limits[0], "vmax": limits[1]}
-        colours = "magma_r" if name == "Activity" else "gray"
+        active = name.endswith("ctivity")
+        colours = "magma_r" if active else "gray"
         drawn.append(axis.imshow(image, cmap=colours, interpolation="nearest", **scale))
         axis.set_axis_off()
+        if active:
+            colour_bar(axis, drawn[-1], name)
         if len(names) > 1:
             axis.set_title(name)
     top, size = heading(figure, " "), points("figure.titlesize")
@@ -156,7 +159,10 @@ def _activity(run: Results, slice_: int, grey: bool, frames: int, wide: float) -
     chosen = _even(np.arange(len(code)), frames)
     use = use_of(code)
     numbers = np.argsort(-use, kind="stable")[:64]
-    largest = max(float(np.abs(code[int(time), slice_]).max()) for time in chosen) or 1.0
+    ends = [(float(each.min()), float(each.max())) for each in (code[int(time), slice_] for time in chosen)]
+    largest = max(max(-low, high) for low, high in ends) or 1.0
+    name = "Absolute activity" if any(low < 0 for low, _ in ends) else "Activity"
+    wide -= 0.8  # for the colour bar
     columns = columns_of(len(numbers), code.shape[2] / code.shape[3], 1.0)
 
     def shown(frame: int) -> list[tuple[np.ndarray, tuple[float, float]]]:
@@ -166,7 +172,8 @@ def _activity(run: Results, slice_: int, grey: bool, frames: int, wide: float) -
 
     tiles = np.zeros((len(numbers), *code.shape[2:4], 1))
     tall = mosaic(tiles, columns, wide).tall
-    return shown, code.steps[chosen], ["Activity"], tall, f"Code of {layer}, {of_slice(run, slice_)}"
+    few = f", {len(numbers)} of {code.shape[-1]:,} features" if len(numbers) < code.shape[-1] else ""
+    return shown, code.steps[chosen], [name], tall, f"Code of {layer}, {of_slice(run, slice_)}{few}"
 
 
 def _dictionary(run: Results, slice_: int, grey: bool, frames: int, wide: float) -> Scenes:

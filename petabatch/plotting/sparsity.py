@@ -78,6 +78,7 @@ def _measured(code: Series) -> tuple[np.ndarray, np.ndarray]:
     found: dict[int, list[float]] = {}
     for time, slice_ in latest_codes(code):
         values = code[time, slice_]
-        found.setdefault(time, []).append(100 * np.count_nonzero(values) / values.size)
+        share = np.nan if np.isnan(values).any() else 100 * np.count_nonzero(values) / values.size
+        found.setdefault(time, []).append(share)
     times = sorted(time for time in found if len(found[time]) == code.shape[1]) or sorted(found)[-1:]
     return interrupted(code, code.steps[times], np.array([found[time] for time in times]))

@@ -31,10 +31,15 @@ def latest_codes(
 
 
 def use_of(code: Series, last: int | None = 10) -> np.ndarray:
-    """Return the fraction of active units of each feature over the last coded displays, `[feature]`."""
+    """Return the fraction of active units of each feature over the last coded displays, `[feature]`.
+
+    Codes of slices that failed, which are NaN, are left out.
+    """
     active, units = np.zeros(code.shape[-1]), 0
     for time, slice_ in latest_codes(code, last):
         values = code[time, slice_]
+        if np.isnan(values).any():
+            continue
         active += np.count_nonzero(values, axis=(0, 1))
         units += values.shape[0] * values.shape[1]
     return active / max(1, units)

@@ -18,6 +18,7 @@ from petabatch import in_memory, plotting
 from petabatch.errors import InputError
 from petabatch.layers import Constant
 from petabatch.plotting.activity import Units, most_varied
+from petabatch.plotting.curves import curve
 from petabatch.plotting.figures import bars_by_rank, colour_bar, plain
 from petabatch.plotting.receptive_fields import _examples
 from petabatch.plotting.select import psnr, quality
@@ -27,6 +28,7 @@ from petabatch.plotting.words import Clock, in_figures
 from petabatch.probes import Statistics
 from petabatch.report.page.lead import lead
 from petabatch.results import Results
+from petabatch.results.use import use_of
 from petabatch.spec.network import Network, Run
 from petabatch.spec.sweep import Sweep
 from support.pictures import four_corners
@@ -218,3 +220,45 @@ def test_alternative_texts_name_colour_bars_and_do_without_a_second_axis(run: Re
     figure = plotting.energy(run, steps=True)
     assert figure.axes[0].child_axes
     assert "Energy against Display" in described(figure)
+
+
+@pytest.fixture(scope="module")
+def with_a_failure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Results, Results]]:
+    """Three slices coded in a pool, one of which diverges; and the other two alone."""
+    folder = tmp_path_factory.mktemp("failure")
+    four_corners(folder)
+    runs = []
+    for name, strengths in (("failed", [1, -80, 1]), ("sound", [1, 1])):
+        strength = f"connections.recon_to_error.strength={{slices={strengths}}}"
+        settings = [
+            "run.pool=true",
+            f"run.batch={len(strengths)}",
+            "run.display=400",
+            "run.displays=1",
+            strength,
+        ]
+        loaded = petabatch.load(folder / "net.toml", [*settings, "output.layers.V1.every=100"])
+        runs.append(petabatch.run(loaded, folder / name, quiet=True))
+    yield runs[0], runs[1]
+    for each in runs:
+        each.close()
+
+
+def test_slices_that_failed_are_left_out_and_told(
+    with_a_failure: tuple[Results, Results], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed, whole = with_a_failure
+    assert failed.failed == 1
+    for name in ("total", "residual"):
+        found, expected = (each.probe("energy")[name] for each in (failed, whole))
+        np.testing.assert_array_equal(curve(found, None).mean, curve(expected, None).mean)
+    (axes,) = plotting.energy(failed).axes
+    assert "without 1 of 3 slices, which failed" in axes.texts[0].get_text().replace("\n", " ")
+    np.testing.assert_array_equal(use_of(failed.layer("V1")), use_of(whole.layer("V1")))
+    for kind in (plotting.sparsity, plotting.convergence):
+        (line, *_), (expected, *_) = (kind(each).axes[0].lines for each in (failed, whole))
+        np.testing.assert_array_equal(line.get_ydata(), expected.get_ydata())
+    monkeypatch.setattr(sys.modules["petabatch.plotting.compare"], "_FEW", 1)
+    said = [text.get_text() for text in plotting.compare(failed).legends[0].get_texts()]
+    assert not any("-80" in text.replace("−", "-") for text in said)  # the slice that failed is no extreme
+    assert not any("nan" in line for line in lead(failed))

@@ -120,7 +120,7 @@ def _begin(run: Results, series: Series) -> tuple[int, str]:
 
 
 def _mean(name: str, values: np.ndarray) -> float:
-    """Return the mean over slices, of a PSNR over those that have one."""
+    """Return the mean over the slices that did not fail, of a PSNR over those that have one."""
     found = in_figures(name, np.asarray(values))
-    finite = found[np.isfinite(found)]
-    return float((finite if name.endswith("/psnr") and finite.size else found).mean())
+    there = np.isfinite(found) if name.endswith("/psnr") else ~np.isnan(found)
+    return float((found[there] if there.any() else found).mean())
