@@ -48,7 +48,10 @@ def _active(code: Series) -> tuple[np.ndarray, int]:
     for time, number in latest_codes(code, _RECENT, limit=_LIMIT):
         if number == 0 and alive.all():
             break
-        alive |= code[time, number].any(axis=(0, 1))
+        values = code[time, number]
+        if np.isnan(values).any():
+            continue  # the slice failed
+        alive |= values.any(axis=(0, 1))
         codes += 1
     return alive, codes
 

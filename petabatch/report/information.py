@@ -234,14 +234,15 @@ def _failed(run: results.Results) -> Iterator[str]:
 
 
 def _probes(run: results.Results) -> Iterator[str]:
-    """Yield the last values of all probes, means over slices."""
+    """Yield the last values of all probes, means over the slices that did not fail."""
     found: dict[tuple[str, int], list[str]] = {}
     for name in run:
         folder, _, rest = name.partition("/")
         series = run[name]
         if folder == "probes" and len(series) and not series.missing:
             probe, _, quantity = rest.rpartition("/")
-            value = float(series[-1].mean())
+            last = series[-1]
+            value = float((last if np.isnan(last).all() else last[~np.isnan(last)]).mean())
             found.setdefault((probe, int(series.steps[-1])), []).append(f"{quantity} {value:.6g}")
     for (probe, step), values in found.items():
         yield from field(f"  {probe}", f"{', '.join(values)} at step {step}")

@@ -26,6 +26,8 @@ from petabatch.plotting.texts import described
 from petabatch.plotting.tiles import mosaic
 from petabatch.plotting.words import Clock, in_figures
 from petabatch.probes import Statistics
+from petabatch.report.dead_features import dead_features
+from petabatch.report.information import describe
 from petabatch.report.page.lead import lead
 from petabatch.results import Results
 from petabatch.results.use import use_of
@@ -262,3 +264,5 @@ def test_slices_that_failed_are_left_out_and_told(
     said = [text.get_text() for text in plotting.compare(failed).legends[0].get_texts()]
     assert not any("-80" in text.replace("−", "-") for text in said)  # the slice that failed is no extreme
     assert not any("nan" in line for line in lead(failed))
+    assert "total nan" not in describe(failed.path.parent)
+    assert list(dead_features(failed)) == list(dead_features(whole))
