@@ -175,6 +175,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.results.run_file",
         "petabatch.results.series",
         "petabatch.results.sparse_code",
+        "petabatch.results.spikes",
         "petabatch.results.traced",
         "petabatch.results.use",
         "petabatch.storage",
