@@ -78,7 +78,7 @@ def import_(
 def export(
     folder: Folder, output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")]
 ) -> None:
-    """Write what a run recorded as PetaVision's files: .pvp, and text of energies and norms."""
+    """Write what a run recorded and its latest checkpoint as PetaVision's files: .pvp, and text of probes."""
     from petabatch.petavision.export import export as export_run
 
     for path, what in export_run(folder, output):

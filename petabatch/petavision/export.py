@@ -14,10 +14,14 @@ from petabatch.petavision.pvp import write_activities, write_weights
 from petabatch.results import Results
 from petabatch.results import open as open_run
 from petabatch.results.series import Series
+from petabatch.storage.checkpoint import checkpoint_batch, latest_checkpoint, load_checkpoint, step_of
+from petabatch.storage.directory import RunDirectory
 from petabatch.weight_mode import over_positions, over_slices
 
 _NORMS = {"l2": "squares", "l1": "sum", "l0": "active"}
 """Quantity that a probe of PetaVision prints, by type of probe."""
+_WEIGHTS = {"weights": "W", "momentum": "prev_dW"}
+"""Names of weights and of their previous change in checkpoints, by variable."""
 
 
 def export(run: Path, output: Path) -> Iterator[tuple[Path, str]]:
@@ -25,8 +29,9 @@ def export(run: Path, output: Path) -> Iterator[tuple[Path, str]]:
 
     Activities are `LAYER.pvp` (other variables `LAYER_V.pvp`), the elements of a batch one after the other;
     weights are `CONNECTION.pvp`, of each slice where slices have their own; energies and norms are text,
-    `PROBE_batchElement_0.txt`. Arrays are read and written frame by frame. Raises ArgumentError if the
-    folder exists and is not empty.
+    `PROBE_batchElement_0.txt`. Arrays are read and written frame by frame. Of the latest checkpoint, weights,
+    momentum and the variables of layers are written as one of PetaVision, `Checkpoints/Checkpoint400/`.
+    Raises ArgumentError if the folder exists and is not empty.
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ArgumentError("--output", "this folder exists and is not empty", str(output))
@@ -46,6 +51,33 @@ def export(run: Path, output: Path) -> Iterator[tuple[Path, str]]:
                 yield from _weights(series, owner, params["connections"][owner]["mode"], output, dt)
             elif kind == "probes":
                 yield from _text(results, params, owner, rest[-1], series, output, dt)
+    if (head := latest_checkpoint(RunDirectory(run if run.is_dir() else run.parent))) is not None:
+        yield from _checkpoint(head, params, output / "Checkpoints", dt)
+
+
+def _checkpoint(head: Path, params: dict[str, Any], output: Path, dt: float) -> Iterator[tuple[Path, str]]:
+    """Write what a network starts from: `LAYER_V.pvp`, `CONNECTION_W.pvp` and `CONNECTION_prev_dW.pvp`."""
+    batch, _ = checkpoint_batch(head)
+    arrays, _ = load_checkpoint(head, 0, batch)
+    step = step_of(head)
+    time, folder = step * dt, output / f"Checkpoint{step}"
+    folder.mkdir(parents=True)
+    for name, array in arrays.items():
+        kind, owner, variable = (*name.split("/", 2), "", "")[:3]
+        if (
+            kind == "layers"
+            and variable != "A"
+            and array.shape[1:] == tuple(params["layers"][owner]["shape"])
+        ):
+            path = folder / f"{owner}_{variable}.pvp"
+            yield path, f"{write_activities(path, array.shape[1:], ((time, one) for one in array))} frames"
+        elif kind == "connections" and variable in _WEIGHTS and array.ndim == 7:
+            mode = params["connections"][owner]["mode"]
+            for lane, weights in enumerate(array):
+                element = "" if over_slices(mode) else f"_batchElement_{lane}"
+                path = folder / f"{owner}{element}_{_WEIGHTS[variable]}.pvp"
+                units = None if over_positions(mode) else weights.shape[:2]
+                yield path, f"{write_weights(path, [(time, weights)], units)} frame of weights"
 
 
 def _frames(series: Series, dt: float) -> Iterator[tuple[float, np.ndarray]]:

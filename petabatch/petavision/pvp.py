@@ -68,7 +68,7 @@ def write_weights(
             head = (104, 26, kind, nx, ny, nf, 1, 0, 4, _FLOAT, 1, 1, kx, ky, 0, 0, 1, 1, time)
             file.write(_HEADER.pack(*head))
             values = np.ascontiguousarray(weights, "<f4").reshape(-1, nyp * nxp * nfp)
-            extent = float(values.min(initial=0)), float(values.max(initial=0))
+            extent = float(values.min()), float(values.max())
             file.write(struct.pack("<3i2fi", nxp, nyp, nfp, *extent, len(values)))
             patch = np.empty(
                 len(values), [("nx", "<u2"), ("ny", "<u2"), ("offset", "<u4"), ("w", "<f4", values.shape[1])]

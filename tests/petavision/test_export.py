@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import h5py
@@ -10,12 +11,17 @@ import numpy as np
 import pytest
 
 import petabatch
+from petabatch import in_memory
 from petabatch.errors import ArgumentError
+from petabatch.petavision import read
 from petabatch.petavision.arrays import convert_pvp
 from petabatch.petavision.export import export
-from petabatch.petavision.pvp import write_activities
+from petabatch.petavision.pvp import write_activities, write_weights
 from petabatch.sources.pvp import Activities, Weights
+from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
+from petabatch.storage.directory import RunDirectory
 from support.commands import alone
+from support.petavision_checkpoint import checkpoint, net
 
 
 def test_a_run_is_read_by_petavisions_readers(small: Path, tmp_path: Path) -> None:
@@ -46,6 +52,45 @@ def test_a_run_is_read_by_petavisions_readers(small: Path, tmp_path: Path) -> No
     assert re.fullmatch(r"10\.000, 0, +288, \d+\.000000", active[0])
     with pytest.raises(ArgumentError, match="not empty"):
         list(export(tmp_path / "run", tmp_path / "out"))
+
+
+def test_the_latest_checkpoint_is_one_of_petavision_from_which_its_network_starts(tmp_path: Path) -> None:
+    before = checkpoint(tmp_path)
+    alone(net(tmp_path, True), "run")
+    written = {path.relative_to(tmp_path / "out") for path, _ in export(tmp_path / "run", tmp_path / "out")}
+    after = Path("Checkpoints") / "Checkpoint4"
+    names = {"C_V.pvp", "CToO_W.pvp", "CToO_prev_dW.pvp"}
+    assert {path.name for path in written if path.parent == after} == names
+    for name in names:  # the layout is that of the file before, with other numbers
+        now, then = ((folder / name).read_bytes() for folder in (tmp_path / "out" / after, before))
+        assert len(now) == len(then)
+        assert now[:72] == then[:72]
+    (one,) = read(net(tmp_path, False), tmp_path, checkpoint=tmp_path / "out" / after)
+    (tmp_path / "again.toml").write_text(one.text)
+    found = in_memory.run(petabatch.load(tmp_path / "again.toml"), [0]).states
+    head = latest_checkpoint(RunDirectory(tmp_path / "run"))
+    assert head is not None
+    arrays, _ = load_checkpoint(head, 0, 2)
+    for key in ("layers/C/V", "connections/CToO/weights", "connections/CToO/momentum"):
+        np.testing.assert_array_equal(found[key][0], arrays[key])
+    assert (arrays["connections/CToO/momentum"] != 0).any()
+
+
+@pytest.mark.parametrize("kind", [3, 4, 5, 6])
+def test_files_have_the_layout_of_petavision_to_the_byte(kind: int, tmp_path: Path) -> None:
+    """As `BufferUtilsPvp.hpp` has it; the numbers here were written down from its files."""
+    values = np.array([0.5, -2.0, 0.0], np.float32)
+    file = tmp_path / "a.pvp"
+    if kind in (4, 6):
+        write_activities(file, (1, 3, 1), [(4.0, values.reshape(1, 3, 1))], sparse=kind == 6)
+        head = (80, 20, kind, 3, 1, 1, 1, *((0, 8) if kind == 6 else (3, 4)), 3, 1, 1, 3, 1, 0, 0, 1, 1, 0.0)
+        body = struct.pack("<d", 4.0)
+        body += struct.pack("<iIfIf", 2, 0, 0.5, 1, -2.0) if kind == 6 else values.tobytes()
+    else:
+        write_weights(file, [(4.0, values.reshape(1, 1, 1, 1, 3, 1))], None if kind == 5 else (1, 1))
+        head = (104, 26, kind, 1, 1, 1, 1, 0, 4, 3, 1, 1, 1, 1, 0, 0, 1, 1, 4.0)
+        body = struct.pack("<3i2fi", 3, 1, 1, -2.0, 0.5, 1) + struct.pack("<2HI", 3, 1, 0) + values.tobytes()
+    assert file.read_bytes() == struct.pack("<18id", *head) + body
 
 
 @pytest.mark.parametrize("sparse", [False, True])
