@@ -121,8 +121,8 @@ def column(draft: Draft, part: Part) -> None:
         draft.run["steps"] = length
     if draft.dt != 1:
         draft.run["dt"] = draft.dt
-    if (seed := part.optional_number("randomSeed")) is not None:
-        draft.run["seed"] = int(abs(seed))
+    if part.optional_number("randomSeed") is not None:
+        draft.run["seed"] = int(abs(part.finite("randomSeed")))
     if part.optional_text("initializeFromCheckpointDir") is not None:
         flags = [one.group.entries.get("initializeFromCheckpointFlag") for one in draft.parts.values()]
         if not any(flag is not None and flag.value in (1.0, True) for flag in flags):

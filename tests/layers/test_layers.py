@@ -115,6 +115,9 @@ def test_a_retina_spikes_with_its_probability_and_rests_after_a_spike(kernel: An
     chance = 0.25 * (1 - np.exp(-(0.5 * np.arange(1, 400) - 2).clip(0)))
     alive = np.concatenate([[1], np.cumprod(1 - chance)[:-1]])
     assert waits.mean() == pytest.approx((alive * chance) @ np.arange(1, 400), rel=0.01)
+    at_once = Retina(shape=SHAPE, rate=1e9, refractory=2.0, recovery=0.0)
+    found = passed(at_once, 9, 1, (unit, 0 * unit), dt=0.5, kernel=kernel)[:, 0, 0, 0, 0]
+    assert found.tolist() == [1, 0, 0, 0, 1, 0, 0, 0, 1]
 
 
 def test_a_retina_counts_its_input_in_bursts_alone() -> None:
@@ -135,11 +138,11 @@ def test_a_retina_counts_its_input_in_bursts_alone() -> None:
             {"outside": -1.0, "zero_unknown": True},
             [[-1] * 4, [-1, 1, -1, -1], [-1, -1, -1, 1], [1, -1, -1, -1]],
         ),
-        ({"width": 2.0}, [[math.exp(-((a - b - 0.5) ** 2) / 8) for b in range(4)] for a in (0, 1.2, 4, 0.4)]),
+        ({"width": 2.0}, [[math.exp(-((a - b - 0.5) ** 2) / 8) for b in range(4)] for a in (0, 1.6, 4, 0.4)]),
     ],
 )
 def test_bins_are_where_a_number_is(keys: dict[str, Any], expected: list[list[float]]) -> None:
-    numbers = np.array([0.0, 0.3, 7.0, 0.1], np.float32).reshape(1, 1, 1, 1, 4, 1)
+    numbers = np.array([0.0, 0.4, 7.0, 0.1], np.float32).reshape(1, 1, 1, 1, 4, 1)
     network = Network(
         run=Run(steps=1),
         layers={

@@ -20,6 +20,7 @@ from petabatch.petavision.pvp import write_activities, write_weights
 from petabatch.sources.pvp import Activities, Weights
 from petabatch.storage.checkpoint import latest_checkpoint, load_checkpoint
 from petabatch.storage.directory import RunDirectory
+from support import fuzz_pvp
 from support.commands import alone
 from support.petavision_checkpoint import checkpoint, net
 
@@ -79,17 +80,17 @@ def test_the_latest_checkpoint_is_one_of_petavision_from_which_its_network_start
 @pytest.mark.parametrize("kind", [3, 4, 5, 6])
 def test_files_have_the_layout_of_petavision_to_the_byte(kind: int, tmp_path: Path) -> None:
     """As `BufferUtilsPvp.hpp` has it; the numbers here were written down from its files."""
-    values = np.array([0.5, -2.0, 0.0], np.float32)
+    values = np.array([0.5, 2.0, 0.0 if kind in (4, 6) else 0.25], np.float32)
     file = tmp_path / "a.pvp"
     if kind in (4, 6):
         write_activities(file, (1, 3, 1), [(4.0, values.reshape(1, 3, 1))], sparse=kind == 6)
         head = (80, 20, kind, 3, 1, 1, 1, *((0, 8) if kind == 6 else (3, 4)), 3, 1, 1, 3, 1, 0, 0, 1, 1, 0.0)
         body = struct.pack("<d", 4.0)
-        body += struct.pack("<iIfIf", 2, 0, 0.5, 1, -2.0) if kind == 6 else values.tobytes()
+        body += struct.pack("<iIfIf", 2, 0, 0.5, 1, 2.0) if kind == 6 else values.tobytes()
     else:
-        write_weights(file, [(4.0, values.reshape(1, 1, 1, 1, 3, 1))], None if kind == 5 else (1, 1))
-        head = (104, 26, kind, 1, 1, 1, 1, 0, 4, 3, 1, 1, 1, 1, 0, 0, 1, 1, 4.0)
-        body = struct.pack("<3i2fi", 3, 1, 1, -2.0, 0.5, 1) + struct.pack("<2HI", 3, 1, 0) + values.tobytes()
+        write_weights(file, [(4.0, values.reshape(1, 1, 1, 1, 3, 1))], None if kind == 5 else (1, 2))
+        head = (104, 26, kind, 1 if kind == 5 else 2, 1, 1, 1, 0, 4, 3, 1, 1, 1, 1, 0, 0, 1, 1, 4.0)
+        body = struct.pack("<3i2fi", 3, 1, 1, 0.25, 2.0, 1) + struct.pack("<2HI", 3, 1, 0) + values.tobytes()
     assert file.read_bytes() == struct.pack("<18id", *head) + body
 
 
@@ -107,3 +108,9 @@ def test_frames_become_arrays(sparse: bool, tmp_path: Path) -> None:
         convert_pvp(tmp_path / "a.pvp", tmp_path / "a.npy", False)
     with pytest.raises(ArgumentError, match=r"\.npy or HDF5"):
         convert_pvp(tmp_path / "a.pvp", None, False)
+
+
+def test_damaged_files_are_read_or_refused(tmp_path: Path) -> None:
+    """The short form of `tests/support/fuzz_pvp.py`."""
+    files = fuzz_pvp.good(tmp_path)
+    assert {fuzz_pvp.outcome(number, files, tmp_path) for number in range(100)} == {"read", "refused"}

@@ -82,5 +82,5 @@ def test_errors_have_line_and_column(text: str, line: int, column: int, message:
 
 def test_damaged_files_are_read_or_refused() -> None:
     """The short form of `tests/support/fuzz_params.py`."""
-    found = outcomes(range(300), PARAMS)
+    found = outcomes(range(300), PARAMS, ["params"])
     assert found.keys() == {"read", "refused"}

@@ -169,6 +169,12 @@ def test_what_is_not_supported_is_named_with_its_place(tmp_path: Path) -> None:
         petabatch.load(tmp_path / "net.params")
 
 
+def test_an_infinite_seed_is_refused(tmp_path: Path) -> None:
+    text = (PARAMS / "sweep.params").read_text().partition("ParameterSweep")[0]
+    with pytest.raises(ParamsError, match=r"randomSeed: column \d+: this number is infinite"):
+        imported(tmp_path, text.replace("nx = ", "randomSeed = infinity;\nnx = ", 1))
+
+
 def test_a_time_scale_that_is_not_supported_is_not_left_out(lca: Path) -> None:
     """It would change the dynamics; a probe that only measures would not."""
     text = lca.read_text()
@@ -220,7 +226,7 @@ RESCALED = [
     ('"l2NoMean"; patchSize = 2', {"method": "length", "norm": 8.0}),
     ('"pointResponseNormalization"', {"method": "length", "over": "features"}),
     ('"logreg"', {"type": "sigmoid", "invert": True}),
-    ('"zerotonegative"', {"type": "rectified", "slopes": [1.0, 1.0]}),
+    ('"zerotonegative"', {"type": "rectified", "vertices": [[0, 0], [0, -1], [1e-38, 1e-38]]}),
 ]
 
 

@@ -159,29 +159,9 @@ def test_files_that_are_none_end_with_a_message(
     assert message in failure(tmp_path, text)
 
 
-SUBNET = """
-local pv, subnets = require "PVModule", require "PVSubnets"
-local net = {
-   column = { groupType = "HyPerCol", nx = 8, ny = 8, stopTime = 20, dt = 1 },
-   Image = { groupType = "PvpLayer", nf = 1, nxScale = 1, nyScale = 1, phase = 0, displayPeriod = 10,
-             inputPath = "images.pvp" },
-}
-subnets.addLCASubnet {
-   pvParams = net, lcaLayerName = "S1", inputLayerName = "Image", inputValueScale = 0.5, stride = 2,
-   triggerLayerName = "Image",
-   lcaParams = { nf = 6, VThresh = 0.1, AShift = 0.1, AMin = 0, timeConstantTau = 10, InitVType = "ZeroV" },
-   connParams = { nxp = 4, nyp = 4, plasticityFlag = true, momentumTau = 0.5, dWMax = 0.5,
-                  weightInitType = "UniformRandomWeight", normalizeMethod = "normalizeL2", strength = 1 },
-}
-subnets.addMaxPoolingLayer { pvParams = net, inputLayerName = "S1", stride = 2, writeStep = -1 }
-assert(subnets.addActivityMask { pvParams = net, unmaskedLayerName = "ImageErrorS" and "ImageError_S1",
-   maskingLayerName = "Image", triggerLayerName = "Image" } == "ImageError_S1MaskedByImage")
-pv.printConsole(net)
-"""
-
-
 def test_the_subnets_that_are_supplied_are_networks(tmp_path: Path) -> None:
-    (found,) = imported(tmp_path, SUBNET)
+    text = (Path(__file__).parent / "params" / "subnets.lua").read_text()
+    (found,) = imported(tmp_path, text)
     assert found.translation.error() is None, found.report
     net = tomllib.loads(found.text)
     assert net["layers"]["S1"]["shape"] == [4, 4, 6]
@@ -189,7 +169,7 @@ def test_the_subnets_that_are_supplied_are_networks(tmp_path: Path) -> None:
     assert net["connections"]["ImageToImageScaled"]["init"]["value"] == 0.5
     assert net["connections"]["ImageError_S1ToS1"]["of"] == "S1ToImageError_S1"
     assert net["layers"]["ImageMask"]["vertices"] == [[0.0, 1.0], [0.0, 0.0]]
-    said = failure(tmp_path, SUBNET.replace("addMaxPoolingLayer", "deconvPath"))
+    said = failure(tmp_path, text.replace("addMaxPoolingLayer", "deconvPath"))
     assert "PVSubnets.deconvPath is not supplied" in said
 
 

@@ -2,9 +2,9 @@
 
     python tests/support/fuzz_params.py --seconds 600 [--folder FOLDER]
 
-Characters, words and lines of good files are changed, removed, repeated and exchanged. A file must be read
-or refused by a ParamsError, within ten seconds. Printed are the outcomes, and everything else; then the exit
-code is 1.
+Characters, words and lines of good files, `.params` and `.lua`, are changed, removed, repeated and exchanged.
+A file must be read or refused by a ParamsError, within seventy seconds (a process of Lua has sixty). Printed
+are the outcomes, and everything else; then the exit code is 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from petabatch.errors import ParamsError
 from petabatch.petavision import read
 
-_SECONDS = 10
+_SECONDS = 70
 _WORDS = (
     "infinity", "-infinity", "NULL", "true", "1e999", "-1", "0", "1e-400", "[1,2]", '""', '"V1"', '"column"',
     '#include "column"', "{", "}", ";", "=", "[", "]", '"', "//", "ParameterSweep", "9999999999999999999",
@@ -57,17 +57,18 @@ def damaged(text: str, rng: random.Random) -> str:
     return text
 
 
-def outcomes(numbers: Iterable[int], folder: Path) -> Counter[str]:
+def outcomes(numbers: Iterable[int], folder: Path, kinds: Sequence[str] = ("params", "lua")) -> Counter[str]:
     """Return how often damaged files of a folder were read or refused; anything else is raised."""
-    files = [file.read_text() for file in sorted(folder.glob("**/*.params"))]
+    files = [file for kind in kinds for file in sorted(folder.glob(f"**/*.{kind}"))]
     found: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "damaged.params"
         for number in numbers:
             rng = random.Random(number)
-            file.write_text(damaged(rng.choice(files), rng))
+            good = rng.choice(files)
+            file = Path(place) / f"damaged{good.suffix}"
+            file.write_text(damaged(good.read_text(), rng))
             try:
-                for one in read(file):
+                for one in read(file, variables={"HOME": "/home/me"}):
                     assert one.report
                     assert one.text
                 found["read"] += 1
