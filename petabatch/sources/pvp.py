@@ -154,7 +154,11 @@ class Activities(Pvp):
         active = np.frombuffer(self.bytes(start + 12, count * self.entry.itemsize), self.entry)
         if count and active["at"].max() >= self.units:
             raise self.damaged(f"frame {number} names unit {active['at'].max():,} of {self.units:,}")
-        found = np.zeros(self.units, np.float32)
+        try:
+            found = np.zeros(self.units, np.float32)
+        except MemoryError:
+            size = " x ".join(map(str, self.shape))
+            raise self.damaged(f"a frame of {size} does not fit into memory") from None
         found[active["at"]] = active["value"] if self.header.kind == 6 else 1.0
         return found.reshape(self.shape)
 
