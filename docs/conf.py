@@ -58,7 +58,12 @@ CONTENTS = {
             "security",
         )
     ],
-    "Coming from": ["docs/coming-from-petavision", "docs/petavision-classes", "docs/coming-from-lca-pytorch"],
+    "Coming from": [
+        "docs/coming-from-brian2",
+        "docs/coming-from-petavision",
+        "docs/petavision-classes",
+        "docs/coming-from-lca-pytorch",
+    ],
     "Reference": ["docs/params", "docs/api", "docs/file-format"],
     "Development": [
         "CONTRIBUTING",

@@ -7,7 +7,7 @@ layers that spike, the lists of active units are what is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -62,10 +62,11 @@ class StepRecords:
     def of(cls, plan: Plan) -> StepRecords:
         """Return those of layers that the program updates, recorded several times in a display.
 
-        There are none if layers are updated in the interpreter, since calls end there.
+        Without images, several times in the run. There are none if layers are updated in the interpreter,
+        since calls end there. Other variables of units are kept as well, unless slices may rest.
         """
         program, graph = plan.method.program, plan.graph
-        most = min(graph.network.run.display, plan.length)
+        most = min(graph.network.run.display, plan.length) if graph.shows else plan.length
         made = {one.layer for one in program.operations if isinstance(one, Update | LazyUpdate)}
         made = set() if program.interpreted else made - program.readers
         layers = {
@@ -75,6 +76,12 @@ class StepRecords:
             if recording.stream.path == f"layers/{layer}/A" and recording.stream.dtype == "float32"
         }
         # A display that ends early is made in several calls, of slices in other places.
+        units = set() if graph.network.run.until is not None else _variables(plan, made)
+        others = {
+            index: recording.stream.path.split("/")[1]
+            for index, recording in enumerate(plan.recordings)
+            if recording.stream.path in units
+        }
         lists = (
             set()
             if program.look
@@ -83,12 +90,13 @@ class StepRecords:
         steps = {
             index: _steps(plan.recordings[index], most, layer in lists) for index, layer in layers.items()
         }
+        steps |= {index: _steps(plan.recordings[index], most, False) for index in others}
         known = {
             index: plan.recordings[index]
-            for index in layers
+            for index in steps
             if 0 < _GAIN * plan.recordings[index].period <= steps[index]
         }
-        listed = {index: layers[index] for index in known if layers[index] in lists}
+        listed = {index: layers[index] for index in known if layers.get(index) in lists}
         sizes = {_key(one): _size(one) for index, one in known.items() if index not in listed}
         return cls(known, sizes, listed, min(map(steps.__getitem__, known), default=UNLIMITED))
 
@@ -150,6 +158,20 @@ class StepRecords:
         for index, one in self.recordings.items():
             activity = arrays[one.stream.path]
             recorder.rows(index, first + 1, last)[:, lanes] = activity[:, first % activity.shape[1]]
+
+
+def _variables(plan: Plan, layers: Collection[str]) -> set[str]:
+    """Return the keys of the variables of units of layers, in float32, that steps keep up to date."""
+    network, lazy = plan.graph.network, {one.layer for one in plan.method.program.lazy}
+    if network.run.precision != "float32":
+        return set()
+    return {
+        f"layers/{name}/{variable.name}"
+        for name in layers
+        if name not in lazy
+        for variable in network.layers[name].variables()
+        if variable.shape == network.layers[name].shape and variable.dtype in ("float", "float32")
+    }
 
 
 def _key(recording: Recording) -> str:

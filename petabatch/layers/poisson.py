@@ -28,6 +28,7 @@ from petabatch.spec.frozen import FrozenDict
 from petabatch.spec.model import Finite
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.rows import RowFunction
+from petabatch.spec.schedule import NEVER, Schedule
 from petabatch.spec.weights import Initial
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
@@ -90,6 +91,11 @@ class Poisson(Layer):
         return parse(self.rate, (*self.parameters, "t", "dt")) if isinstance(self.rate, str) else None
 
     @property
+    def spiking(self) -> bool:
+        """Always true."""
+        return True
+
+    @property
     def sparse(self) -> bool:
         """Whether most activities are zero: spikes are rare."""
         return True
@@ -115,8 +121,15 @@ class Poisson(Layer):
         units = (name for name, one in self.parameters.items() if not isinstance(one, float))
         return [Variable(name, self.shape, LAYER_DIMS, "parameter of each unit") for name in units]
 
-    def restart(self, state: Mapping[str, Array], potential: Array | None) -> None:
-        """Do nothing: parameters stay."""
+    @property
+    def restarts(self) -> Schedule:
+        """Never: there is nothing to reset."""
+        return NEVER
+
+    @property
+    def unused(self) -> Mapping[str, str]:
+        """A schedule of resets."""
+        return {"reset": "as there is nothing to reset"} if self.reset != NEVER else {}
 
     @property
     def _step(self) -> Step | None:

@@ -65,6 +65,11 @@ class SpikeTimes(Layer):
         return self
 
     @property
+    def spiking(self) -> bool:
+        """Always true."""
+        return True
+
+    @property
     def sparse(self) -> bool:
         """Whether most activities are zero: spikes are rare."""
         return True

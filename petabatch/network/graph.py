@@ -49,6 +49,11 @@ class Graph:
         return [[name for name in self.network.layers if self.levels[name] == number] for number in numbers]
 
     @cached_property
+    def shows(self) -> bool:
+        """Whether a layer shows images; if none does, nothing happens when a display ends."""
+        return any(layer.images is not None for layer in self.network.layers.values())
+
+    @cached_property
     def plastic(self) -> dict[str, WeightOwner]:
         """Connections that learn."""
         return {name: c for name, c in self.weighted.items() if c.learn is not None}

@@ -199,7 +199,10 @@ class Plan:
 
     def next_sync(self, step: int) -> int:
         """Return the first step after `step` at whose end slices meet."""
-        periods = [(self.flush, 0), (self.checkpoint, 0), (self.block, 0), (self.evaluation, 0)]
+        block = self.block
+        if self.tolerant and not self.graph.shows:  # slices stop at steps that do not depend on the batch
+            block = min(block, self.graph.network.run.display)
+        periods = [(self.flush, 0), (self.checkpoint, 0), (block, 0), (self.evaluation, 0)]
         periods += [(update.period, update.offset) for update in self.weight_updates if update.reduced]
         steps = [next_fire(period, step, offset) for period, offset in periods]
         steps += [stop for stop in self.stops if stop > step]
@@ -264,7 +267,7 @@ def schedule(graph: Graph, limits: Limits | None = None) -> Plan:
     if flush is None:
         flush = _flush(recordings, run.display, most)
     block = max(1, run.display // -(-run.display // most))  # a whole fraction of a display where possible
-    if run.until is not None:
+    if run.until is not None or not graph.shows:
         block *= max(1, most // run.display)  # slices that are done go on to their next image
     return Plan(
         graph,

@@ -134,7 +134,11 @@ def recorded(net: Network) -> dict[str, np.ndarray]:
 
 
 def test_all_types_that_remember_are_tested() -> None:
-    required = {"input": {"source": GivenImages(data=np.zeros(0))}, "rescale": {"method": "range"}}
+    required = {
+        "input": {"source": GivenImages(data=np.zeros(0))},
+        "rescale": {"method": "range"},
+        "spike_times": {"spikes": [[0.0, 0]]},
+    }
     kinds: dict[str, Any] = {
         name: kind for name, kind in Layer.choices().items() if kind.__module__.startswith("petabatch.")
     }

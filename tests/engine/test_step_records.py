@@ -13,14 +13,16 @@ from hypothesis import strategies as st
 from petabatch.engine import step_records
 from petabatch.engine.engine import Engine
 from petabatch.errors import NonFiniteError, ParamsError
+from petabatch.layers import Neurons
 from petabatch.network.build import build
 from petabatch.network.operations import LazyUpdate, Update
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Serial
 from petabatch.report import memory
-from petabatch.spec.network import LayerOutput, Network
+from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.parts import STEP
 from petabatch.spec.schedule import Every
+from petabatch.weights import Uniform
 from support.random_runs import finish, random_run, states
 from support.recurrent import recurrent_network
 
@@ -86,3 +88,17 @@ def test_a_call_makes_as_many_steps_as_there_is_room_for(every: Every, most: int
     display = network.run.display
     stops = [lane.next_event(step, display) for step in range(display)]
     assert max(stop - step for step, stop in enumerate(stops)) == most
+
+
+def test_variables_are_recorded_inside_the_steps() -> None:
+    neurons = Neurons(
+        shape=(1, 1, 5), equations="dv/dt = 1 - v + u\ndu/dt = -u / 3", spike="v > 0.8",
+        reset="v = 0; u -= 0.1", refractory=0.5, start={"u": Uniform(per_slice=True)},
+    )  # fmt: skip
+    names = ("v", "u", "refractory")
+    wanted = {"n": LayerOutput(every=Every(2), variables=("A", *names))}
+    run = Run(batch=3, display=40, displays=2, dt=0.1)
+    network = Network(run=run, layers={"n": neurons}, output=Output(layers=wanted))
+    kept = step_records.StepRecords.of(schedule(build(network))).recordings.values()
+    assert {one.stream.path for one in kept} == {f"layers/n/{name}" for name in ("A", *names)}
+    assert_same(network, 200)

@@ -12,7 +12,7 @@ import pytest
 import petabatch.builtins  # noqa: F401  (all types are registered)
 from petabatch.connections import Conv, Identity, Sparse, Transpose
 from petabatch.errors import ParamsError
-from petabatch.layers import LCA, Constant, Input, Neurons, Rescale
+from petabatch.layers import LCA, Constant, Input, Neurons, Rescale, SpikeTimes
 from petabatch.layers.timescale import TimeScale
 from petabatch.network.build import build
 from petabatch.network.program import find_program
@@ -94,6 +94,7 @@ def test_every_built_in_layer_has_an_operation(kind: type[Any]) -> None:
     required: dict[type[Any], dict[str, Any]] = {
         Rescale: {"method": "range"},
         Neurons: {"equations": "dv/dt = 1 - g * v\ndg/dt = -g"},
+        SpikeTimes: {"spikes": [[0.0, 0]]},
     }
     for layer in variants(kind, required.get(kind, {})):
         layers = {"image": Input(shape=SHAPE, source=IMAGE), "layer": layer, "after": Constant(shape=SHAPE)}
@@ -107,7 +108,7 @@ def test_every_built_in_layer_has_an_operation(kind: type[Any]) -> None:
         joined["back"] = Conv(
             pre="layer", post="layer", patch=(3, 3), init=INIT, feedback=True, delay=2, target=target
         )
-        if layer.static:
+        if layer.static or not layer.channels:
             del joined["back"]
         found = interpreted(layers, joined)
         tried += found is not None

@@ -152,6 +152,63 @@ def test_wilson_cowan_oscillates_for_the_inputs_that_are_shaded(tmp_path: Path) 
     assert "for four of them oscillations last" in page
 
 
+def test_the_network_with_conductances_sustains_irregular_activity() -> None:
+    short = ["run.batch=1", "run.display=3000"]
+    run = petabatch.in_memory.run(petabatch.load(DEMOS / "coba" / "network.toml", short).network)
+    for name in ("exc", "inh"):
+        spikes = run.spikes(name)
+        late = (spikes.times > 200).sum() / spikes.size * 10  # in a second
+        assert 14 < late < 24
+        assert np.nanmean(spikes.variation()) > 1
+
+
+def test_hodgkin_huxley_neurons_spike_as_often_as_in_brian() -> None:
+    short = ["run.batch=1", "run.display=3000"]
+    run = petabatch.in_memory.run(petabatch.load(DEMOS / "hodgkin_huxley" / "network.toml", short).network)
+    spikes = run.spikes("exc")
+    assert 1000 * spikes.rates.mean() == pytest.approx(36.5, rel=0.15)
+
+
+def test_adaptive_exponential_neurons_have_their_patterns_and_begin_to_spike_at_the_rheobase() -> None:
+    short = ['output.layers.neuron={every=1,variables=["A"]}']
+    found = petabatch.in_memory.run(petabatch.load(DEMOS / "adex" / "network.toml", short).network)
+    regular, bursts, fast = (found.spikes("neuron", slice=number).intervals[0] for number in range(3))
+    assert regular[-1] > 2 * regular[0]  # spikes become rarer
+    assert np.ptp(fast[5:]) < 0.1 * fast.mean()  # and here do not
+    assert (bursts < 5).any()
+    assert bursts.max() > 30
+    names = network_cell("adex")
+    for a in (0.0, 4.0):
+        rheobase = float(names["rheobase"](a, 144.0))
+        below, above = names["spikes"](a, 144.0, [rheobase - 12, rheobase + 12])
+        assert below == 0
+        assert above > 0
+    assert names["rheobase"](0.0, 144.0) == pytest.approx(546.0)
+    assert names["rheobase"](4.0, 144.0) == pytest.approx(627.2, abs=0.1)
+
+
+def test_kuramotos_oscillators_have_the_order_parameter_of_theory() -> None:
+    couplings = np.array([1.0, 2.4, 4.0])
+    keys = [f"layers.{name}.parameters.K={{slices={couplings.tolist()}}}" for name in ("sine", "cosine")]
+    params = petabatch.load(DEMOS / "kuramoto" / "network.toml", ["run.batch=3", "run.display=1600", *keys])
+    found = petabatch.in_memory.run(params.network).recorded
+    order = np.hypot(*(found[f"layers/{name}/A"][400:, :, 0, 0, 0] for name in "SC")).mean(axis=0)
+    np.testing.assert_allclose(order, np.sqrt(1 - 2 / couplings.clip(2)), atol=0.02)
+
+
+def test_rates_of_the_spiking_lca_meet_the_lasso(folder: Path) -> None:
+    names = network_cell("spiking_lca")
+    found = petabatch.in_memory.run(petabatch.load("demos/spiking_lca/network.toml").network)
+    exact = names["lasso"](names["features"], names["signals"])
+    rates = np.stack([found.spikes("code", slice=number).rates for number in range(names["SIGNALS"])])
+    errors = np.linalg.norm(rates - exact, axis=1) / np.linalg.norm(exact, axis=1)
+    assert (errors < 0.015).all()
+    residual = names["signals"] - exact @ names["features"].T
+    pull = residual @ names["features"] - names["THRESHOLD"]  # of the Lasso, at its minimum
+    assert abs(pull[exact > 0]).max() < 1e-6
+    assert pull.max() < 1e-6
+
+
 def test_hopfields_memory_recalls_few_patterns_and_not_many(folder: Path) -> None:
     recall = network_cell("hopfield")["recall"]
     shares = {}
