@@ -100,7 +100,7 @@ def raster(
 
 def _meaning(run: Results, every: Sequence[Units], drawn: Sequence[Units], unit: str, spiking: bool) -> str:
     """Return a note of which units and bins the curves above are, where that is not plain to see."""
-    whole = f" over all {sum(each.of for each in every):,} units"
+    whole = " over all units of a layer" if len(every) > 1 else f" over all {every[0].of:,} units"
     over = whole if any(len(some.numbers) < each.of for some, each in zip(drawn, every, strict=True)) else ""
     wide = _width(every[0])
     bins = f" in bins of {span(run, wide * every_of(every[0].series), unit)}" if wide > 1 else ""

@@ -169,6 +169,10 @@ def test_rates_say_which_units_and_bins_they_are(spikes: Results) -> None:
     assert said == ["Rates: means over all 200 units in bins of 1 ms"]
     assert len(figure.axes[0].lines[0].get_xdata()) == 150
     assert not plotting.raster(spikes, times=100, unit="ms").axes[1].texts
+    both = plotting.raster(spikes, layers=["cells", "cells"], count=50, unit="ms").axes[1]
+    assert [text.get_text() for text in both.texts] == [
+        "Rates: means over all units of a layer in bins of 1 ms"
+    ]
 
 
 def test_ticks_are_at_whole_displays() -> None:
