@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from petabatch.errors import Problem
-from petabatch.kernels.cuda.row_source import Untranslated, row_source
+from petabatch.kernels.cuda.rows.source import row_source
+from petabatch.kernels.cuda.rows.values import Untranslated
 from petabatch.network.graph import Graph
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.parts import Layer

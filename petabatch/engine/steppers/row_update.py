@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.engine.steppers.base import Binding
 from petabatch.engine.steppers.joined import Part
 from petabatch.kernels.cuda.device import Device
-from petabatch.kernels.cuda.row_kernel import RowKernel
+from petabatch.kernels.cuda.rows.kernel import RowKernel
 from petabatch.network.gpu_rows import row_of, translated
 from petabatch.spec.parts import StepContext
 from petabatch.spec.rows import drawn_together

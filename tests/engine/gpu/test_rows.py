@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from petabatch.errors import ParamsError
-from petabatch.kernels.cuda.row_source import Untranslated, row_source
+from petabatch.kernels.cuda.rows.source import row_source
+from petabatch.kernels.cuda.rows.values import Untranslated
 from petabatch.layers import Neurons
 from petabatch.network.build import build
 from petabatch.network.plan import schedule

@@ -7,12 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from petabatch.kernels.cuda.device import Device, load
-from petabatch.kernels.cuda.row_source import row_source
+from petabatch.kernels.cuda.rows.source import BLOCK, row_source
 from petabatch.kernels.rows import Form
 from petabatch.variable import Array
-
-_BLOCK = 256
-"""Threads of a block, as in the source."""
 
 
 class RowKernel:
@@ -35,7 +32,7 @@ class RowKernel:
         self._A[...] = previous
         slices = len(activity)
         units = activity.size // slices
-        grid = (-(-units // _BLOCK), slices)
+        grid = (-(-units // BLOCK), slices)
         arguments = (*arrays, self._A, self._numbers, np.float64(step - 1), np.int32(units))
-        self._kernel(grid, (_BLOCK,), arguments, shared_mem=0)
+        self._kernel(grid, (BLOCK,), arguments, shared_mem=0)
         activity[...] = self._A

@@ -4,29 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
 
 import numpy as np
 
-
-class Value(NamedTuple):
-    """A number: its text, and its type, a key of `TYPES`; "?" where that is not known yet."""
-
-    text: str
-    kind: str
-
-
-TYPES = {"b": "bool", "i": "long long", "f": "float", "d": "double", "?": "double"}
-_ORDER = "?bifd"
-JOINED = {
-    (a, b): "d" if {a, b} == {"i", "f"} else max(a, b, key=_ORDER.index) for a in _ORDER for b in _ORDER
-}
-"""The type of a variable that has values of both."""
-
-
-def CASTS(value: Value, kind: str) -> str:
-    """Return a number as one of another type."""
-    return value.text if value.kind == kind else f"(({TYPES[kind]}){value.text})"
+from petabatch.kernels.cuda.rows.values import JOINED, Value, cast
 
 
 def _real(*given: Value) -> str:
@@ -39,7 +20,7 @@ def _plain(name: str) -> Callable[..., Value]:
 
     def call(*given: Value) -> Value:
         kind = _real(*given)
-        arguments = ", ".join(CASTS(one, kind) for one in given)
+        arguments = ", ".join(cast(one, kind) for one in given)
         return Value(f"{name}{'f' if kind == 'f' else ''}({arguments})", kind)
 
     return call
@@ -57,14 +38,14 @@ def _text(text: str, kind: str | None = None) -> Callable[..., Value]:
         common = given[-1].kind
         for one in given:
             common = JOINED[common, one.kind]
-        return Value(f"({text.format(*(CASTS(one, common) for one in given))})", kind or common)
+        return Value(f"({text.format(*(cast(one, common) for one in given))})", kind or common)
 
     return call
 
 
 def _where(condition: Value, a: Value, b: Value) -> Value:
     kind = JOINED[a.kind, b.kind]
-    return Value(f"({condition.text} ? {CASTS(a, kind)} : {CASTS(b, kind)})", kind)
+    return Value(f"({condition.text} ? {cast(a, kind)} : {cast(b, kind)})", kind)
 
 
 def _several(pair: Callable[[Value, Value], Value]) -> Callable[..., Value]:

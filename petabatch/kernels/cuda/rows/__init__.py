@@ -1,0 +1,1 @@
+"""Row functions translated into CUDA kernels."""
