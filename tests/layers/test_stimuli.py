@@ -214,3 +214,18 @@ def test_spikes_reach_neurons_in_the_next_step_and_counts_add_up() -> None:
 def test_a_connection_to_given_spikes_is_refused() -> None:
     with pytest.raises(ParamsError, match="channel"):
         spikes(given(spikes=ROWS), also=({"p": poisson(3)}, {"c": Identity(pre="p", post="s")}))
+
+
+def test_stimuli_go_on_with_the_bits_of_one_run() -> None:
+    def network(steps: int) -> Network:
+        return Network(
+            run=Run(steps=steps, display=50, dt=DT, batch=2),
+            layers={"s": poisson(20, rate="9 * (1 + sin(t))"), "g": given(spikes=ROWS)},
+            output=Output(layers={"s": LayerOutput(every=STEP), "g": LayerOutput(every=STEP)}),
+        )
+
+    whole, first = in_memory.run(network(200)), in_memory.run(network(100))
+    second = in_memory.run(network(200), start=first.end)
+    for name in ("layers/s/A", "layers/g/A"):
+        np.testing.assert_array_equal(second.recorded[name], whole.recorded[name][100:])
+        assert second.recorded[name].any()
