@@ -1,8 +1,7 @@
 """The membrane update and transfer function of each kind of code layer, compiled.
 
-Each function is the twin of the `update` of a layer in `layers/`, on a row of units; `update` dispatches on
-the cell's rule. They take the drive and leave the new activity in its place. The rules and their constants
-are declared in `kernels/rules.py`.
+Each function is the twin of the `update` of a layer in `layers/`, on some units, in one pass; `update`
+dispatches on the cell's rule. The rules and their constants are declared in `kernels/rules.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.kernels.cpu.jit import njit
-from petabatch.kernels.cpu.sums import wide_dot
+from petabatch.kernels.cpu.sums import wide_squares, wide_total
 from petabatch.kernels.rules import ACCELERATED, GRADIENT, HEAVY_BALL, LEAKY, MOMENTUM, Cell
 
 RULES = {
@@ -54,94 +53,108 @@ def transfer(u: Any, c: Cell) -> Any:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def add_self_interaction(drive: Any, A: Any, c: Cell) -> None:
-    """Add the self-interaction of each unit to its drive."""
-    for i in range(drive.size):
-        drive[i] += c.self_interaction * A[i]
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def add_sign(drive: Any, A: Any, c: Cell) -> None:
-    """Add the self-interaction with the sign of each unit's activity to its drive."""
-    for i in range(drive.size):
-        a = A[i]
-        drive[i] += c.self_interaction if a > ZERO else (-c.self_interaction if a < ZERO else ZERO)
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def leaky(drive: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
-    """LEAKY: V = e V + gain drive. GRADIENT: the same with e = 1."""
+def leaky(drive: Any, A: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
+    """LEAKY: V = e V + gain (drive + self_interaction A)."""
     for i in range(V.size):
-        u = e * V[i] + gain * drive[i]
+        u = e * V[i] + gain * (drive[i] + c.self_interaction * A[i])
         V[i] = u
-        drive[i] = transfer(u, c)
+        A[i] = transfer(u, c)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def heavy_ball(drive: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> None:
-    """HEAVY_BALL: V+ = e V + gain drive + inertia (V - V before)."""
+def gradient(drive: Any, A: Any, V: Any, gain: Any, c: Cell) -> None:
+    """GRADIENT: V = V + gain (drive + self_interaction sign(A))."""
     for i in range(V.size):
-        u = e * V[i] + gain * drive[i] + c.inertia * (V[i] - before[i])
+        own = c.self_interaction if A[i] > ZERO else (-c.self_interaction if A[i] < ZERO else ZERO)
+        u = V[i] + gain * (drive[i] + own)
+        V[i] = u
+        A[i] = transfer(u, c)
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy")
+def heavy_ball(drive: Any, A: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> None:
+    """HEAVY_BALL: as LEAKY, plus inertia (V - V before)."""
+    for i in range(V.size):
+        u = e * V[i] + gain * (drive[i] + c.self_interaction * A[i]) + c.inertia * (V[i] - before[i])
         before[i] = V[i]
         V[i] = u
-        drive[i] = transfer(u, c)
+        A[i] = transfer(u, c)
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def momentum_lca(drive: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> None:
-    """MOMENTUM: V = e V + pull + inertia (pull before) with pull = gain drive."""
+def momentum_lca(drive: Any, A: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> None:
+    """MOMENTUM: V = e V + pull + inertia (pull before), pull = gain (drive + self_interaction A)."""
     for i in range(V.size):
-        pull = gain * drive[i]
+        pull = gain * (drive[i] + c.self_interaction * A[i])
         u = e * V[i] + pull + c.inertia * before[i]
         before[i] = pull
         V[i] = u
-        drive[i] = transfer(u, c)
+        A[i] = transfer(u, c)
 
 
 @njit(nogil=True, error_model="numpy")
 def update(drive: Any, A: Any, V: Any, before: Any, e: Any, gain: Any, c: Cell) -> None:
-    """Make one membrane update of a row of units by the cell's rule."""
-    if c.rule == GRADIENT:
-        add_sign(drive, A, c)
-    else:
-        add_self_interaction(drive, A, c)
-    if c.rule == HEAVY_BALL:
-        heavy_ball(drive, V, before, e, gain, c)
+    """Make one membrane update of some units by the cell's rule; A is that of the step before."""
+    if c.rule == LEAKY:
+        leaky(drive, A, V, e, gain, c)
+    elif c.rule == GRADIENT:
+        gradient(drive, A, V, gain, c)
+    elif c.rule == HEAVY_BALL:
+        heavy_ball(drive, A, V, before, e, gain, c)
     elif c.rule == MOMENTUM:
-        momentum_lca(drive, V, before, e, gain, c)
-    elif c.rule == LEAKY or c.rule == GRADIENT:
-        leaky(drive, V, e, gain, c)
+        momentum_lca(drive, A, V, before, e, gain, c)
     else:  # a rule without a branch ends the run: its layer is no longer finite
-        drive[:] = np.nan
+        A[:] = np.nan
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def compare(drive: Any, A: Any, V: Any, before: Any, turned: Any) -> tuple[float, float]:
-    """ACCELERATED: write the change of the drive since the last step; return |A - V|^2, |change|^2."""
-    for i in range(drive.size):
-        turned[i] = A[i] - V[i]
-    moves = wide_dot(turned, turned)
-    for i in range(drive.size):
-        turned[i], before[i] = drive[i] - before[i], drive[i]
-    return moves, wide_dot(turned, turned)
+def _moved(A: Any, V: Any, drive: Any, before: Any, moves: Any, turns: Any) -> None:
+    """Write A - V and drive - before."""
+    for i in range(moves.size):
+        moves[i], turns[i] = A[i] - V[i], drive[i] - before[i]
+
+
+@njit(nogil=True, error_model="numpy")
+def compare(drive: Any, A: Any, V: Any, before: Any, some: Any, more: Any) -> tuple[float, float]:
+    """ACCELERATED: return |A - V|^2 and |drive - before|^2; `some` and `more` are room for a block."""
+    moves = turns = 0.0
+    for begin in range(0, drive.size, some.size):
+        end = min(begin + some.size, drive.size)
+        a, b = some[: end - begin], more[: end - begin]
+        _moved(A[begin:end], V[begin:end], drive[begin:end], before[begin:end], a, b)
+        moves += wide_squares(a)
+        turns += wide_squares(b)
+    return moves, turns
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy")
-def accelerate(
-    moved: Any, A: Any, V: Any, drive: Any, turned: Any, momentum: Any, k: Any, c: Cell
-) -> Any:  # fmt: skip
-    """ACCELERATED: A+ = shrink(y + k drive(y), k threshold), y = A + momentum (A - V); V = A.
-
-    Returns (y - A+) . (A+ - A), which is positive where the momentum points uphill; leaves y - A+ in `turned`
-    and A+ - A in `moved`.
-    """
+def _accelerate(
+    drive: Any, A: Any, V: Any, before: Any, momentum: Any, k: Any, c: Cell, uphill: Any
+) -> None:  # fmt: skip
     price = k * c.threshold
-    for i in range(moved.size):
+    for i in range(uphill.size):
         start = A[i] + momentum * (A[i] - V[i])
-        u = start + k * (drive[i] + momentum * turned[i])
+        u = start + k * (drive[i] + momentum * (drive[i] - before[i]))
         a = (abs(u) if c.signed else u) - price
         a = ZERO if a < ZERO else a
         a = -a if c.signed and u < ZERO else a
-        turned[i], moved[i] = start - a, a - A[i]
-        V[i], A[i] = A[i], a
-    return wide_dot(turned, moved)
+        uphill[i] = (start - a) * (a - A[i])
+        V[i], A[i], before[i] = A[i], a, drive[i]
+
+
+@njit(nogil=True, error_model="numpy")
+def accelerate(
+    drive: Any, A: Any, V: Any, before: Any, some: Any, momentum: Any, k: Any, c: Cell
+) -> Any:  # fmt: skip
+    """ACCELERATED: A+ = shrink(y + k drive(y), k threshold), y = A + momentum (A - V); V = A, before = drive.
+
+    Returns (y - A+) . (A+ - A), which is positive where the momentum points uphill. `some` is room for a
+    block.
+    """
+    uphill = 0.0
+    for begin in range(0, drive.size, some.size):
+        end = min(begin + some.size, drive.size)
+        part = some[: end - begin]
+        _accelerate(drive[begin:end], A[begin:end], V[begin:end], before[begin:end], momentum, k, c, part)
+        uphill += wide_total(part)
+    return uphill

@@ -108,7 +108,45 @@ def wide_dot(a: Any, b: Any) -> Any:
     return found
 
 
+@njit(nogil=True, error_model="numpy")
+def wide_squares(a: Any) -> Any:
+    """Return the sum of a^2, in float64."""
+    s0, s1, s2, s3 = _wide_zeros(), _wide_zeros(), _wide_zeros(), _wide_zeros()
+    most, whole = a.size - a.size % _STEP, a.size - a.size % _LANES
+    for k in range(0, most, _STEP):
+        v0, v1, v2, v3 = (
+            _load(a, k), _load(a, k + _LANES), _load(a, k + 2 * _LANES), _load(a, k + 3 * _LANES),
+        )  # fmt: skip
+        s0, s1 = _wide_fma(s0, v0, v0), _wide_fma(s1, v1, v1)
+        s2, s3 = _wide_fma(s2, v2, v2), _wide_fma(s3, v3, v3)
+    for k in range(most, whole, _LANES):
+        v0 = _load(a, k)
+        s0 = _wide_fma(s0, v0, v0)
+    found = (_wide_sum(s0) + _wide_sum(s2)) + (_wide_sum(s1) + _wide_sum(s3))
+    for k in range(whole, a.size):
+        found += np.float64(a[k]) ** 2
+    return found
+
+
 _ONES = np.ones(_LANES, np.float32)
+
+
+@njit(nogil=True, error_model="numpy")
+def wide_total(a: Any) -> Any:
+    """Return the sum of an array, in float64."""
+    s0, s1, s2, s3 = _wide_zeros(), _wide_zeros(), _wide_zeros(), _wide_zeros()
+    one, most, whole = _load(_ONES, 0), a.size - a.size % _STEP, a.size - a.size % _LANES
+    for k in range(0, most, _STEP):
+        s0 = _wide_fma(s0, _load(a, k), one)
+        s1 = _wide_fma(s1, _load(a, k + _LANES), one)
+        s2 = _wide_fma(s2, _load(a, k + 2 * _LANES), one)
+        s3 = _wide_fma(s3, _load(a, k + 3 * _LANES), one)
+    for k in range(most, whole, _LANES):
+        s0 = _wide_fma(s0, _load(a, k), one)
+    found = (_wide_sum(s0) + _wide_sum(s2)) + (_wide_sum(s1) + _wide_sum(s3))
+    for k in range(whole, a.size):
+        found += a[k]
+    return found
 
 
 @njit(nogil=True, error_model="numpy")

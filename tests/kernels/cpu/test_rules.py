@@ -23,11 +23,11 @@ def test_a_rule_without_a_branch_makes_its_layer_nan(rule: int) -> None:
     f, a = np.float32, [np.ones(8, np.float32) for _ in range(6)]
     numbers = np.zeros(table.NUMBERS)
     numbers[units.RULE] = rule
-    units.apply(numbers, f(1), f(1), a[0], a[1], a[2], a[3], a[4], a[5])
+    units.apply(numbers, f(1), f(1), a[0], a[2], a[3], a[4], a[5])
     assert np.isnan(a[3]).all()
     if rule < units.LINEAR:
         update(a[0], a[1], a[4], a[5], f(1), f(1), cell(rule, 0, 0, 0, 0))
-        assert np.isnan(a[0]).all()
+        assert np.isnan(a[1]).all()
 
 
 def test_an_unknown_rule_is_an_error_that_names_it() -> None:

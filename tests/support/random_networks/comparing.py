@@ -22,6 +22,8 @@ TOLERANCE = 2e-5
 DISTURBED = 3e-6
 """Relative disturbance, about that of a sum of some hundred products in float32."""
 REPETITIONS, STRETCH = 6, 4
+REST = 1e-6
+"""Largest change of a code that rests."""
 
 
 def bits(found: Arrays, expected: Arrays, what: str) -> list[str]:
@@ -82,8 +84,19 @@ class Reference:
             for place, values in _arrays(other).items():
                 reach = np.nan_to_num(abs(values - _arrays(expected)[place]), nan=np.inf)
                 spread[place] = np.maximum(spread.get(place, 0), reach)
+        for place, reach in self._at_rest(found.states):
+            spread[place] = np.maximum(spread.get(place, 0), reach)
         left = _apart(found, expected, spread)
         return [f"{what}: {line}" for line in left], len(apart) - len(left)
+
+    def _at_rest(self, states: Sequence[Arrays]) -> Iterator[tuple[tuple[int, str], np.ndarray]]:
+        """Yield where the step size of FISTA follows from rounding: in slices whose code rests."""
+        fistas = [name for name, layer in self._network.layers.items() if layer.type == "fista"]
+        for (step, state), name in product(enumerate(states[:-1]), fistas):
+            code = state[f"layers/{name}/A"]
+            moved = abs(code[:, step % code.shape[1]] - state[f"layers/{name}/A_before"])
+            reach = np.where(moved.max(axis=(1, 2, 3)) < REST, np.inf, 0.0)
+            yield from (((step + 1, f"layers/{name}/{number}"), reach) for number in ("step", "age"))
 
     def _others(self, states: Sequence[Arrays], rng: np.random.Generator) -> Iterator[Steps]:
         """Yield runs that differ by rounding alone: disturbed, and of several steps from each state.

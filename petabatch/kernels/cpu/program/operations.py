@@ -28,7 +28,7 @@ from petabatch.kernels.cpu.program.synapses import list_active, scatter
 from petabatch.kernels.cpu.program.table import OUT, A, B, C, D, E, F, G, H, Op
 from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
-from petabatch.kernels.cpu.program.units import polyline, update_chunks
+from petabatch.kernels.cpu.program.units import CHUNK, polyline, update_chunks
 from petabatch.kernels.cpu.program.views import doubles, floats, ints, unsigned
 from petabatch.kernels.cpu.program.whole import control, fista, norm, rescale
 
@@ -145,9 +145,10 @@ def _rescale(frame: int) -> None:
 def _accelerate(frame: int) -> None:
     c = call_of(frame)
     row, arrays = c.row, c.arrays
+    buffers = floats(arrays, row[C], 0)
     fista(
         source_of(c), floats(arrays, row[OUT], c.step - 1), out_of(c), floats(arrays, row[A], 0),
-        floats(arrays, row[B], 0), floats(arrays, row[C], 0), doubles(arrays, row[D]),
+        floats(arrays, row[B], 0), buffers[:CHUNK], buffers[CHUNK:], doubles(arrays, row[D]),
         doubles(arrays, row[E]), c.own,
     )  # fmt: skip
 

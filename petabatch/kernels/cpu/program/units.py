@@ -13,7 +13,7 @@ from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.table import OUT, A, B, D, E, F, G
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats
 from petabatch.kernels.cpu.rules import FAST, transfer, update
-from petabatch.kernels.rules import GRADIENT, LEAKY, Cell
+from petabatch.kernels.rules import GRADIENT, Cell
 
 CHUNK = 1024
 """Units that are worked through together, in the first cache."""
@@ -94,15 +94,6 @@ def _add(source: Any, factor: Any, out: Any) -> None:
 def _add_to(a: Any, b: Any, factor: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] = a[i] + factor * b[i]
-
-
-@njit(nogil=True, fastmath=FAST, error_model="numpy")
-def leak(drive: Any, A: Any, V: Any, e: Any, gain: Any, c: Cell) -> None:
-    """LEAKY as in `rules.py`, in one pass."""
-    for i in range(V.size):
-        u = e * V[i] + gain * (drive[i] + c.self_interaction * A[i])
-        V[i] = u
-        A[i] = transfer(u, c)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -205,20 +196,12 @@ def _quotient(a: Any, b: Any, out: Any) -> None:
 
 @njit(nogil=True, error_model="numpy")
 def apply(
-    numbers: Any, factor: Any, gain: Any, drive: Any, spare: Any, other: Any, activity: Any, V: Any,
-    before: Any,
+    numbers: Any, factor: Any, gain: Any, drive: Any, other: Any, activity: Any, V: Any, before: Any
 ) -> None:  # fmt: skip
-    """Make the update of some units from their input; `spare` is for its own use.
-
-    `activity` holds that of the step before: compiled loops are slow where two of their arrays are one.
-    """
+    """Make the update of some units from their input; `activity` holds that of the step before."""
     rule = int(numbers[RULE])
-    if rule == LEAKY:
-        leak(drive, activity, V, factor, gain, cell_of(numbers))
-    elif rule < LINEAR:
-        copy(drive, spare)
-        update(spare, activity, V, before, factor, gain, cell_of(numbers))
-        copy(spare, activity)
+    if rule < LINEAR:
+        update(drive, activity, V, before, factor, gain, cell_of(numbers))
     elif rule == LINEAR:
         _put(drive, factor, activity)
     elif rule == TRANSFER:
@@ -263,6 +246,4 @@ def update_chunks(
         drive = gather(arrays, sources, factors, row[A], row[B], row[OUT], step, begin, end, spare, other)
         if carried:
             copy(previous[begin:end], activity[begin:end])
-        apply(
-            own, factor, gain, drive, spare, other, activity[begin:end], V[begin:end], before[begin:end],
-        )  # fmt: skip
+        apply(own, factor, gain, drive, other, activity[begin:end], V[begin:end], before[begin:end])

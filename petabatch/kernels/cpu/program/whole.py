@@ -14,6 +14,7 @@ from petabatch.kernels.cpu.elementary import exp
 from petabatch.kernels.cpu.jit import njit
 from petabatch.kernels.cpu.program.units import cell_of
 from petabatch.kernels.cpu.rules import accelerate, compare
+from petabatch.kernels.cpu.sums import wide_squares
 from petabatch.kernels.timescale import Growth
 
 RANGE, STANDARD, LENGTH, SOFTMAX = range(4)
@@ -24,21 +25,6 @@ SQUARES, SIZES, COUNT = range(3)
 
 _compiled = njit(nogil=True, error_model="numpy")
 _follow, _step_size = _compiled(timescale.follow), _compiled(steps.step_size)
-
-
-@njit(nogil=True, error_model="numpy")
-def sum_squares(row: Any) -> float:
-    """Return sum row^2 in float64: always as four sums, so that no choice of a compiler changes bits."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
-    whole = row.size - row.size % 4
-    for i in range(0, whole, 4):
-        a += np.float64(row[i]) ** 2
-        b += np.float64(row[i + 1]) ** 2
-        c += np.float64(row[i + 2]) ** 2
-        d += np.float64(row[i + 3]) ** 2
-    for i in range(whole, row.size):
-        a += np.float64(row[i]) ** 2
-    return (a + b) + (c + d)
 
 
 @njit(nogil=True, error_model="numpy")
@@ -64,7 +50,7 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
         for i in range(n):
             x[i] = np.float32(mean + deviation * ((x[i] - middle) / size))
     elif method == LENGTH:
-        size = math.sqrt(sum_squares(x))
+        size = math.sqrt(wide_squares(x))
         size = size if size > 0 else 1.0
         for i in range(n):
             x[i] = np.float32(deviation * x[i] / size)
@@ -81,17 +67,19 @@ def rescale(x: Any, method: int, low: float, high: float, mean: float, deviation
 
 @njit(nogil=True, error_model="numpy")
 def fista(
-    drive: Any, previous: Any, A: Any, A_before: Any, drive_before: Any, turned: Any, step: Any, age: Any,
-    numbers: Any,
+    drive: Any, previous: Any, A: Any, A_before: Any, drive_before: Any, some: Any, more: Any, step: Any,
+    age: Any, numbers: Any,
 ) -> None:  # fmt: skip
     """Make one accelerated proximal step; see `layers/fista.py`."""
-    copy(previous, A)
     if age[0] == 0:
         A[:] = 0
-    moves, turns = compare(drive, A, A_before, drive_before, turned)
+    elif A.ctypes.data != previous.ctypes.data:
+        copy(previous, A)
+    moves, turns = compare(drive, A, A_before, drive_before, some, more)
     step[0], momentum, older = _step_size(step[0], age[0], moves, turns)
     k = np.float32(step[0])
-    uphill = accelerate(drive, A, A_before, drive_before, turned, np.float32(momentum), k, cell_of(numbers))
+    momentum = np.float32(momentum)
+    uphill = accelerate(drive, A, A_before, drive_before, some, momentum, k, cell_of(numbers))
     age[0] = 1.0 if uphill > 0 else older
 
 
@@ -99,7 +87,7 @@ def fista(
 def norm(x: Any, kind: int) -> Any:
     """Return a norm of an array, summed in float64 in an order that depends on its length alone."""
     if kind == SQUARES:
-        return sum_squares(x)
+        return wide_squares(x)
     if kind == SIZES:
         a, b, c, d = 0.0, 0.0, 0.0, 0.0
         whole = x.size - x.size % 4

@@ -11,7 +11,6 @@ import numpy as np
 from petabatch.engine.steppers.program.tables.rules import NOISES, NORMS, RESCALES, constants
 from petabatch.engine.steppers.program.tables.writer import (
     BUFFERS,
-    INPUT,
     NOTHING,
     TRAIN,
     WORDS,
@@ -132,13 +131,16 @@ def _row_function(to: Writer, one: Update, function: RowFunction) -> None:
 
 
 def _accelerate(to: Writer, one: Update, row: dict[int, int]) -> None:
-    drive, turned = to.gather(one, row, one.sources), f"{INPUT}{one.layer}, turned"
-    to.scratch[turned] = to.scratch[drive]
+    match one.sources:
+        case [Source(factor=1) as drive] if drive.key != one.out:  # which is written meanwhile
+            pass
+        case sources:
+            drive = Source(to.gather(one, row, sources))
     assert one.rule.adaptive is not None
-    names = (one.rule.potential, one.rule.previous, turned, *one.rule.adaptive)
-    arrays = [to.array(n if n == turned else f"layers/{one.layer}/{n}") for n in names]
-    row = dict(zip((t.A, t.B, t.C, t.D, t.E), arrays, strict=True))
-    to.row(t.Op.ACCELERATE, one, {**row, t.IN: to.array(drive)}, constants(one.rule, 1))
+    names = (one.rule.potential, one.rule.previous, *one.rule.adaptive)
+    arrays = [to.array(f"layers/{one.layer}/{name}") for name in names]
+    row = dict(zip((t.A, t.B, t.D, t.E), arrays, strict=True)) | {t.C: to.array(BUFFERS)}
+    to.row(t.Op.ACCELERATE, one, to.read(drive) | row, constants(one.rule, 1))
 
 
 def control(to: Writer, one: Control) -> None:

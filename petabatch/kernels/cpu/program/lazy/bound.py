@@ -41,7 +41,7 @@ from petabatch.kernels.cpu.program.team import ALL
 from petabatch.kernels.cpu.program.transport import project_units, shape_of
 from petabatch.kernels.cpu.program.views import doubles, floats
 from petabatch.kernels.cpu.rules import FAST
-from petabatch.kernels.cpu.sums import total, wide_dot
+from petabatch.kernels.cpu.sums import total, wide_dot, wide_squares
 
 EPS = 2.0**-24
 _ZERO = np.float32(0)
@@ -171,8 +171,8 @@ def take_snapshot(row: Any, drives: Any, arrays: Any, shapes: Any) -> None:
         _square_rest(snapshot, snapshot, snapshot, _ZERO, _ZERO, scratch[:size])
         mine = lengths[slot * positions : (slot + 1) * positions]
         _lengths(scratch, shapes[drives[d, GEOMETRY]], scratch[size:], mine)
-        kept[SQUARE_0] += wide_dot(first, first)
-        kept[SQUARE_1] += wide_dot(second, second)
+        kept[SQUARE_0] += wide_squares(first)
+        kept[SQUARE_1] += wide_squares(second)
         kept[MIXED] += wide_dot(first, second)
     kept[TAKEN] += 1
     kept[WASTED] = 0

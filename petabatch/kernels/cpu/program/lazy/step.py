@@ -70,9 +70,10 @@ from petabatch.kernels.cpu.program.table import (
     G,
 )
 from petabatch.kernels.cpu.program.transport import nonzero_word
-from petabatch.kernels.cpu.program.units import CHUNK, FACTOR, cell_of, gather, leak, rates
+from petabatch.kernels.cpu.program.units import CHUNK, FACTOR, cell_of, gather, rates
 from petabatch.kernels.cpu.program.units import GAIN as RATE
 from petabatch.kernels.cpu.program.views import DEPTH, doubles, floats, longs, unsigned
+from petabatch.kernels.cpu.rules import leaky
 from petabatch.kernels.cpu.sizes import WORD
 from petabatch.kernels.rules import Cell
 
@@ -221,7 +222,7 @@ def _compute_all(
             integrate_inputs(more, np.float32(1), drive)
         if arrays[row[OUT], DEPTH] > 1:
             copy(previous[some:stop], activity[some:stop])
-        leak(drive, activity[some:stop], V[some:stop], e, gain, c)
+        leaky(drive, activity[some:stop], V[some:stop], e, gain, c)
     _mark_active(activity, begin, end, nf, unsigned(arrays, row[BITS]))
     return int(np.count_nonzero(activity[u:v]))
 
