@@ -2,9 +2,10 @@
 
     python benchmarks/simulator.py [--rounds 7] [--opened 1000] [--threads 1 2]
 
-W1 with 16 slices, and 64 slices of 256 recurrent units, in turns, in one process: the seconds of the same
-steps on the clock, and their ratio to those of one call (medians over the rounds). Then simulators of a small
-network are opened, stepped and closed; printed is the memory of the process after each tenth of them.
+W1 with 16 slices, and 64 slices of 256 recurrent units, in turns, in one process: the processor time of the
+same steps from the same state, and its ratio to that of one call (medians over the rounds, with the least and
+the largest). NUMBA_CPU_NAME=haswell measures the kernels of processors without AVX-512. Then simulators of a
+small network are opened, stepped and closed; printed is the memory of the process after each tenth of them.
 """
 
 from __future__ import annotations
@@ -12,39 +13,44 @@ from __future__ import annotations
 import argparse
 import gc
 import resource
+import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 from small_networks import recurrent
 from workloads import WORKLOADS
 
 from petabatch import Simulator
-from petabatch.bench.trial import interleaved, ratio
+from petabatch.bench.trial import interleaved
+from petabatch.simulator import Saved
 from petabatch.spec.network import Network
 
 
-def seconds(sim: Simulator, steps: int, each: int) -> float:
-    """Return the seconds of `steps` steps in calls of `each`."""
-    begin = time.perf_counter()
+def seconds(sim: Simulator, start: Saved, steps: int, each: int) -> float:
+    """Return the processor time of `steps` steps in calls of `each`, from a state."""
+    sim.load(start)
+    sim.step()  # a copy of what was loaded is made in the first call
+    begin = time.process_time()
     for _ in range(steps // each):
         sim.step(each)
-    return time.perf_counter() - begin
+    return time.process_time() - begin
 
 
 def compare(name: str, network: Network, steps: int, rounds: int, threads: int) -> None:
     """Print how much longer calls of few steps take."""
-    sims = {each: Simulator(network, threads=threads) for each in (steps, 10, 1)}
-    for sim in sims.values():
+    with Simulator(network, threads=threads) as sim:
         sim.step(2 * steps)
-    jobs = {str(each): (lambda each=each: seconds(sims[each], steps, each)) for each in sims}
-    found = interleaved(jobs, rounds)
+        start = sim.save()
+        jobs = {each: partial(seconds, sim, start, steps, each) for each in (steps, 10, 1)}
+        found = interleaved({str(each): job for each, job in jobs.items()}, rounds)
     whole = found[str(steps)]
-    each_step = min(whole) / steps * 1e6
+    each_step = statistics.median(whole) / steps * 1e6
     print(f"{name}, {threads} threads: {each_step:.0f} us a step of all slices in one call; in calls")
     for each in (10, 1):
-        print(f"    of {each:2} steps: {ratio(found[str(each)], whole):.3f} times as long")
-    for sim in sims.values():
-        sim.close()
+        ratios = [a / b for a, b in zip(found[str(each)], whole, strict=True)]
+        middle = statistics.median(ratios)
+        print(f"    of {each:2} steps: {middle:.3f} times as long ({min(ratios):.3f} to {max(ratios):.3f})")
 
 
 def resident() -> float:

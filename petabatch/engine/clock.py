@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 
 class Clock:
@@ -18,13 +18,24 @@ class Clock:
         self.elapsed: dict[str, float] = {}
         """Wall-clock time without what is set aside."""
 
-    @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
+    def measure(self, name: str) -> AbstractContextManager[None]:
         """Count the time inside to `name`."""
-        begin, since, aside = time.thread_time(), time.monotonic(), self._aside()
-        try:
-            yield
-        finally:
-            self.spent[name] = self.spent.get(name, 0.0) + time.thread_time() - begin
-            counted = time.monotonic() - since - (self._aside() - aside)
-            self.elapsed[name] = self.elapsed.get(name, 0.0) + max(0.0, counted)
+        return _Measured(self, name, self._aside)
+
+
+class _Measured(AbstractContextManager[None]):
+    """A block whose time a clock counts; entered some times in each call of a few steps."""
+
+    __slots__ = ("_aside", "_begin", "_clock", "_name", "_set_aside", "_since")
+
+    def __init__(self, clock: Clock, name: str, aside: Callable[[], float]) -> None:
+        self._clock, self._name, self._aside = clock, name, aside
+
+    def __enter__(self) -> None:
+        self._begin, self._since, self._set_aside = time.thread_time(), time.monotonic(), self._aside()
+
+    def __exit__(self, *error: object) -> None:
+        spent, elapsed, name = self._clock.spent, self._clock.elapsed, self._name
+        spent[name] = spent.get(name, 0.0) + time.thread_time() - self._begin
+        counted = time.monotonic() - self._since - (self._aside() - self._set_aside)
+        elapsed[name] = elapsed.get(name, 0.0) + max(0.0, counted)

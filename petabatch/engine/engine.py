@@ -41,7 +41,22 @@ from petabatch.threads import SharedContext
 
 WAITING = "waiting for images"
 """Activity in which lanes wait for images that are being read ahead."""
-_ONE_BLAS_THREAD = SharedContext(lambda libraries: libraries.limit(limits=1))
+
+
+@contextmanager
+def _one_thread_each(libraries: ThreadpoolController) -> Iterator[None]:
+    """Have BLAS and OpenMP use one thread; a tenth of the time of `libraries.limit`."""
+    before = [(one, one.num_threads) for one in libraries.lib_controllers]
+    for one, _ in before:
+        one.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for one, threads in before:
+            one.set_num_threads(threads)
+
+
+_ONE_BLAS_THREAD = SharedContext(_one_thread_each)
 """Of the whole process, so that it lasts as long as any of several runs on threads."""
 _POLL = 0.005
 """Seconds between polls of messages under way while lanes run."""
@@ -92,7 +107,9 @@ class Engine:
         self.backend.sum_updates(self.updates)
         self._make_stepper = StepperMaker()
         self.lanes = list(self._lanes())
-        self.groups = list(groups(self.lanes, self.backend))
+        self._grouped = {few: list(groups(self.lanes, self.backend, few)) for few in (False, True)}
+        self.groups = self._grouped[False]
+        """Those that made the last steps."""
         self.workers = min(self.backend.workers, len(self.groups))
         self._threads: tuple[Executor, ThreadpoolController]
 
@@ -219,18 +236,25 @@ class Engine:
 
     def advance(self, stop: int) -> None:
         """Make the steps up to `stop`, which is at most the next sync event; within `running`."""
-        pool, _ = self._threads
         with self.computing():
-            self._advance(pool, stop)
-            self.record_shared(self.step + 1, stop - 1)
-            self.step = stop
-            if self.updates.due(stop):
-                pool.submit(self._update, stop).result()
-            self.record_shared(stop, stop)
-            self.recorder.reached = stop
-            if self.warming_up:
-                self.warming_up = False
-                self.warm_up.report()
+            self.advance_lanes(stop)
+            self.meet(stop)
+
+    def advance_lanes(self, stop: int) -> None:
+        """Have the lanes of this rank make the steps up to `stop`; within `computing`. `meet` follows."""
+        self._advance(self._threads[0], stop)
+
+    def meet(self, stop: int) -> None:
+        """End the steps up to `stop`, with the updates of weights that are due at it; collective."""
+        self.record_shared(self.step + 1, stop - 1)
+        self.step = stop
+        if self.updates.due(stop):
+            self._threads[0].submit(self._update, stop).result()
+        self.record_shared(stop, stop)
+        self.recorder.reached = stop
+        if self.warming_up:
+            self.warming_up = False
+            self.warm_up.report()
 
     @property
     def progress(self) -> int:
@@ -253,21 +277,25 @@ class Engine:
 
     def _advance(self, pool: Executor, stop: int) -> None:
         """Have all groups run to `stop`."""
+        self.groups = self._grouped[stop - self.step < self.plan.lane_steps]
         waiting = deque((group, self.step) for group in self.groups)
-        workers = [pool.submit(self._work, waiting, stop) for _ in range(self.workers)]
+        turns = 1 < self.workers < len(self.groups)
+        workers = [pool.submit(self._work, waiting, stop, turns) for _ in range(self.workers)]
         reduction = self.updates.reduction
         try:
             while reduction.pending and _busy(workers):
                 reduction.poll()
         finally:
-            wait(workers)  # so that nothing changes after an error
-        for worker in workers:
-            worker.result()
+            failed = [worker.exception() for worker in workers]  # of all: nothing changes after an error
+        for error in failed:
+            if error is not None:
+                raise error
 
-    def _work(self, waiting: deque[tuple[Group, int]], stop: int) -> None:
+    def _work(self, waiting: deque[tuple[Group, int]], stop: int, turns: bool) -> None:
         """Take groups and the steps they have reached, and advance them to `stop`, until none is left.
 
-        The last few take turns in parts of the way, or one thread would often wait for another's last group.
+        With `turns`, the last few take turns in parts of the way, or one thread would often wait for the last
+        group of another.
         """
         part = -(-(stop - self.step) // _PARTS)
         while True:
@@ -275,8 +303,7 @@ class Engine:
                 group, step = waiting.popleft()
             except IndexError:
                 return
-            turns = 1 < self.workers < len(self.groups) and len(waiting) < self.workers
-            last = min(step + part, stop) if turns else stop
+            last = min(step + part, stop) if turns and len(waiting) < self.workers else stop
             try:
                 with self.backend.holding(group.lanes):
                     group.run(step, last)
@@ -294,7 +321,7 @@ class Engine:
     @contextmanager
     def _shared_slices(self) -> Iterator[None]:
         """Let several threads work on each slice while there are fewer slices than threads; same bits."""
-        each = self.threads // len(self.groups)
+        each = self.threads // len(self._grouped[False])
         with ThreadPoolExecutor(self.threads, "rows") as pool:
             for lane in self.lanes:
                 lane.share(Rows(pool, each))

@@ -28,11 +28,16 @@ class Watch:
         }
         self._histories = {key: History(arrays[key]) for key in self._variables if key.endswith("/A")}
         self._others = {key: arrays[key] for key in self._variables if not key.endswith("/A")}
-        self._vectors = [array.reshape(-1) for array in self._others.values()]
+        method = plan.method
+        lazy = method.program.lazy if method.stepper == "program" else ()
+        decays = {f"layers/{code.layer}/V": arrays[code.decay] for code in lazy}
+        self._vectors = [(array.reshape(-1), decays.get(key)) for key, array in self._others.items()]
+        """With the decay of a lazily evaluated code, which has no V where that is not 0 (`LazyUpdate`)."""
 
     def finite(self, step: int) -> bool:
         """Return whether finite sums of squares prove that all is finite after `step`."""
-        return _proven([*(one.at(step) for one in self._histories.values()), *self._vectors])
+        there = [vector for vector, decay in self._vectors if decay is None or not decay.all()]
+        return _proven([*(one.at(step) for one in self._histories.values()), *there])
 
     def check(self, step: int) -> None:
         """Raise NonFiniteError unless all is finite after `step`, of activities that of the step."""

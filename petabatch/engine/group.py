@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -22,7 +22,7 @@ class Group:
     """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
-        """Take lanes whose steppers join that of the first."""
+        """Take lanes whose steppers are of one kind."""
         self.all = list(lanes)
         network = lanes[0].plan.graph.network
         self._changing = self.all if network.over_time else []
@@ -32,7 +32,7 @@ class Group:
         self._watches: list[Watch] = []
         self._steppers: list[Stepper] = []
         self._kinds: list[list[Lane]] = []
-        """The lanes whose steppers join each other."""
+        """The lanes whose steppers are of one kind."""
         self._different: list[Lane] = []
         """A lane of each plan: most slices share one."""
 
@@ -112,7 +112,7 @@ class Group:
         """Find out which lanes are alike, if any has another stepper."""
         steppers = [lane.stepper for lane in self.all]
         if steppers != self._steppers:
-            self._steppers, self._kinds = steppers, _joined(self.all)
+            self._steppers, self._kinds = steppers, _alike(self.all)
             self._different = list({id(lane.plan): lane for lane in self.all}.values())
 
     def _begin(self, step: int) -> None:
@@ -130,7 +130,7 @@ class Group:
         paused = {lane for lane in self.all if lane.failure is not None}
         paused |= {lane for lane in self._resting if lane not in paused and lane.rests(first, last)}
         for lanes in self._kinds:
-            moving = [lane for lane in lanes if lane not in paused]
+            moving = [lane for lane in lanes if lane not in paused] if paused else lanes
             if moving and moving[0].control.needed:
                 for step in range(first + 1, last + 1):
                     for lane in moving:
@@ -144,7 +144,7 @@ class Group:
 
 
 def _steps(lanes: Sequence[Lane], first: int, last: int) -> None:
-    """Have lanes whose steppers join each other make steps first+1 .. last."""
+    """Have lanes of one kind make steps first+1 .. last."""
     steppers, fresh = [lane.stepper for lane in lanes], lanes[0].images.fresh_at(first + 1)
     sums = steppers[0].run_together(steppers, first, last, fresh)
     steppers[0].record(steppers, lanes[0].recorder, first, last, sums)
@@ -167,34 +167,33 @@ def _neighbours(lanes: Sequence[Lane]) -> Iterator[Sequence[Lane]]:
     yield lanes[begin:]
 
 
-def _joined(lanes: Sequence[Lane]) -> list[list[Lane]]:
-    """Return lanes in parts whose steppers join each other."""
-    kinds: list[list[Lane]] = []
+def _alike(lanes: Iterable[Lane]) -> list[list[Lane]]:
+    """Return lanes in parts whose steppers are of one kind."""
+    kinds: dict[Hashable, list[Lane]] = {}
     for lane in lanes:
-        joined = (kind for kind in kinds if lane.stepper.joins(kind[0].stepper))
-        if (kind := next(joined, None)) is not None:
-            kind.append(lane)
-        else:
-            kinds.append([lane])
-    return kinds
+        kinds.setdefault(lane.stepper.kind, []).append(lane)
+    return list(kinds.values())
 
 
-def groups(lanes: Sequence[Lane], backend: Backend) -> Iterator[Group]:
+def groups(lanes: Sequence[Lane], backend: Backend, few: bool = False) -> Iterator[Group]:
     """Yield the lanes of each window, or groups of one kind that its method advances in one call.
 
-    These are as large as the threads of the backend let them be.
+    These are as large as the threads of the backend let them be. Lanes that are advanced one after the other
+    have a group each, or as few groups as threads for `few` steps of each lane, which take no longer than a
+    call.
     """
     windows: dict[int, list[Lane]] = {}
-    alone = []
+    others = []
     for lane in lanes:
         peers = backend.peers(lane.lanes)
-        if peers is not None:
+        if peers is None:
+            others.append(lane)
+        else:
             windows.setdefault(peers.window.start, []).append(lane)
-        elif lane.plan.method.together == 1:
-            alone.append(lane)
     yield from map(Group, windows.values())
-    yield from (Group([lane]) for lane in alone)
-    rest = [lane for lane in lanes if lane.plan.method.together > 1]
-    for kind in _joined(rest):
-        size = kind[0].plan.method.group_size(len(kind), backend.workers)
+    for kind in _alike(others):
+        method = kind[0].plan.method
+        size = -(-len(kind) // backend.workers) if few else 1
+        if method.together > 1:
+            size = method.group_size(len(kind), backend.workers)
         yield from (Group(kind[first : first + size]) for first in range(0, len(kind), size))

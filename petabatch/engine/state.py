@@ -10,6 +10,7 @@ import numpy as np
 
 from petabatch.engine.arrays import FixedArrays
 from petabatch.engine.finite import assert_finite, watched
+from petabatch.engine.pages import Pages
 from petabatch.engine.weight_update import normalise
 from petabatch.errors import FormatError, InputError, InputFileError, ParamsError, Problem
 from petabatch.kernels.array import ArrayKernels
@@ -36,12 +37,13 @@ class State:
         self.graph, self.variables = graph, variables
         self.lo, self.hi = lo, hi
         precision = graph.network.run.precision
-        arrays = {}
+        arrays, pages = {}, Pages()
         for key, variable in variables.items():
             lead = hi - lo if variable.per == "slice" else 1
             shape, dtype = (lead, *variable.shape), variable.dtype_in(precision)
             try:
-                arrays[key] = np.full(shape, variable.initial, dtype)
+                arrays[key] = pages.zeros(shape, dtype)
+                arrays[key].fill(variable.initial)
             except (MemoryError, ValueError) as error:  # ValueError: its size is not even a number of bytes
                 raise MemoryError(f"{key} is {' x '.join(map(str, shape))} of {dtype}") from error
         self.arrays = FixedArrays(arrays)

@@ -120,6 +120,11 @@ class Plan:
                 groups.setdefault((schedule.period, schedule.offset), []).append(schedule)
         return tuple(map(tuple, groups.values()))
 
+    @cached_property
+    def lane_steps(self) -> int:
+        """Steps that it takes to make starting a lane, and loading its state into cache, negligible."""
+        return int(LANE_OPERATIONS / max(1, 2 * multiply_adds(self.graph)))
+
     def of_slice(self, number: int) -> Plan:
         """Return the plan of a slice, with its values and their method.
 

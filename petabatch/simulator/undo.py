@@ -13,7 +13,7 @@ import numpy as np
 
 from petabatch.engine.engine import Engine
 
-_SELDOM = 50
+_SELDOM = 200
 """Time between two copies as a multiple of that of a copy; making the steps since again takes no longer."""
 
 

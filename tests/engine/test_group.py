@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -9,16 +11,17 @@ from hypothesis import strategies as st
 
 from petabatch.connections import Conv, Identity
 from petabatch.engine.engine import Engine
+from petabatch.engine.steppers.program.stepper import ProgramStepper
 from petabatch.layers import Linear
 from petabatch.network.build import build
-from petabatch.network.plan import schedule
+from petabatch.network.plan import Plan, schedule
 from petabatch.network.together import group_size
 from petabatch.parallel.comm import Serial
 from petabatch.probes import Optimality
 from petabatch.spec.network import Network, Until
 from petabatch.spec.parts import DISPLAY
 from petabatch.spec.schedule import Every
-from support.networks import GivenWeights, collect, images, lca_network
+from support.networks import GivenWeights, collect, images, lca_network, simulate
 from support.random_runs import Arrays, on_ranks, states
 from support.recurrent import everything, in_groups, recurrent_network
 
@@ -37,7 +40,7 @@ def assert_equal(found: Arrays, expected: Arrays) -> None:
 
 
 def sizes(engine: Engine) -> list[int]:
-    return [len(group.all) for group in engine.groups]
+    return [len(group.all) for group in engine._grouped[False]]
 
 
 @some
@@ -47,7 +50,7 @@ def test_bits_depend_on_no_group_and_no_thread(seed: int, batch: int, most: int,
     engine, expected = in_groups(network, 1)
     assert sizes(engine) == [1] * batch
     engine, found = in_groups(network, most, threads)
-    assert batch < threads or max(sizes(engine)) == min(most, -(-batch // len(engine.groups)))
+    assert batch < threads or max(sizes(engine)) == min(most, -(-batch // len(engine._grouped[False])))
     assert_equal(found, expected)
 
 
@@ -157,3 +160,27 @@ def test_slices_with_weights_of_their_own_are_advanced_one_by_one() -> None:
 )
 def test_threads_share_the_slices(slices: int, most: int, threads: int, expected: int) -> None:
     assert group_size(slices, most, threads) == expected
+
+
+@pytest.mark.parametrize("mode", ["extra_shared", "shared"])
+def test_few_steps_of_slices_one_after_the_other_are_made_in_one_call(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = lca_network(images(5, 2, (10, 10, 2)), mode=mode, kernel="lazy", display=12)
+    found = []
+    for most in (1, 2**40):  # groups for few steps in none or in all of the calls
+        monkeypatch.setattr(Plan, "lane_steps", most)
+        calls: list[int] = []
+        advance = ProgramStepper.run_together
+
+        def count(self: Any, steppers: Any, *ends: Any, calls: Any = calls, advance: Any = advance) -> Any:
+            calls.append(len(steppers))
+            return advance(self, steppers, *ends)
+
+        with monkeypatch.context() as counted:
+            counted.setattr(ProgramStepper, "run_together", count)
+            engine, recorded = simulate(network, 2)
+        several = mode == "extra_shared" and most > 1  # slices with weights of their own are alone
+        assert set(calls) == ({3, 2} if several else {1})
+        found.append(everything(states(engine), recorded))
+    assert_equal(*found)

@@ -157,7 +157,7 @@ def _wall(engine: Engine) -> float:
 
 def _busy(engine: Engine) -> float:
     """Return the seconds in which lanes were at work, or an update."""
-    elapsed = np.array([group.all[0].clock.elapsed["lane"] for group in engine.groups])
+    elapsed = np.array([group.all[0].clock.elapsed.get("lane", 0.0) for group in engine.groups])
     lanes = max(elapsed.sum() / engine.workers, elapsed.max())
     return float(lanes) + engine.clock.elapsed.get("learning", 0.0)
 
@@ -182,7 +182,7 @@ class _Look:
         shared = engine.threads > len(engine.groups)  # by threads whose processor time is not counted
         for group in engine.groups:
             clock = group.all[0].clock
-            spent[group.lanes] = (clock.elapsed if shared else clock.spent)["lane"] / len(group.all)
+            spent[group.lanes] = (clock.elapsed if shared else clock.spent).get("lane", 0.0) / len(group.all)
         clocks = [lane.clock for lane in engine.lanes]
         parts = {name: sum(clock.spent.get(name, 0.0) for clock in clocks) for name in _IN_LANE}
         return cls(_wall(engine), spent, parts, engine.clock.spent.get("learning", 0.0))

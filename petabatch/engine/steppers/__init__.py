@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from petabatch.engine.pages import Pages
 from petabatch.engine.steppers.base import Binding, Rows, Stepper
 from petabatch.engine.steppers.cuda import CudaStepper
 from petabatch.engine.steppers.layers import LayerStepper
@@ -31,6 +32,7 @@ class StepperMaker:
         self._known: dict[int, tuple[Plan, Callable[[Binding], Stepper]]] = {}
         self._kinds: list[Tables] = []
         """Programs of which no two are alike."""
+        self._pages = Pages()
 
     def __call__(self, plan: Plan, bound: Binding) -> Stepper:
         """Return the stepper that a plan's method names, for the slices of a lane; thread-safe."""
@@ -48,4 +50,4 @@ class StepperMaker:
         tables, probes, records = make_tables(plan)
         if not any(tables.share_workspace(kind) for kind in self._kinds):
             self._kinds.append(tables)
-        return partial(ProgramStepper, tables=tables, probes=probes, records=records)
+        return partial(ProgramStepper, tables=tables, probes=probes, records=records, pages=self._pages)

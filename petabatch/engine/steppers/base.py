@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -96,12 +96,13 @@ class Stepper(ABC):
         norms of `probes.columns` after each step that `probes` records, float64 `[steps, lanes, columns]`.
         """
 
-    def joins(self, leader: Stepper) -> bool:
-        """Return whether `run_together` of `leader` can make the steps of this one too."""
-        return False
+    @property
+    def kind(self) -> Hashable:
+        """What those have in common whose steps one `run_together` makes; by default it is alone."""
+        return self
 
     def run_together(self, steppers: Sequence[Stepper], first: int, last: int, new_image: bool) -> Array:
-        """Do as `run` does for `steppers`, this one and others that join it; norms of all their lanes."""
+        """Do as `run` does for `steppers`, this one and others of its kind; norms of all their lanes."""
         return self.run(first, last, new_image)
 
     def warm_up(self) -> None:

@@ -16,7 +16,7 @@ from petabatch.engine.steppers.program.tables import Tables
 from petabatch.engine.steppers.program.workspace import Workspace
 from petabatch.kernels.cpu.ahead import compile_missing, name_of
 from petabatch.kernels.cpu.program import table as t
-from petabatch.kernels.cpu.program.loop import advance
+from petabatch.kernels.cpu.program.loop import advance, advance_each
 from petabatch.kernels.cpu.program.operations import address_of_operation
 from petabatch.kernels.cpu.program.synapses import list_before
 from petabatch.kernels.cpu.program.team import ALL, ITEM, TICKETS
@@ -47,6 +47,7 @@ class CompiledProgram:
         self.drives = np.array(tables.drives, np.int64).reshape(-1, t.DRIVES)
         self._sources = np.array(tables.sources, np.int64).reshape(-1, 3)
         self._items = np.array(tables.items, np.int64).reshape(-1, ITEM)
+        self._advance = advance if tables.slices > 1 else advance_each
         self.team: Rows | None = None
         """Threads that work on a slice together, when there are more threads than slices."""
 
@@ -65,7 +66,7 @@ class CompiledProgram:
     @property
     def _others(self) -> set[str]:
         """The kernels that are called beside the operations."""
-        names = {"advance", "same"}
+        names = {"advance" if self.tables.slices > 1 else "advance each", "same"}
         if self.tables.lazy_rows:
             names.add("materialise")
         if self.tables.active:
@@ -121,7 +122,7 @@ class CompiledProgram:
 
         def work(arrays: np.ndarray) -> None:
             try:
-                advance(
+                self._advance(
                     rows, numbers, self._sources, factors, self.drives, arrays, space.shapes, first, last,
                     final, new_image, watched, found, space.places[several], space.room[several], items,
                     tickets, looks,

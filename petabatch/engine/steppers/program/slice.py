@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from petabatch.engine.pages import Pages
 from petabatch.engine.step_records import StepRecords
 from petabatch.engine.steppers.base import Binding
 from petabatch.engine.steppers.program.margins import Margins
@@ -19,13 +20,13 @@ from petabatch.variable import Array
 class ProgramSlice:
     """The arrays of a slice, which a program updates in place, and what differs from other slices besides."""
 
-    def __init__(self, bound: Binding, tables: Tables, records: StepRecords) -> None:
+    def __init__(self, bound: Binding, tables: Tables, records: StepRecords, pages: Pages) -> None:
         self._tables, self.arrays = tables, bound.arrays
         self.numbers = np.array(tables.numbers, np.float64).reshape(-1, t.NUMBERS)
         self.factors = np.array(tables.factors, np.float32)
         self.margins = Margins(bound, tables.program.margins)
         self.own: dict[str, np.ndarray] = {
-            **{key: np.zeros(size, kind) for key, (size, kind) in tables.own.items()},
+            **{key: pages.zeros((size,), kind) for key, (size, kind) in tables.own.items()},
             **{f"margins/{name}": array for name, array in self.margins.arrays.items()},
             **records.arrays(),
             **{

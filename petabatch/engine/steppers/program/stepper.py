@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property, partial
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
 import numpy as np
 
+from petabatch.engine.pages import Pages
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.step_records import StepRecords
 from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
@@ -49,10 +50,12 @@ def make_tables(plan: Plan) -> tuple[Tables, StepProbes, StepRecords]:
 class ProgramStepper(Stepper):
     """The steps of one slice by a program; arrays are updated in place."""
 
-    def __init__(self, bound: Binding, tables: Tables, probes: StepProbes, records: StepRecords) -> None:
+    def __init__(
+        self, bound: Binding, tables: Tables, probes: StepProbes, records: StepRecords, pages: Pages
+    ) -> None:
         super().__init__(bound, probes, tables.controlled)
         self.tables, self._records = tables, records
-        self.slice = ProgramSlice(bound, tables, records)
+        self.slice = ProgramSlice(bound, tables, records, pages)
         self.compiled = CompiledProgram(tables)
         self.codes = LazyCodes(self.compiled, self.slice)
         self._joined: Joined | None = None
@@ -97,12 +100,17 @@ class ProgramStepper(Stepper):
         self.compiled.advance(space, section, 0, 0, 0, False, np.zeros((0, 0), bool), np.zeros((1, 0, 0)))
         self.codes.warm_up(space)
 
-    def joins(self, leader: Stepper) -> bool:
-        """Return whether the programs are alike and are advanced in one call; see `Stepper`."""
-        if not isinstance(leader, ProgramStepper) or self.tables.slices == 1:
-            return False
-        recorded = self.probes.recordings.keys() == leader.probes.recordings.keys()
-        return recorded and self.tables.workspace_of is leader.tables.workspace_of
+    @property
+    def kind(self) -> Hashable:
+        """Slices are alike that are advanced together, or one after the other in one call; see `Stepper`."""
+        tables = self.tables
+        weights: tuple[int, ...] = ()
+        if tables.slices == 1:
+            if tables.calls or tables.active or self.looks_inside:
+                return self
+            # a thread packs the weights of one slice, and lists the active units of one
+            weights = tuple(id(self.slice.arrays[one.key]) for one in tables.weights.values())
+        return id(tables.workspace_of), frozenset(self.probes.recordings), weights
 
     def share(self, rows: Rows) -> None:
         """Let threads make operations side by side if that is worth their waiting for each other."""

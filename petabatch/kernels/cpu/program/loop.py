@@ -114,3 +114,20 @@ def advance(
             if due(rows[number], step, final):
                 _make(number, rows[number], arrays, frame, watched[now], sums[:, now])
         done(tickets)
+
+
+@njit(nogil=True, error_model="numpy")
+def advance_each(
+    rows: Any, numbers: Any, sources: Any, factors: Any, drives: Any, arrays: Any, shapes: Any, first: int,
+    last: int, final: int, fresh: bool, watched: Any, sums: Any, places: Any, room: Any, items: Any,
+    tickets: Any, looks: int,
+) -> None:  # fmt: skip
+    """Do as `advance` does, all steps of one slice after those of another."""
+    for w in range(arrays.shape[0]):
+        if w > 0:
+            tickets[:] = 0
+        one = slice(w, w + 1)
+        advance(
+            rows, numbers[one], sources, factors[one], drives, arrays[one], shapes, first, last, final, fresh,
+            watched, sums[one], places, room, items, tickets, looks,
+        )  # fmt: skip
