@@ -14,7 +14,7 @@ from petabatch.storage.atomic import new_hdf5
 from petabatch.version import __version__
 
 if TYPE_CHECKING:
-    from petabatch.coding import Codes
+    from petabatch.coding.codes import Codes
 
 
 def read(path: Path) -> tuple[h5py.Dataset, np.ndarray, np.ndarray, np.ndarray, tuple[str, ...]]:

@@ -55,7 +55,7 @@ def test_a_code_depends_on_no_other_image(monkeypatch: pytest.MonkeyPatch) -> No
     whole = petabatch.encode(images, dictionary, 0.4, stride=2, threads=3)
     alone = petabatch.encode(images[3:4], dictionary, 0.4, stride=2, threads=1)
     np.testing.assert_array_equal(alone.activity, whole.activity[3:4])
-    monkeypatch.setattr(coding, "_BYTES", 2 * whole.activity[0].nbytes)
+    monkeypatch.setattr("petabatch.coding.problem._BYTES", 2 * whole.activity[0].nbytes)
     pairs = petabatch.encode(images, dictionary, 0.4, stride=2, threads=1)
     for name in ("activity", "gap", "steps"):
         np.testing.assert_array_equal(getattr(pairs, name), getattr(whole, name), err_msg=name)

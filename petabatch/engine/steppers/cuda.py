@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -39,11 +39,10 @@ class CudaStepper(Stepper):
         """Take over the weights."""
         self.window.load()
 
-    def joins(self, leader: Stepper) -> bool:
-        """Return whether both are lanes of one window with the same kernels; see `Stepper`."""
-        if not isinstance(leader, CudaStepper) or self.window is not leader.window:
-            return False
-        return self.probes.recordings.keys() == leader.probes.recordings.keys()
+    @property
+    def kind(self) -> Hashable:
+        """Lanes of one window with the same kernels; see `Stepper`."""
+        return id(self.window), frozenset(self.probes.recordings)
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; see `Stepper`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,9 +34,10 @@ class LayerStepper(Stepper):
         if self._peers is None:
             self._operations = _operations([bound], bound.arrays)
 
-    def joins(self, leader: Stepper) -> bool:
-        """Return whether both are lanes of one window; see `Stepper`."""
-        return isinstance(leader, LayerStepper) and self._peers is not None and leader._peers is self._peers
+    @property
+    def kind(self) -> Hashable:
+        """Lanes of one window; see `Stepper`."""
+        return self if self._peers is None else id(self._peers)
 
     def run(self, first: int, last: int, new_image: bool) -> Array:
         """Make steps first+1 .. last; no recordings are made."""

@@ -1,0 +1,80 @@
+"""Codes of images: activities, and how each was reached."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from petabatch.arrays import as_numpy
+from petabatch.errors import ResourceError, install
+
+_LISTED = 8
+"""Images in the table of a notebook."""
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """The result of `encode`."""
+
+    activity: Any
+    """float32 `[n, ny / stride, nx / stride, features]`, of the library and on the device of the images, as
+    are the other arrays; `[n, features, ...]` with `channels="first"`. With `out`, the dataset of the file,
+    channels last, read when it is indexed."""
+    gap: Any
+    """float64 `[n]`, relative duality gap: each energy is at most this fraction above its minimum."""
+    steps: Any
+    """int64 `[n]`: number of steps for each image."""
+    active: Any
+    """int64 `[n]`: number of active units for each image."""
+    names: tuple[str, ...] = ()
+    """Name of each image, such as that of its file."""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.gap)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Return all activities as one array."""
+        return np.array(self.activity, dtype=dtype, copy=copy)
+
+    def to_pandas(self) -> Any:
+        """Return a row for each image, by its name: active units, relative gap, steps.
+
+        Needs the `analysis` extra: raises ResourceError without it.
+        """
+        try:
+            import pandas
+        except ImportError as error:
+            raise ResourceError(f"pandas is not installed\n    hint:     {install('analysis')}") from error
+        kept = {"active": self.active, "gap": self.gap, "steps": self.steps}
+        columns = {name: as_numpy("codes", values) for name, values in kept.items()}
+        return pandas.DataFrame(columns, pandas.Index(self.names or range(len(self)), name="image"))
+
+    def __repr__(self) -> str:
+        shape = tuple(self.activity.shape)
+        gap, steps, active = (as_numpy("codes", one) for one in (self.gap, self.steps, self.active))
+        return (
+            f"<codes of {number_of_images(shape[0])}, [{', '.join(map(str, shape[1:]))}] each: "
+            f"{active.sum() / max(1, math.prod(shape)):.2%} active, "
+            f"relative gap at most {gap.max(initial=0):.2g}, {steps.mean():.0f} steps on average>"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: how the images were coded, and a table of the first."""
+        head, count = f"<div><p>{escape(repr(self).strip('<>'))}</p>", min(_LISTED, len(self))
+        gap, steps, active = (as_numpy("codes", one) for one in (self.gap, self.steps, self.active))
+        names = self.names or tuple(map(str, range(len(self))))
+        cells = zip(names[:count], active, steps, (f"{one:.2g}" for one in gap), strict=False)
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(str(one))}</td>' for one in row)}</tr>" for row in cells)
+        columns = "".join(f"<th>{one}</th>" for one in ("image", "active units", "steps", "gap"))
+        more = f"<p>and {len(self) - count:,} more</p>" if len(self) > count else ""
+        return f"{head}<table><tr>{columns}</tr>{rows}</table>{more}</div>"
+
+
+def number_of_images(number: int) -> str:
+    """Return "1 image" or such a number of them, as texts say it."""
+    return f"{number:,} image{'' if number == 1 else 's'}"

@@ -1,0 +1,151 @@
+"""The problem that codes solve: images, a dictionary, a penalty; and the network that solves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from petabatch.coding.codes import Codes, number_of_images
+from petabatch.coding.dictionary import Dictionary
+from petabatch.coding.images import Stack
+from petabatch.connections import Conv
+from petabatch.errors import ArgumentError
+from petabatch.layers import FISTA, Input
+from petabatch.network.sparse_coding import sparse_coding
+from petabatch.probes import Optimality
+from petabatch.simulator import Simulator
+from petabatch.sources import ImageArray
+from petabatch.sources.transforms import Transform
+from petabatch.spec.network import LayerOutput, Network, Output, Run, Until
+from petabatch.spec.parts import DISPLAY, NEVER
+from petabatch.weights import Unchanged, WeightArray
+
+_BYTES = 2**27
+"""Bytes of the codes of images that are coded together."""
+
+_RECORDED = ("layers/code/A", "probes/until/gap", "probes/until/steps")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised for each image, and how far."""
+
+    images: Stack
+    dictionary: Dictionary
+    threshold: float
+    stride: int
+    signed: bool
+    gap: float
+    steps: int
+    threads: int | None
+    device: Literal["cpu", "gpu"] | None
+
+    @property
+    def units(self) -> tuple[int, int, int]:
+        """Shape of a code."""
+        rows, columns, _ = self.images.shape
+        return rows // self.stride, columns // self.stride, len(self.dictionary.weights)
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """What a file of the codes says about them."""
+        return {
+            "dictionary_from": self.dictionary.name,
+            "threshold": self.threshold,
+            "stride": self.stride,
+            "signed": int(self.signed),
+            "transforms": json.dumps([_short(step) for step in self.images.view.steps]),
+            "factor": self.dictionary.factor,
+            "gap_wanted": self.gap,
+            "most_steps": self.steps,
+        }
+
+    def __str__(self) -> str:
+        steps = ", ".join(step.type for step in self.images.view.steps)
+        return (
+            f"{number_of_images(len(self.images))} of {list(self.images.shape)}, transforms: {steps}; "
+            f"dictionary: {self.dictionary.name}, threshold {self.threshold}, "
+            f"stride {self.stride}{', signed' if self.signed else ''}"
+        )
+
+    @property
+    def together(self) -> int:
+        """Number of images that are coded together."""
+        return max(1, _BYTES // (4 * int(np.prod(self.units))))
+
+    @property
+    def parts(self) -> int:
+        """Number of such parts."""
+        return -(-len(self.images) // self.together)
+
+    def solved(self) -> Iterator[Codes]:
+        """Yield the codes of the images in order, of some at a time."""
+        for first in range(0, len(self.images), self.together):
+            last = min(first + self.together, len(self.images))
+            yield self._part(self.images.read(first, last))
+
+    def _part(self, images: np.ndarray) -> Codes:
+        run = Run(
+            batch=len(images),
+            display=self.steps,
+            displays=1,
+            until=Until(gap=self.gap),
+            threads=self.threads,
+        )
+        network = _network(self, run, images * np.float32(self.dictionary.factor))
+        with Simulator(network, device=self.device, mpi=False) as sim:
+            sim._live.undo = None  # after an error there are no codes
+            sim.run(quiet=True)
+            activity, gap, steps = (sim.recorded[path][0] for path in _RECORDED)
+        active = np.count_nonzero(activity, axis=(1, 2, 3))
+        return Codes(activity, gap, steps.astype(np.int64), active.astype(np.int64))
+
+
+def _short(step: Transform) -> dict[str, Any]:
+    return {"type": step.type, **step.model_dump(mode="json", exclude_defaults=True)}
+
+
+def check(problem: Problem) -> None:
+    """Raise an error if the dictionary does not fit on the images."""
+    rows, columns, _ = problem.images.shape
+    high, wide = problem.dictionary.weights.shape[1:3]
+    if high > rows or wide > columns:
+        expected = f"at most {rows} rows and {columns} columns"
+        raise ArgumentError("dictionary", "its patches are larger than the images", (high, wide), expected)
+    if rows % problem.stride or columns % problem.stride:
+        expected = f"a divisor of {rows} rows and {columns} columns"
+        hint = "code a part of each image with `size`"
+        raise ArgumentError("stride", "the stride does not divide the images", problem.stride, expected, hint)
+
+
+def _network(problem: Problem, run: Run, images: np.ndarray) -> Network:
+    """Return image -> error -> code -> recon -> error, one image for each slice."""
+    weights = problem.dictionary.weights
+    return sparse_coding(
+        Input(shape=problem.images.shape, source=ImageArray(data=images, crop="top_left"), every=NEVER),
+        FISTA(shape=problem.units, threshold=problem.threshold, signed=problem.signed),
+        Conv(
+            pre="code",
+            post="recon",
+            patch=weights.shape[1:3],
+            init=WeightArray(data=weights),
+            normalize=Unchanged(),
+        ),
+        run=run,
+        probes={
+            "optimality": Optimality(
+                image="image",
+                reconstruction="recon",
+                code="code",
+                drive="drive",
+                coefficient=problem.threshold,
+                signed=problem.signed,
+                every=NEVER,
+            )
+        },
+        output=Output(layers={"code": LayerOutput(every=DISPLAY)}),
+    )
