@@ -23,10 +23,7 @@ from pathlib import Path
 import numpy as np
 import threadpoolctl
 
-from petabatch.engine.engine import Engine
-from petabatch.network.build import build
-from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
+from petabatch.engine.assembly import Assembly
 
 TESTS = Path(__file__).parents[1] / "tests"
 sys.path.insert(0, str(TESTS))
@@ -41,7 +38,7 @@ Result = tuple[float, int]
 def by_petabatch(name: str, slices: int) -> Iterator[Result]:
     method = NETWORKS[name].methods[0]
     network = spiking_network(name, method, UNITS, STEPS, precision="float32", slices=slices)
-    engine = Engine(schedule(build(network)), Serial(), 1)
+    engine = Assembly.of(network, threads=1).engine()
     engine.start()
     while True:
         spikes, seconds, begin = 0, 0.0, time.process_time()

@@ -19,12 +19,8 @@ from petabatch import (
     session,
     simulation,
 )
-from petabatch.engine.engine import Engine
-from petabatch.engine.gpu.choose import choose
+from petabatch.engine.assembly import Assembly
 from petabatch.errors import StoppedEarly
-from petabatch.network.build import build
-from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
 from petabatch.results import open as open_results
 from petabatch.spec.network import Network
 
@@ -41,9 +37,7 @@ LAST = 10
 def state(network: Network, **run: Any) -> dict[str, np.ndarray]:
     """Return the arrays of the last checkpoint of a run."""
     wanted = network.model_copy(update={"run": network.run.model_copy(update=run)})
-    device = choose(wanted, Serial())
-    limits = None if device is None else device.limits
-    engine = Engine(schedule(build(wanted), limits), Serial(), 2, device)
+    engine = Assembly.of(wanted, threads=2).engine()
     engine.start()
     for step in engine.run():
         if step % engine.plan.flush == 0:

@@ -24,11 +24,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from petabatch.connections import Conv, Identity
-from petabatch.engine.engine import Engine
+from petabatch.engine.assembly import Assembly
 from petabatch.layers import ConductanceLIF, Input
-from petabatch.network.build import build
-from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
 from petabatch.sources import ImageArray
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
@@ -122,10 +119,10 @@ def recurrent(kind: Any) -> Network:
 
 def runs(network: Network, together: int | None = None) -> Iterator[float]:
     """Yield the processor time of a slice and step, in microseconds, of one run after another."""
-    plan, run = schedule(build(network)), network.run
+    assembly, run = Assembly.of(network, threads=1), network.run
     if together is not None:
-        plan = replace(plan, method=replace(plan.method, together=together))
-    engine = Engine(plan, Serial(), 1)
+        assembly = assembly.planned(method=replace(assembly.plan.method, together=together))
+    engine = assembly.engine()
     engine.start()
     while True:
         begin = time.process_time()

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from petabatch import simulation
-from petabatch.engine.engine import Engine
+from petabatch.engine.assembly import Assembly
 from petabatch.parallel.comm import Comm, Pending, Serial, Sums, share
 from petabatch.parallel.launch import connect
 from petabatch.parallel.reduce import ExactSum
@@ -69,7 +69,7 @@ class Job:
     """The main job in memory, a display at a time."""
 
     def __init__(self, comm: Comm, *overrides: str) -> None:
-        self.engine = Engine(simulation.plan(simulation.read(JOB, overrides)), comm, threads=1)
+        self.engine = Assembly.of(simulation.read(JOB, overrides).network, comm, threads=1).engine()
         self.waiting = self.engine.updates.reduction.sums = Waiting(comm)
         self.engine.start()
         self.steps: Iterator[int] = self.engine.run()

@@ -27,10 +27,7 @@ import threadpoolctl
 from scipy import sparse
 
 import petabatch
-from petabatch.engine.engine import Engine
-from petabatch.network.build import build
-from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
+from petabatch.engine.assembly import Assembly
 from petabatch.spec.network import Network, Output
 
 NETWORK = Path(__file__).parents[1] / "demos" / "izhikevich" / "network.toml"
@@ -51,7 +48,7 @@ def by_petabatch(slices: int, steps: int) -> Iterator[Result]:
     silent = given.model_copy(update={"probes": {}})
     counts = petabatch.in_memory.run(given, threads=1).recorded
     spikes = sum(counts[f"probes/{name}/active"].sum(axis=0) for name in ("exc", "inh"))
-    engine = Engine(schedule(build(silent)), Serial(), 1)
+    engine = Assembly.of(silent, threads=1).engine()
     engine.start()
     while True:
         begin = time.process_time()
@@ -65,7 +62,7 @@ class NumPy:
     """The network in NumPy, of all slices at once; the same kinds of neurons and weights."""
 
     def __init__(self, slices: int, product: str) -> None:
-        engine = Engine(schedule(build(network(slices, 1))), Serial(), 1)
+        engine = Assembly.of(network(slices, 1), threads=1).engine()
         engine.start()
         graph, layers, self.slices = engine.plan.graph, engine.plan.graph.network.layers, slices
         sizes = [int(np.prod(layer.shape)) for layer in layers.values()]

@@ -21,12 +21,11 @@ from typing import Any, Literal
 import numpy as np
 
 from petabatch.connections import Conv
+from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.layers import FISTA, LCA, HeavyBall, Input, KneeTimeScale
 from petabatch.network.build import build
-from petabatch.network.plan import schedule
 from petabatch.network.sparse_coding import sparse_coding
-from petabatch.parallel.comm import Serial
 from petabatch.probes import Energy, Optimality
 from petabatch.report.stability import step_limits
 from petabatch.sources import Photographs
@@ -78,7 +77,7 @@ class Setup:
 
     def run(self, network: Network) -> tuple[Engine, dict[str, np.ndarray], float]:
         """Return the engine at the end, what the probes measured, and the processor time."""
-        engine = Engine(schedule(build(network)), Serial(), self.threads)
+        engine = Assembly.of(network, threads=self.threads).engine()
         engine.start()
         found: dict[str, list[np.ndarray]] = {}
         begin = time.process_time()
