@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from inspect import isgeneratorfunction
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -78,6 +79,7 @@ def _iterated(value: Any, info: ValidationInfo) -> Iterated:
             {
                 "got": repr(value)[:80],
                 "expected": "an object to iterate over, such as a DataLoader of torch or a generator",
+                "hint": f"call it: data = {value.__name__}()" if isgeneratorfunction(value) else "",
             },
         )
     return Iterated(value)

@@ -161,5 +161,11 @@ def test_errors_of_an_iterable_are_named() -> None:
     for wrong in (None, 7, "text", {}):
         with pytest.raises(TableError, match=r"(?s)Iterable: data: this is not an iterable.*DataLoader"):
             Iterable(data=wrong)
+
+    def frames() -> Iterator[np.ndarray]:
+        yield DATA[0]
+
+    with pytest.raises(TableError, match=r"hint: +call it: data = frames\(\)"):
+        Iterable(data=frames)
     with pytest.raises(TableError, match=r"(?s)numbered items.*Iterable\(data=\.\.\.\)"):
         Dataset(data=iter(DATA))
