@@ -194,6 +194,14 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
     return f"did you mean {near}?" if near else ""
 
 
+def unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
+    """Return the error of a name that is none of those known."""
+    names = list(known)
+    hint = did_you_mean(str(name), names)
+    text = f"there is no {kind} {name}\n    expected: {', '.join(names)}"
+    return UnknownName(text + (f"\n    hint:     {hint}" if hint else ""))
+
+
 def similar_path(path: Path, suits: Callable[[Path], bool] = Path.exists) -> str:
     """Return "did you mean ...?" with the sibling of `path` that suits and has the most similar name.
 

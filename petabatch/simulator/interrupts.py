@@ -8,13 +8,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from petabatch.parallel.comm import Comm
+
 
 @contextmanager
-def interrupts_after() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end of the block if Ctrl-C was pressed in it; a second one at once."""
+def interrupts_after(comm: Comm) -> Iterator[None]:
+    """Raise KeyboardInterrupt at the end of the block if Ctrl-C was pressed in it; a second one at once.
+
+    It is raised on all ranks if it was pressed on any: collective.
+    """
     main = threading.current_thread() is threading.main_thread()
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
+        if comm.any(0):
+            raise KeyboardInterrupt
         return
     pressed = False
 
@@ -28,5 +35,5 @@ def interrupts_after() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if pressed:
+    if comm.any(int(pressed)):
         raise KeyboardInterrupt

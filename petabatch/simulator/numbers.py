@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from petabatch.errors import ArgumentError, Problem
 from petabatch.network.numbers import problem_of_values, value_of, with_value
+from petabatch.spec.model import Model
 from petabatch.spec.network import Network
 
 
@@ -19,6 +21,16 @@ def number(network: Network, path: str) -> float | np.ndarray | None:
         points = [network.sweep.point(n)[path] for n in range(network.sweep.points)]
         return np.repeat(points, network.run.batch)
     return value_of(network, path)
+
+
+def keys(network: Network, path: str, table: Model) -> Iterator[str]:
+    """Yield the keys of the numbers of a table at `path`, and of those in it, such as `learn.rate`."""
+    for key in type(table).model_fields:
+        inner = getattr(table, key)
+        if isinstance(inner, Model):
+            yield from (f"{key}.{one}" for one in keys(network, f"{path}.{key}", inner))
+        elif number(network, f"{path}.{key}") is not None:
+            yield key
 
 
 def changed(network: Network, path: str, value: Any) -> Network:

@@ -98,9 +98,8 @@ class Part(ABC, Mapping[str, Any]):
         return f"{self.kind}.{self.name}.{name}"
 
     def _table_keys(self) -> list[str]:
-        table = getattr(self._simulator.network, self.kind)[self.name]
-        paths = ((key, self._path(key)) for key in type(table).model_fields)
-        return [key for key, path in paths if numbers.number(self._simulator.network, path) is not None]
+        network, path = self._simulator.network, f"{self.kind}.{self.name}"
+        return list(numbers.keys(network, path, getattr(network, self.kind)[self.name]))
 
 
 class StatePart(Part):

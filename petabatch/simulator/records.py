@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from petabatch.engine.recorder import Record
+from petabatch.errors import unknown
 
 
 class Records:
@@ -36,6 +37,13 @@ class Records:
                 parts[:] = [Record(parts[0].stream, np.concatenate([one.steps for one in parts]), values)]
             for one in parts:
                 yield path, one.steps, one.values
+
+
+class Recorded(dict[str, np.ndarray]):
+    """Arrays by path; a path that is not there is an UnknownName, with the paths that are."""
+
+    def __missing__(self, path: object) -> np.ndarray:
+        raise unknown("record", path, self)
 
 
 def _up_to(record: Record, step: int) -> list[Record]:

@@ -13,6 +13,7 @@ from petabatch.engine.assembly import Assembly
 from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.images import Instead
 from petabatch.network.slices import coordinates
+from petabatch.simulator.agreement import agreed
 from petabatch.simulator.records import Records
 from petabatch.simulator.saved import Saved
 from petabatch.simulator.undo import Undo
@@ -65,17 +66,24 @@ class Running:
         return min(self.engine.plan.next_sync(self.step), *shown, _ENDLESS)
 
     def advance(self, stop: int) -> None:
-        """Make the steps up to `stop`, at most `next_stop`; collective. After an error none is made."""
+        """Make the steps up to `stop`, at most `next_stop`; collective.
+
+        After an error, on whichever rank, none is made on any.
+        """
         engine = self.engine
         if not self._started:
             self._stack.enter_context(engine.running())
             self._started = True
-        self._ask_sources()
+        with agreed(engine.comm):
+            self._ask_sources()
         first, undo = self.step, self.undo
         if undo is not None:
             undo.keep()
         try:
-            engine.advance(stop)
+            with engine.computing():
+                with agreed(engine.comm):
+                    engine.advance_lanes(stop)
+                engine.meet(stop)
             if self._evaluation is not None:
                 self._evaluation.record(stop)
         except BaseException:
@@ -165,7 +173,8 @@ class Running:
         state = self.engine.state
         known = {key: array for key, array in arrays.items() if key in state.variables}
         mine = {key: array for key, array in known.items() if watched(state.variables[key])}
-        assert_finite(mine, state.variables, state.graph.network, range(state.lo, state.hi), step)
+        with agreed(self.engine.comm):
+            assert_finite(mine, state.variables, state.graph.network, range(state.lo, state.hi), step)
         self.keep()
         self._records.forget_after(step)
         self.engine.resume(step, arrays)

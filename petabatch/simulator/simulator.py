@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from petabatch.arguments import checked, choice, whole_number
-from petabatch.arrays import Channels, as_numpy, channels_last, described
+from petabatch.arguments import checked, whole_number
+from petabatch.arrays import Channels
 from petabatch.assembly import assert_same_software, reloaded
 from petabatch.engine.engine import Engine
 from petabatch.engine.images import Instead
-from petabatch.errors import ArgumentError, PetabatchError, UnknownName, did_you_mean
+from petabatch.errors import ArgumentError, PetabatchError, unknown
 from petabatch.logs import shown
 from petabatch.network.advice import log_advice
 from petabatch.parallel.launch import connect
@@ -29,9 +29,10 @@ from petabatch.simulator.callbacks import Callbacks, callback
 from petabatch.simulator.interrupts import interrupts_after
 from petabatch.simulator.opened import Opened
 from petabatch.simulator.parts import KINDS, Part
+from petabatch.simulator.records import Recorded
 from petabatch.simulator.running import Running
 from petabatch.simulator.saved import Saved
-from petabatch.simulator.state_array import assigned
+from petabatch.simulator.state_array import images_for
 from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network
 from petabatch.storage.atomic import available
@@ -194,7 +195,7 @@ class Simulator:
         fit.
         """
         if layer not in self._engine.readers:
-            raise _unknown("input layer", layer, self._engine.readers)
+            raise unknown("input layer", layer, self._engine.readers)
         if self.network.layers[layer].batch is not None:
             found, expected = "batch = 1", "a layer without `batch`, of which each slice has its own"
             raise ArgumentError("layer", "its image is the same in all slices and steps", found, expected)
@@ -202,9 +203,7 @@ class Simulator:
             self._show(layer, None)
             return
         reader, display = self._engine.readers[layer], self.network.run.display
-        room = np.zeros((len(self.slices), *reader.shape), np.float32)
-        choice("channels", channels, get_args(Channels))
-        whole = assigned("images", room, ..., _fitting(as_numpy("images", images), room.shape, channels))
+        whole = images_for((len(self.slices), *reader.shape), images, channels)
         item = reader.layer.shown(self.n_steps + 1, display)
         self._show(layer, Instead(whole, self._engine.state.lo, item, None if always else item))
 
@@ -274,12 +273,12 @@ class Simulator:
     @property
     def recorded(self) -> dict[str, np.ndarray]:
         """Recorded values by path, such as `layers/V1/A` or `probes/energy/total`, `[times, ...]`."""
-        return {path: values for path, (_, values) in self._live.recorded().items()}
+        return Recorded({path: values for path, (_, values) in self._live.recorded().items()})
 
     @property
     def recorded_steps(self) -> dict[str, np.ndarray]:
         """The steps of these values, int64 `[times]`."""
-        return {path: steps for path, (steps, _) in self._live.recorded().items()}
+        return Recorded({path: steps for path, (steps, _) in self._live.recorded().items()})
 
     def close(self) -> None:
         """Free the memory and close the input files; a closed simulator cannot be used."""
@@ -297,7 +296,7 @@ class Simulator:
             return found[named[0]](self, named[0].partition(".")[2])
         if named:
             raise ArgumentError("name", "several parts have this name", name, " or ".join(named))
-        raise _unknown("layer, connection or probe", name, [path.partition(".")[2] for path in found])
+        raise unknown("layer, connection or probe", name, [path.partition(".")[2] for path in found])
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return what a notebook completes `sim["` with."""
@@ -332,7 +331,7 @@ class Simulator:
         with self._using():
             while self.n_steps < until:
                 stops = [until, self._live.next_stop(), self._callbacks.next(self.n_steps)]
-                with interrupts_after():
+                with interrupts_after(self._comm):
                     self._live.advance(min(stop for stop in stops if stop is not None))
                 if progress is not None:
                     latest = self._engine.recorder.latest
@@ -353,27 +352,3 @@ class Simulator:
             yield
         finally:
             self._busy = False
-
-
-def _fitting(images: np.ndarray, shape: tuple[int, ...], channels: Channels) -> np.ndarray:
-    """Return images with the channels last; raises ArgumentError if they cannot be broadcast to a shape."""
-    found = channels_last(images, channels)
-    if _broadcasts(found, shape):
-        return found
-    hint = 'channels = "first", if they are' if _broadcasts(channels_last(images, "first"), shape) else ""
-    expected = f"{list(shape)}, or what can be broadcast to it"
-    raise ArgumentError("images", "these images do not fit the layer", described(images), expected, hint)
-
-
-def _broadcasts(array: np.ndarray, shape: tuple[int, ...]) -> bool:
-    try:
-        return np.broadcast_shapes(array.shape, shape) == shape
-    except ValueError:
-        return False
-
-
-def _unknown(kind: str, name: object, known: Iterable[str]) -> UnknownName:
-    names = list(known)
-    hint = did_you_mean(str(name), names)
-    text = f"there is no {kind} {name}\n    expected: {', '.join(names)}"
-    return UnknownName(text + (f"\n    hint:     {hint}" if hint else ""))

@@ -1,14 +1,15 @@
-"""A variable of a running network as an array that can be assigned to."""
+"""A variable of a running network as an array that can be assigned to, and arrays that take its place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 
-from petabatch.arrays import as_numpy, described
-from petabatch.errors import ArgumentError
+from petabatch.arguments import choice
+from petabatch.arrays import Channels, as_numpy, channels_last, described
+from petabatch.errors import ArgumentError, Described
 
 
 class StateArray(np.ndarray[Any, Any]):
@@ -79,6 +80,35 @@ def assigned(name: str, array: np.ndarray, key: Any, value: Any, infinite: bool 
     changed = array.copy()
     try:
         changed[key] = given
-    except (IndexError, ValueError, TypeError) as error:
-        raise ArgumentError(name, f"cannot be assigned: {error}", described(given), what) from None
+    except IndexError as error:
+        raise ArgumentError(
+            name, f"there are no such elements: {error}", Described(f"[{key!r}]"), what
+        ) from None
+    except (ValueError, TypeError) as error:
+        found = described(given) if given.ndim else value
+        raise ArgumentError(name, f"cannot be assigned: {error}", found, what) from None
     return changed
+
+
+def images_for(shape: tuple[int, ...], images: Any, channels: Channels) -> np.ndarray:
+    """Return images that are shown by hand, float32 of `shape`; raises ArgumentError if they do not fit."""
+    choice("channels", channels, get_args(Channels))
+    given = _fitting(as_numpy("images", images), shape, channels)
+    return assigned("images", np.zeros(shape, np.float32), ..., given)
+
+
+def _fitting(images: np.ndarray, shape: tuple[int, ...], channels: Channels) -> np.ndarray:
+    """Return images with the channels last; raises ArgumentError if they cannot be broadcast to a shape."""
+    found = channels_last(images, channels)
+    if _broadcasts(found, shape):
+        return found
+    hint = 'channels = "first", if they are' if _broadcasts(channels_last(images, "first"), shape) else ""
+    expected = f"{list(shape)}, or what can be broadcast to it"
+    raise ArgumentError("images", "these images do not fit the layer", described(images), expected, hint)
+
+
+def _broadcasts(array: np.ndarray, shape: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(array.shape, shape) == shape
+    except ValueError:
+        return False

@@ -24,6 +24,7 @@ from petabatch.results import Results
 from petabatch.results.use import latest_codes
 from petabatch.sources import Bars
 from support.commands import alone
+from support.networks import images, lca_network
 from support.pictures import four_corners, weights
 
 
@@ -153,6 +154,11 @@ def test_keys_are_completed(run: Results) -> None:
     with Simulator(network(1), threads=1) as sim:
         assert {"V1", "dictionary", "energy"} <= set(sim._ipython_key_completions_())
         assert {"A", "V", "threshold"} <= set(sim["V1"]._ipython_key_completions_())
+    with Simulator(lca_network(images(1)), threads=1) as sim:
+        keys = sim["dictionary"]._ipython_key_completions_()
+        assert {"weights", "strength", "learn.rate"} <= set(keys)
+        for key in keys:
+            sim["dictionary"][key]
 
 
 def test_a_live_figure_follows_a_simulator(monkeypatch: pytest.MonkeyPatch) -> None:

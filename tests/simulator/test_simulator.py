@@ -21,11 +21,14 @@ import petabatch
 from petabatch import Simulator
 from petabatch.connections import Identity
 from petabatch.errors import ArgumentError, NonFiniteError, PartError, PetabatchError, UnknownName
-from petabatch.simulator import undo
+from petabatch.parallel.comm import Serial
+from petabatch.simulator import simulator, undo
+from petabatch.simulator.interrupts import interrupts_after
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
 from support.networks import images, lca_network
+from support.rank_threads import on_threads
 
 DATA = images(3)
 
@@ -164,6 +167,15 @@ def test_unknown_names_are_told_with_what_there_is(sim: Simulator) -> None:
         sim.show("V1", 0)
     with pytest.raises(ArgumentError, match="measured"):
         sim["energy"]["total"] = 0
+    sim.step(20)
+    with pytest.raises(UnknownName, match=r"did you mean layers/V1/[AV]"):
+        sim.recorded["layers/V1/B"]
+    with pytest.raises(UnknownName, match="there is no record nothing"):
+        sim.recorded_steps["nothing"]
+    with pytest.raises(ArgumentError, match=r"(?s)layers.V1.V: there are no such elements.*\[\(0, 99\)\]"):
+        sim["V1"]["V"][0, 99] = 1.0
+    with pytest.raises(ArgumentError, match=r"(?s)could not broadcast.*float32 \[2\]"):
+        sim["V1"]["V"][0] = [1.0, 2.0]
     assert set(sim["V1"]) == {"A", "V", "history"}
 
 
@@ -470,3 +482,51 @@ def test_networks_are_taken_as_run_takes_them(small: Path) -> None:
         with Simulator(lca_network(DATA)) as other, pytest.raises(ArgumentError, match="another network"):
             other.load(sim.save())
     assert Run(steps=1).batch == 1
+
+
+def test_an_error_on_one_rank_undoes_the_steps_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    fails, here = True, threading.local()
+    monkeypatch.setattr(simulator, "connect", lambda mpi: here.comm)
+    monkeypatch.setattr(simulator, "assert_same_software", lambda comm, loaded: None)  # they are threads
+
+    def event(step: int, slices: Sequence[int]) -> None:
+        if fails and step == 13 and 2 in slices:  # the slice of the second rank
+            raise RuntimeError("no")
+
+    net = troubled(event)
+    apart = threading.Barrier(2)
+
+    def rank(comm: Serial) -> np.ndarray:
+        nonlocal fails
+        here.comm = comm
+        with Simulator(net, threads=1) as sim:
+            sim.step(10)
+            before = np.array(sim["V1"]["V"])
+            with pytest.raises(PetabatchError, match="no") as raised:
+                sim.step(10)
+            assert isinstance(raised.value, PartError) == (comm.rank == 1)
+            assert comm.rank == 1 or "rank 1 has failed" in str(raised.value)
+            assert sim.n_steps == 10
+            np.testing.assert_array_equal(sim["V1"]["V"], before)
+            apart.wait()
+            fails = False
+            sim.step(30)
+            return sim["V1"].gather("V")
+
+    found = on_threads(2, rank)
+    here.comm = Serial()
+    with Simulator(net) as alone:
+        alone.step(40)
+        for values in found:
+            np.testing.assert_array_equal(values, alone["V1"]["V"])
+
+
+def test_an_interrupt_of_another_rank_ends_the_steps_of_this_one() -> None:
+    class Interrupted(Serial):
+        """Ranks of which another one is interrupted."""
+
+        def any(self, flags: int) -> int:
+            return flags | 1
+
+    with pytest.raises(KeyboardInterrupt), interrupts_after(Interrupted()):
+        pass

@@ -1,0 +1,31 @@
+"""Errors and interrupts on one rank of several: they end the steps of all ranks, which undo the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from petabatch.errors import PetabatchError
+from petabatch.parallel.comm import Comm
+
+
+@contextmanager
+def agreed(comm: Comm) -> Iterator[None]:
+    """Raise an error at the end of the block on all ranks where one has raised one in it; collective."""
+    error: BaseException | None = None
+    try:
+        yield
+    except BaseException as raised:
+        error = raised
+    if comm.size > 1 and comm.any(int(error is not None)):
+        told = comm.gather(None if error is None else f"{type(error).__name__}: {error}")
+        rank, text = comm.broadcast(None if told is None else _first(told))
+        if error is None:
+            error = PetabatchError(f"Simulator: rank {rank} has failed\n    found:    {text}")
+    if error is not None:
+        raise error
+
+
+def _first(told: list[str | None]) -> tuple[int, str]:
+    """Return the first rank that has an error, and its text."""
+    return next((rank, text) for rank, text in enumerate(told) if text is not None)
