@@ -41,7 +41,11 @@ class RowUpdate:
         activity: Array,
     ) -> None:
         """Make the update of the layer in all slices."""
-        arrays = [*drive, *(state[name] for name in self._form.variables)]
+        known = {
+            **state,
+            "A": self._xp.ascontiguousarray(previous),
+        }  # that of the step before, not its history
+        arrays = [*drive, *(known[name] for name in self._form.variables)]
         arrays += [self._drawn(ctx, name) for name in self._form.draws]
         self._kernel(arrays, previous, activity, ctx.step)
 

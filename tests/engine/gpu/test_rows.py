@@ -10,6 +10,7 @@ import numba
 import numpy as np
 import pytest
 
+from petabatch.connections import Identity
 from petabatch.errors import ParamsError
 from petabatch.kernels.cuda.rows.source import row_source
 from petabatch.kernels.cuda.rows.values import Untranslated
@@ -142,7 +143,10 @@ def test_parameters_change_over_time() -> None:
 def test_equations_are_those_of_the_cpu(keys: dict[str, Any]) -> None:
     layer = Neurons(shape=SHAPE, start={"v": 0.3}, **keys)
     run = Run(batch=2, steps=30, display=10, dt=0.2)
-    assert_agree(Network(run=run, layers={"L": layer}, connections={}, output=Output()), EmulatedGpu(), 2e-5)
+    target = "g" if "dg/dt" in keys["equations"] else "v"
+    back = Identity(pre="L", post="L", target=target, delay=2, strength=0.1)  # so that there is a history
+    wanted = Network(run=run, layers={"L": layer}, connections={"back": back}, output=Output())
+    assert_agree(wanted, EmulatedGpu(), 2e-5)
 
 
 def test_steps_of_row_functions_are_replayed_unless_numbers_come_from_the_host() -> None:
