@@ -14,7 +14,7 @@ from petabatch.connections.coordinates import Coordinates, Matrix, given_coordin
 from petabatch.connections.wirings import Profile, Rule, distances, farthest
 from petabatch.errors import InputError
 from petabatch.kernels.array import ArrayKernels
-from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Positive
+from petabatch.spec.model import Count, Flag, Fraction, NonNegative, OneOf, Part, Positive
 from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 from petabatch.spec.paths import FilePath
 from petabatch.spec.synapses import Drawn, Ends, Synapses
@@ -170,7 +170,7 @@ class Sparse(Connection):
                 return False
         limits = self._limits
         if limits is None or limits[0] < 0:
-            found = self.delays.type if isinstance(self.delays, Initial) else ""
+            found = self.delays.type if isinstance(self.delays, Part) else ""
             expected = "a number, or uniform or truncated_normal with bounds that are not negative"
             report("delays", "these are no delays with a limit", found=found, expected=expected)
             return False
@@ -229,7 +229,7 @@ class Sparse(Connection):
         delays = None
         if self.delays is not None or self.speed is not None or given.delays is not None:
             late = np.zeros(len(order)) if given.delays is None else given.delays[order]
-            if isinstance(self.delays, Initial):
+            if isinstance(self.delays, Part):
                 late = late + self.delays.weights((len(order),), rng)
             elif self.delays is not None:
                 late = late + self.delays
@@ -248,7 +248,7 @@ class Sparse(Connection):
     @property
     def _limits(self) -> tuple[float, float] | None:
         """The shortest and the longest of `delays`, None where they are not known."""
-        if isinstance(self.delays, Initial):
+        if isinstance(self.delays, Part):
             return self.delays.limits
         return (self.delays or 0.0, self.delays or 0.0)
 

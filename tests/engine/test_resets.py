@@ -138,6 +138,7 @@ def test_all_types_that_remember_are_tested() -> None:
         "input": {"source": GivenImages(data=np.zeros(0))},
         "rescale": {"method": "range"},
         "spike_times": {"spikes": [[0.0, 0]]},
+        "firm_cost": {"corner": 1.0},
     }
     kinds: dict[str, Any] = {
         name: kind for name, kind in Layer.choices().items() if kind.__module__.startswith("petabatch.")
