@@ -12,6 +12,7 @@ from petabatch.layers.transfer import Polyline
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, Positive
 from petabatch.spec.parts import Layer, StepContext
+from petabatch.spec.rows import row_function
 from petabatch.variable import Array
 
 
@@ -264,6 +265,10 @@ class FirmCost(Layer):
     def silent(self) -> bool:
         """Always true."""
         return True
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the row function, which has no memory."""
+        return CompiledRule("row", row=row_function(self))
 
     @staticmethod
     def row(p: Any, state: Any, drive: Any, draws: Any, A: Any) -> None:

@@ -24,6 +24,7 @@ from petabatch.layers import (
     Linear,
     LogTimeScale,
     MomentumLCA,
+    Retina,
 )
 from petabatch.network.advice import advice
 from petabatch.network.build import build
@@ -65,6 +66,7 @@ FORGETTING: dict[str, Callable[..., Layer]] = {
         self_interact=False,
         time_scale=LogTimeScale(energy="energy", minimum=0.5, maximum=1.5),
     ),
+    "retina": lambda **c: Retina(**c, rate=200.0),
     "row function": lambda **c: Adaptive(**c, rise=0),
     "row function alone": lambda **c: ByRowAlone(**c, rise=0),
 }
@@ -143,6 +145,7 @@ def test_all_types_that_remember_are_tested() -> None:
     kinds: dict[str, Any] = {
         name: kind for name, kind in Layer.choices().items() if kind.__module__.startswith("petabatch.")
     }
+    del kinds["bins"]  # which has no compiled rule, and no memory
     del kinds["neurons"]  # which their spikes reset, and no schedule: tests/layers/test_neurons.py
     layers = {name: kind(shape=SHAPE, **required.get(name, {})) for name, kind in kinds.items()}
     remembering = {name: layer for name, layer in layers.items() if remembers(layer)}
