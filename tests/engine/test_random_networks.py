@@ -21,7 +21,7 @@ SHAPE = (3, 4, 2)
 
 
 def test_random_networks_are_the_same_under_all_steppers(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path, seed=1)
+    campaign = Campaign(tmp_path, seed=2)
     assert list(campaign.go(3)) == []
     assert all(campaign.counts[stepper] for stepper in STEPPERS)
     assert all(campaign.coverage.drawn["dense"][where] for where in WHERE)
@@ -35,8 +35,8 @@ def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.Mon
         arguments[-1][...] *= 1.001
 
     monkeypatch.setattr(Linear, "update", wrong)
-    (line,) = Campaign(tmp_path, seed=3, share=-1.0).go(1)
-    assert "dense: step" in line
+    found = next(Campaign(tmp_path, seed=3, share=-1.0).go(8))
+    assert "dense: step" in found
 
 
 def test_what_changes_no_bit_does_not_count() -> None:

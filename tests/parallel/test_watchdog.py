@@ -91,6 +91,7 @@ def idle(errors: str, rank: int) -> int:
     return int(match[1])
 
 
+@pytest.mark.long
 def test_a_slow_rank_and_those_that_wait_for_it_are_left_alone(small: Path, petabatch: Command) -> None:
     # A display takes longer than a hung rank would be given (10 s), and a step much less, also on a busy
     # machine.

@@ -26,7 +26,8 @@ from support.commands import set_all  # noqa: E402
 POINTS = 6000
 SETTINGS = (
     "run.batch=1", "run.display=40", "run.displays=1", "sweep.wave=20", f"sweep.draws={POINTS}",
-    "sweep.layers.E.parameters.input={low=0.0, high=2.8}", "sweep.layers.I.parameters.input={low=-1.0, high=2.5}",
+    "sweep.layers.E.parameters.input={low=0.0, high=2.8}",
+    "sweep.layers.I.parameters.input={low=-1.0, high=2.5}",
     "layers.E.parameters.input=0.0", "layers.I.parameters.input=0.0", "output.layers.E.every='display'",
     "output.layers.I.every='display'",
 )  # fmt: skip

@@ -80,7 +80,9 @@ def test_overrides_act_and_are_checked(small: Path, petabatch: Command) -> None:
     assert not (small.parent / "other").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGUSR1]
+)
 def test_a_signal_stops_with_exit_3_and_resume_gives_the_same_bits(
     small: Path, petabatch: Command, number: signal.Signals
 ) -> None:

@@ -248,7 +248,11 @@ def test_ranks_that_cannot_be_started_are_refused(
 
 @emulated
 @pytest.mark.mpi
-@pytest.mark.parametrize("settings", [(), ("parallel.features=2",)], ids=["slices", "features"])
+@pytest.mark.parametrize(
+    "settings",
+    [(), pytest.param(("parallel.features=2",), marks=pytest.mark.long)],
+    ids=["slices", "features"],
+)
 def test_gpus_of_a_machine_have_a_rank_each(small: Path, tmp_path: Path, settings: Sequence[str]) -> None:
     """`sitecustomize` gives each process four emulated GPUs."""
     (tmp_path / "sitecustomize.py").write_text("import support.four_gpus\n")

@@ -76,7 +76,6 @@ def test_whole_runs_on_both_devices_are_compared(monkeypatch: pytest.MonkeyPatch
         return EmulatedGpu() if network.run.device == "gpu" else None
 
     monkeypatch.setattr(assembly, "choose", choose)
-    monkeypatch.setattr(gpu_runs, "choose", choose)
     monkeypatch.setattr(gpu_runs, "DEMO", small)
     assert gpu_runs.demo(3)["apart"] < 0.01
     monkeypatch.setattr(gpu_runs, "BACK", ())

@@ -122,6 +122,7 @@ print([crc32(applied("pow", x, x[::-1].copy()).tobytes())])
 """
 
 
+@pytest.mark.long  # compiles for other processors
 def test_all_levels_of_processors_have_the_same_bits() -> None:
     mine = target()
     if mine not in LEVELS:
