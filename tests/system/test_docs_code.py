@@ -73,6 +73,7 @@ ELSEWHERE = {
     "petabatch resume DIR": "tests/system/test_cli.py interrupts a run",
     "petabatch kernels --compile": "tests/system/test_kernels.py compiles a few",
     "petabatch bench [FILE]": "tests/bench measures a smaller network",
+    "petabatch import FILE.params -o FILE.toml": "tests/petavision/test_import.py imports several",
 }
 """Commands of the README that are not executed here."""
 

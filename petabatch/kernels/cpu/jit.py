@@ -24,7 +24,11 @@ _OURS = Path(petabatch.kernels.__file__).parent
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return the decorator that compiles a kernel on its first call, and keeps what it compiled."""
+    """Return the decorator that compiles a kernel on its first call, and keeps what it compiled.
+
+    A function that does not name a `fastmath` has none, and not that of whichever caller is compiled first.
+    """
+    options = {"fastmath": False, **options}
 
     def compiled(function: Callable[..., Any]) -> Any:
         if not can_load():

@@ -6,8 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+
+from petabatch.kernels.cpu.jit import njit
+from petabatch.kernels.cpu.rules import FAST
 
 MODULE = """
 import sys
@@ -99,3 +104,16 @@ def test_a_kernel_with_addresses_of_its_process_is_not_kept(tmp_path: Path) -> N
     )
     code = "print(kernel(7), sum(kernel.stats.cache_hits.values()))"
     assert run(tmp_path, code) == run(tmp_path, code) == ["7.0", "0"]
+
+
+def test_a_caller_that_fuses_multiply_adds_does_not_fuse_those_of_what_it_calls() -> None:
+    @njit(nogil=True)
+    def inner(a: Any, b: Any, c: Any) -> Any:
+        return a * b + c
+
+    @njit(nogil=True, fastmath=FAST)
+    def outer(a: Any, b: Any, c: Any) -> Any:
+        return inner(a, b, c)
+
+    a, c = np.float32(1 + 2**-12), np.float32(-(1 + 2**-11))
+    assert outer(a, a, c) == 0  # 2^-24, if it were rounded once

@@ -9,7 +9,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-OPTIONS = {"nogil": True, "error_model": "numpy", "forceinline": True}
+OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": False, "forceinline": True}
 """Of all elementary functions: inlined, so that the loops that call them become vectors."""
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 ROUND = np.float32(1.5 * 2**23)
