@@ -35,8 +35,11 @@ import pickle, sys, warnings
 from pathlib import Path
 sys.path[:0] = [sys.argv[2]]
 warnings.simplefilter("ignore")
-from petabatch import in_memory
-in_memory.run(pickle.loads(Path(sys.argv[1]).read_bytes()))
+from petabatch import errors, in_memory
+try:
+    in_memory.run(pickle.loads(Path(sys.argv[1]).read_bytes()))
+except errors.NonFiniteError:  # as those drawn may diverge
+    pass
 """
 
 

@@ -55,7 +55,8 @@ def launched(small: Path, *more: str, ranks: int = 2, out: str = "cut") -> subpr
     return subprocess.Popen([BIN / "mpirun", *run], cwd=small.parent, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("rank", [0, 1])
 def test_a_stopped_rank_ends_all_with_its_name(small: Path, rank: int) -> None:
     process = launched(small, "-s", "run.displays=1000000", "-s", "run.stuck_after=200s")
     wait_for_checkpoint(small.parent / "cut", 50, process)
