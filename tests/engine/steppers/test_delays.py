@@ -11,7 +11,7 @@ from petabatch import in_memory
 from petabatch.connections import Sparse
 from petabatch.connections.wirings import Profile
 from petabatch.engine.engine import Engine
-from petabatch.layers import Neurons
+from petabatch.layers import Linear, Neurons
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.parallel.comm import Comm, Serial
@@ -117,3 +117,21 @@ def test_a_run_goes_on_with_what_is_under_way(kernel: str) -> None:
     for key, one in whole.recorded.items():
         both = np.concatenate([np.asarray(first.recorded[key]), np.asarray(second.recorded[key])])
         np.testing.assert_array_equal(both, one, err_msg=key)
+
+
+def test_what_is_under_way_arrives_whether_the_layer_is_recorded_in_each_step_or_seldom() -> None:
+    net = network()
+    seen = Sparse(pre="n", post="seen", probability=0.3, delays=DELAYS, init=Gaussian(deviation=0.2))
+    net = net.model_copy(
+        update={
+            "layers": {**net.layers, "seen": Linear(shape=SHAPE)},
+            "connections": {**net.connections, "seen": seen},
+        }
+    )
+    each, seldom = (
+        in_memory.run(net.model_copy(update={"output": Output(layers={"seen": LayerOutput(every=every)})}))
+        for every in (1, 20)
+    )
+    found = seldom.recorded["layers/seen/A"]
+    assert np.abs(found).max() > 0
+    np.testing.assert_array_equal(found[-1], each.recorded["layers/seen/A"][-1])
