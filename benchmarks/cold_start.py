@@ -10,7 +10,7 @@ other version, each with an empty cache; wall clock, so that nothing else should
 networks: the same of random networks of the tests, each with an empty cache and in a process of its own; the
 slowest comes last.
 
-processes: so many runs of `two_layer.toml` that start at once with one empty cache; their processor time is
+processes: N concurrent runs of `two_layer.toml` that share one empty cache; their processor time is
 compared with that of as many warm starts, and of compilations.
 """
 

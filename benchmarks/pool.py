@@ -42,7 +42,7 @@ def settings(images: int, size: int, gap: float) -> list[str]:
 
 
 def end(work: np.ndarray, slots: int) -> float:
-    """Return when the last of some slots ends, each of which takes the next piece of work when it is free."""
+    """Return the makespan of list scheduling: each slot takes the next task when it is free."""
     busy = np.zeros(slots)
     for one in work:
         busy[busy.argmin()] += one

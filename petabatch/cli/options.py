@@ -34,8 +34,7 @@ Device = Annotated[Literal["cpu", "gpu"] | None, typer.Option(help="Device to ru
 Gpus = Annotated[
     str | None,
     typer.Option(
-        help="Start a rank on each of so many GPUs of this machine, or on all; slices are distributed over "
-        "them.",
+        help="Start one rank per GPU on N GPUs of this machine, or on all; slices are distributed over them.",
         metavar="N|all",
     ),
 ]

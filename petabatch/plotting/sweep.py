@@ -66,7 +66,7 @@ def sweep(
     ] = (),
     against: Annotated[
         str | None,
-        Option("value on the axis (default: the one of which there are most, the first of [sweep])"),
+        Option("value on the axis (default: the one with the most levels)"),
     ] = None,
     last: Annotated[int, Option("number of records to average over", least=1)] = 1,
     title: Title = "",

@@ -1,4 +1,4 @@
-"""A job array of SLURM on this host: 20 chunks of a sweep, of which one is preempted and two are killed.
+"""A job array of SLURM on this host: 20 chunks of a sweep; one is preempted and two are killed.
 
     python tests/support/slurm_array.py [FOLDER]
 

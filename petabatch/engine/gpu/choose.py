@@ -33,7 +33,7 @@ def choose(network: Network, comm: Comm) -> Device | None:
 
 
 def require(wanted: int = 1) -> None:
-    """Raise ResourceError unless there are so many GPUs that can be used."""
+    """Raise ResourceError unless this number of GPUs is available."""
     reason = detect.missing()
     if reason is not None:
         raise ResourceError(
@@ -83,7 +83,7 @@ def announce(comm: Comm, name: str, uuid: str, count: int, slices: int) -> None:
 
 
 def _command(gpus: int, hosts: int, every: bool) -> str:
-    """Return the command that uses so many GPUs."""
+    """Return the command that uses this number of GPUs."""
     program, *given = sys.argv
     ours = Path(program).name in ("petabatch", "__main__.py")
     if hosts > 1 or not ours:

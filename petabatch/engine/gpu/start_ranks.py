@@ -17,7 +17,7 @@ OPTION = "--gpus"
 
 
 def start_ranks(gpus: str, given: Sequence[str]) -> None:
-    """Go on as `mpirun` of this command, with a rank on each of so many GPUs: a number, or "all".
+    """Replace this process by `mpirun` of the command, with one rank per GPU: their number, or "all".
 
     `given` are the arguments of the command. Returns where one GPU needs no other process. Raises
     ArgumentError for another word, ResourceError where there are fewer GPUs, or no mpirun.
@@ -34,7 +34,7 @@ def start_ranks(gpus: str, given: Sequence[str]) -> None:
 
 
 def ranks_command(ranks: int, given: Sequence[str]) -> list[str]:
-    """Return the command of so many ranks of `petabatch GIVEN`, without the option that asked for them."""
+    """Return the `mpirun` command for a number of ranks, without the option `--gpus`."""
     beside = Path(sys.executable).parent / "mpirun"
     mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
     if mpirun is None:
