@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.engine import Engine
 from petabatch.engine.evaluation import Evaluation
-from petabatch.errors import StorageError
+from petabatch.equations.read import Texts
+from petabatch.equations.step import Step
+from petabatch.equations.stored import NotAStep, step_of
+from petabatch.errors import DamagedError, StorageError
 from petabatch.kernels.cpu.target import LEVELS, target
 from petabatch.parallel.comm import Comm
 from petabatch.parallel.consistency import assert_same_environment, fingerprint
@@ -21,6 +24,7 @@ from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
 from petabatch.start_from import initialise_from
+from petabatch.storage import FORMAT
 from petabatch.storage.claim import Claim
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.files import POINTS
@@ -64,7 +68,25 @@ def reloaded(directory: RunDirectory, changed_input: bool, objects: Sequence[obj
     except (ValueError, TypeError, KeyError) as error:
         raise StorageError(f"{directory.resolved}: this file is damaged: {error}") from error
     compare_plugins(directory, plugins, changed_input)
-    return Loaded.from_json(text, str(directory.resolved), directory.data, objects)
+    return Loaded.from_json(
+        text, str(directory.resolved), directory.data, objects, _stored_steps(directory.equations)
+    )
+
+
+def _stored_steps(path: Path) -> Mapping[Texts, Step]:
+    """Return what a run has derived of its equations, nothing for runs that have stored nothing."""
+    try:
+        return dict(map(step_of, json.loads(path.read_text(encoding="utf-8"))["layers"].values()))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, NotAStep) as error:
+        raise DamagedError(f"{path}: this file is damaged: {error}") from error
+
+
+def _derived(network: Network) -> str:
+    """Return what was derived of the equations of layers, for people to read and for resuming."""
+    found = {name: dict(layer.derived) for name, layer in network.layers.items() if layer.derived}
+    return json.dumps({"petabatch_format": FORMAT, "layers": found}, indent=1) if found else ""
 
 
 def new_directory(
@@ -86,6 +108,7 @@ def new_directory(
         {array.digest: array.array for array in held(loaded.network)},
         claim,
         (POINTS,) if in_waves else (),
+        _derived(loaded.network),
     )
 
 

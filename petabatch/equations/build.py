@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from petabatch.equations.expression import (
@@ -15,12 +15,11 @@ from petabatch.equations.expression import (
     names_in,
     renamed,
 )
-from petabatch.equations.system import System, Values
+from petabatch.equations.prepared import Prepared
+from petabatch.equations.system import System
 
 RESTING = "resting__"
 """The line that says whether the unit is refractory."""
-Prepared = Callable[[Values, float], Mapping[str, float]]
-"""Numbers of a step that are known before it: of the parameters and dt."""
 
 
 class Line(NamedTuple):
@@ -39,6 +38,8 @@ class Builder:
         self.lines: list[Line] = []
         self.now: dict[str, str] = {}
         self.prepared: list[Prepared] = []
+        self.noises = system.equations.noises
+        """Random numbers of a unit in a step, normal and independent."""
 
     def put(self, name: str, value: Expression) -> Name:
         """Add a line for a value of lines before it; return its name."""

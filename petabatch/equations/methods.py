@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from petabatch.equations.arrays import SCALARS
 from petabatch.equations.build import Builder
 from petabatch.equations.expression import (
     ZERO,
@@ -19,12 +17,13 @@ from petabatch.equations.expression import (
     Number,
     add,
     choose,
+    divide,
     linear,
     multiply,
     total,
 )
 from petabatch.equations.grammar import EquationError
-from petabatch.equations.propagator import propagator
+from petabatch.equations.prepared import Propagators, Relaxation, RootOfStep
 from petabatch.equations.system import System, Values
 
 Method = Literal["exact", "exponential_euler", "euler", "heun", "rk4", "euler_maruyama"]
@@ -46,9 +45,14 @@ def choose_method(system: System, wanted: str) -> Choice:
     Raises EquationError if the wanted one does not suit.
     """
     noises = system.equations.noises
+    if system.noise is None:
+        message, expected = "an equation is not linear in the noise", "a product such as sigma * xi"
+        raise EquationError(message, None, ", ".join(noises), expected)
+    multiplied = _multiplied_noise(system)
     why_not = {
-        "exact": _no_propagator(system),
-        "exponential_euler": _no_exponential(system),
+        **dict.fromkeys(("euler", "heun", "rk4"), multiplied),
+        "exact": multiplied or _no_propagator(system),
+        "exponential_euler": multiplied or _no_exponential(system),
         "euler_maruyama": "" if noises else "there is no noise xi in the equations",
     }
     if wanted == "auto":
@@ -59,10 +63,7 @@ def choose_method(system: System, wanted: str) -> Choice:
         if not why_not["exponential_euler"]:
             return Choice("exponential_euler", "each equation is linear in its own variable")
         return Choice("rk4", why_not["exponential_euler"])
-    reason = why_not.get(wanted, "")
-    if noises and wanted != "euler_maruyama":
-        reason = f"there is noise {', '.join(noises)}"
-    if reason:
+    if reason := why_not[wanted]:
         suited = choose_method(system, "auto").method
         raise EquationError(f"this method does not suit: {reason}", None, wanted, f'"{suited}", or "auto"')
     return Choice(wanted, "it was asked for")  # type: ignore[arg-type]
@@ -82,7 +83,7 @@ def stability_limit(method: Method, system: System, values: Values, dt: float) -
     order = {"euler": 1, "euler_maruyama": 1, "heun": 2, "rk4": 4}.get(method)
     if order is None or system.matrix is None:
         return None
-    matrix = system.array(values, dt)
+    matrix = system.array(system.matrix, system.variables, values, dt)
     if not np.isfinite(matrix).all():
         return None
     limits = [_limit(complex(value), order) for value in np.linalg.eigvals(matrix) if value.real < 0]
@@ -99,9 +100,15 @@ def _limit(value: complex, order: int) -> float:
     return min(real, default=math.inf)
 
 
+def _multiplied_noise(system: System) -> str:
+    """Return why noise asks for Euler-Maruyama's method: its factor depends on variables."""
+    for (name, noise), factor in (system.noise or {}).items():
+        if found := sorted(system.reads(factor).intersection(system.variables)):
+            return f"the noise {noise} of d{name}/dt is multiplied by {found[0]}"
+    return ""
+
+
 def _no_propagator(system: System) -> str:
-    if system.equations.noises:
-        return "there is noise"
     if system.timed:
         return "the equations depend on time"
     forms = system.forms(*system.variables)
@@ -109,55 +116,40 @@ def _no_propagator(system: System) -> str:
         return f"d{bad[0]}/dt is not linear"
     if system.matrix is None:
         return "coefficients differ among units or depend on inputs"
+    if not all(map(system.is_numeric, (system.noise or {}).values())):
+        return "the noise differs among units or depends on inputs"
     return ""
 
 
 def _no_exponential(system: System) -> str:
-    if system.equations.noises:
-        return "there is noise"
     bad = [name for name in system.variables if system.forms(name)[name] is None]
     return f"d{bad[0]}/dt is not linear in {bad[0]}" if bad else ""
 
 
-@dataclass(frozen=True)
-class _Propagators:
-    """Entries of P and Q, and constant terms: `P__x__y`, `Q__x__y`, `c__x`; R, S, d in refractory units."""
-
-    system: System
-    rests: Mapping[str, Expression]
-    """The constant part of each equation that is a number."""
-    paused: frozenset[str]
-
-    def __call__(self, values: Values, dt: float) -> Mapping[str, float]:
-        found: dict[str, float] = {}
-        names, system = self.system.variables, self.system
-        for letters, still in (("PQc", frozenset[str]()), ("RSd", self.paused)):
-            P, Q = propagator(system.array(values, dt, still), dt)
-            constant = {one: value for one, value in self.rests.items() if one not in still}
-            rest = np.array([system.number(constant.get(name, ZERO), values, dt) for name in names])
-            for row, name in enumerate(names):
-                for column, other in enumerate(names):
-                    found[f"{letters[0]}__{name}__{other}"] = P[row, column]
-                    found[f"{letters[1]}__{name}__{other}"] = Q[row, column]
-                found[f"{letters[2]}__{name}"] = float((Q[row] * rest).sum())
-        return found
-
-
 def _exact(b: Builder) -> None:
     system = b.system
-    forms, matrix = system.forms(*system.variables), system.matrix
+    variables, noises = system.variables, system.equations.noises
+    forms, matrix, noise = system.forms(*variables, *noises), system.matrix, system.noise or {}
     assert matrix is not None
     rests = {name: form[1] for name, form in forms.items() if form is not None and form[1] != ZERO}
     numbers = {name: rest for name, rest in rests.items() if system.is_numeric(rest)}
     derivatives = system.equations.derivatives
     paused = frozenset(name for name in derivatives if derivatives[name].paused and b.rests)
-    b.prepared.append(_Propagators(system, numbers, paused))
+    b.prepared.append(Propagators(system, matrix, numbers, noise, paused))
     known = b.define(b.now)
     driven = {
         name: b.put(f"b__{name}", b.here(rest, known)) if not isinstance(rest, Name) else b.here(rest, known)
         for name, rest in rests.items()
         if name not in numbers
     }
+    shaken = {
+        name
+        for name in variables
+        for one in _reached(name, matrix, frozenset())
+        for n in noises
+        if (one, n) in noise
+    }
+    b.noises = tuple(f"xi__{name}" for name in variables if name in shaken)
 
     def solution(name: str, letters: str, still: frozenset[str]) -> Expression:
         reached = _reached(name, matrix, still)
@@ -169,15 +161,22 @@ def _exact(b: Builder) -> None:
         ]
         if any(one in numbers and one not in still for one in reached):
             terms.append(Name(f"{letters[2]}__{name}"))
+        if name in shaken:
+            before = variables[: variables.index(name) + 1]
+            terms += [
+                multiply(Name(f"{letters[3]}__{name}__{one}"), Name(f"xi__{one}"))
+                for one in before
+                if one in shaken
+            ]
         return total(terms)
 
     values = {}
-    for name in system.variables:
-        value = solution(name, "PQc", frozenset())
+    for name in variables:
+        value = solution(name, "PQcN", frozenset())
         if name in paused:
             value = b.pausing(name, value)
-        elif paused.intersection(_reached(name, matrix, frozenset())):
-            value = choose(Name("resting__"), solution(name, "RSd", paused), value)
+        elif paused.intersection(_reached(name, matrix, frozenset())) or (paused and name in shaken):
+            value = choose(Name("resting__"), solution(name, "RSdM", paused), value)
         values[name] = value
     b.set_all(values)
 
@@ -190,25 +189,17 @@ def _reached(name: str, matrix: Mapping[tuple[str, str], Expression], still: fro
     return found
 
 
-@dataclass(frozen=True)
-class _Relaxation:
-    """Factors of x' = a x + b with a number a: `E__x`, `G__x`, and with a number b `c__x`."""
-
-    system: System
-    name: str
-    rate: Expression
-    rest: Expression | None
-
-    def __call__(self, values: Values, dt: float) -> Mapping[str, float]:
-        a = self.system.number(self.rate, values, dt)
-        gain = SCALARS.expm1(a * dt) / a if a != 0 else dt
-        found = {f"E__{self.name}": SCALARS.exp(a * dt), f"G__{self.name}": gain}
-        if self.rest is not None:
-            found[f"c__{self.name}"] = gain * self.system.number(self.rest, values, dt)
-        return found
+def _hold_noise(b: Builder) -> None:
+    """Have white noise be constant during the step, with the integral that it has."""
+    noises = b.system.equations.noises
+    if noises:
+        b.prepared.append(RootOfStep())
+    for name in noises:
+        b.now[name] = b.put(name, divide(Name(name), Name("root__dt"))).name
 
 
 def _exponential_euler(b: Builder) -> None:
+    _hold_noise(b)
     system, values = b.system, {}
     known = b.define(b.now)
     for name in system.variables:
@@ -218,7 +209,7 @@ def _exponential_euler(b: Builder) -> None:
         x, driven = b.here(Name(name)), b.here(rest, known)
         if system.is_numeric(rate):
             fixed = rest if rest != ZERO and system.is_numeric(rest) else None
-            b.prepared.append(_Relaxation(system, name, rate, fixed))
+            b.prepared.append(Relaxation(system, name, rate, fixed))
             gained = Name(f"c__{name}") if fixed is not None else multiply(Name(f"G__{name}"), driven)
             value = add(multiply(Name(f"E__{name}"), x), gained)
         else:
@@ -245,10 +236,12 @@ def _later(b: Builder, now: dict[str, str], by: Expression) -> dict[str, str]:
 
 
 def _euler(b: Builder) -> None:
+    _hold_noise(b)
     b.now = _along(b, b.rates(b.now), DT)
 
 
 def _heun(b: Builder) -> None:
+    _hold_noise(b)
     first = b.rates(b.now)
     second = b.rates(_later(b, _along(b, first, DT), DT))
     mean = {name: multiply(Number(0.5), add(first[name], second[name])) for name in first}
@@ -256,6 +249,7 @@ def _heun(b: Builder) -> None:
 
 
 def _rk4(b: Builder) -> None:
+    _hold_noise(b)
     half = b.put("half", multiply(Number(0.5), DT))
     first = b.rates(b.now)
     second = b.rates(_later(b, _along(b, first, half), half))
@@ -269,25 +263,15 @@ def _rk4(b: Builder) -> None:
     b.now = _along(b, sums, sixth)
 
 
-def _root_of_step(values: Values, dt: float) -> Mapping[str, float]:
-    return {"root__dt": math.sqrt(dt)}
-
-
 def _euler_maruyama(b: Builder) -> None:
     """Ito: noise is multiplied by what it was at the start of the step."""
     system, values = b.system, {}
     noises = system.equations.noises
-    b.prepared.append(_root_of_step)
+    b.prepared.append(RootOfStep())
     known = b.define(b.now)
     for name, one in system.equations.derivatives.items():
         form = linear(one.rate, noises, {})
-        if form is None:
-            raise EquationError(
-                f"d{name}/dt is not linear in the noise",
-                None,
-                ", ".join(noises),
-                "a product such as sigma * xi",
-            )
+        assert form is not None
         drift = multiply(DT, b.here(form[1], known))
         shaken = total([multiply(b.here(factor, known), Name(noise)) for noise, factor in form[0].items()])
         value = add(add(b.here(Name(name)), drift), multiply(Name("root__dt"), shaken))

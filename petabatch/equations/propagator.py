@@ -1,9 +1,12 @@
-"""The exact solution of a linear system x' = A x + b over a step: x(dt) = P x(0) + Q b.
+"""The exact solution of a linear system x' = A x + b + G xi over a step: x(dt) = P x(0) + Q b + noise.
 
 P = exp(A dt) and Q is the integral of exp(A s) from 0 to dt, both parts of one matrix exponential (Van Loan
 1978, "Computing integrals involving the matrix exponential"). It is computed by scaling and squaring of
 the Taylor series (Moler and Van Loan 2003, "Nineteen dubious ways", method 3), where no eigenvalues are
 divided by each other, so that equal time constants are nothing special.
+
+Of white noise xi the noise is normal, and its covariance the integral of exp(A s) G G' exp(A' s) from 0 to
+dt: a Taylor series over a short part of the step, which is doubled.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import numpy as np
 
 _TERMS = 20
 """Of the series, with a norm of at most 1/2: the next one is below 1e-25."""
+_DETERMINED = 1e-12
+"""Share of a variance below which what is left of it, given the other variables, is rounding."""
 
 
 def propagator(A: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
@@ -36,6 +41,43 @@ def propagator(A: np.ndarray, dt: float) -> tuple[np.ndarray, np.ndarray]:
     return found[:n, :n], found[:n, n:]
 
 
+def covariance(A: np.ndarray, G: np.ndarray, dt: float) -> np.ndarray:
+    """Return the covariance of the noise of a step `[variables, variables]`, float64.
+
+    G is `[variables, noises]`, of independent white noises of unit intensity.
+    """
+    if not (np.isfinite(A).all() and np.isfinite(G).all()):
+        return np.full_like(A, np.nan)
+    norm = np.abs(A).sum(axis=1).max() * dt
+    halvings = min(1000, max(0, int(np.ceil(np.log2(max(norm, 1e-300)))) + 2))
+    short = np.ldexp(dt, -halvings)
+    term = short * _product(G, G.T)
+    found: np.ndarray = term
+    for number in range(2, _TERMS + 2):
+        product = _product(A, term)
+        term = short / number * (product + product.T)
+        found = found + term
+    P, _ = propagator(A, float(short))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(halvings):
+            found = found + _product(_product(P, found), P.T)
+            P = _product(P, P)
+    return found
+
+
+def factor(covariance: np.ndarray) -> np.ndarray:
+    """Return L, below its diagonal and on it, where L L' is a covariance; columns may be 0 (Cholesky)."""
+    found = np.zeros_like(covariance)
+    for row, whole in enumerate(covariance):
+        for column in range(row + 1):
+            left = whole[column] - sum(found[row, n] * found[column, n] for n in range(column))
+            if column < row:
+                found[row, column] = left / found[column, column] if found[column, column] else 0.0
+            elif not left <= _DETERMINED * whole[row]:
+                found[row, row] = np.sqrt(left)
+    return found
+
+
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return a matrix product with the same bits on every processor, as libraries' have not."""
-    return sum((a[:, n, None] * b[n] for n in range(len(b))), np.zeros_like(a))
+    return sum((a[:, n, None] * b[n] for n in range(len(b))), np.zeros((len(a), b.shape[1])))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from petabatch.equations.blocks import Equations, Statement
-from petabatch.equations.build import RESTING, Builder, Line, Prepared, shown
+from petabatch.equations.build import RESTING, Builder, Line, shown
 from petabatch.equations.expression import (
     ZERO,
     Apply,
@@ -19,6 +19,7 @@ from petabatch.equations.expression import (
     subtract,
 )
 from petabatch.equations.methods import DT, Choice, advance, choose_method
+from petabatch.equations.prepared import Prepared
 from petabatch.equations.system import System, Values
 
 FIRED, LEFT, STEPS = "fired__", "refractory", "steps__"
@@ -59,6 +60,8 @@ class Step:
     prepared: tuple[Prepared, ...]
     rests: bool
     """Units can be refractory."""
+    noises: tuple[str, ...]
+    """Random numbers that lines read, normal and independent."""
     seen: Expression
     """What the activity is without spikes, in names of the equations."""
 
@@ -116,7 +119,7 @@ def make_step(rules: Rules) -> Step:
             left = choose(Name(RESTING), subtract(Name(LEFT), Number(1.0)), ZERO)
             state[LEFT] = b.put("left", choose(spikes, Name(STEPS), left)).name
     lines = b.needed({**state, "A": activity.name})
-    return Step(system, choice, lines, state, activity.name, tuple(b.prepared), rests, seen)
+    return Step(system, choice, lines, state, activity.name, tuple(b.prepared), rests, b.noises, seen)
 
 
 def _arrivals(b: Builder, rules: Rules, rests: bool) -> None:

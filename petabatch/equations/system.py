@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,23 +70,40 @@ class System:
     @cached_property
     def timed(self) -> bool:
         """Whether a derivative depends on the time."""
-        found, waiting = (
-            set[str](),
-            [name for one in self.equations.derivatives.values() for name in names_in(one.rate)],
-        )
+        return any("t" in self.reads(one.rate) for one in self.equations.derivatives.values())
+
+    def reads(self, expression: Expression) -> frozenset[str]:
+        """Return all names that an expression depends on, through definitions too."""
+        found, waiting = set[str](), list(names_in(expression))
         while waiting:
             name = waiting.pop()
             if name not in found:
                 found.add(name)
-                if name in self.equations.definitions:
-                    waiting += names_in(self.equations.definitions[name])
-        return "t" in found
+                waiting += names_in(self.equations.definitions.get(name, ZERO))
+        return frozenset(found)
 
-    def array(self, values: Values, dt: float, still: frozenset[str] = frozenset()) -> np.ndarray:
-        """Return the matrix `[variables, variables]`, float64; rows of variables that stand still are 0."""
-        assert self.matrix is not None
-        names, found = self.variables, np.zeros((len(self.variables),) * 2)
-        for (row, column), one in self.matrix.items():
+    @cached_property
+    def noise(self) -> Mapping[tuple[str, str], Expression] | None:
+        """The factor of each white noise in each equation, None where one is not linear in the noise."""
+        found: dict[tuple[str, str], Expression] = {}
+        for name, one in self.equations.derivatives.items():
+            form = linear(one.rate, self.equations.noises, {})
+            if form is None:
+                return None
+            found |= {(name, noise): factor for noise, factor in form[0].items() if factor != ZERO}
+        return found
+
+    def array(
+        self,
+        coefficients: Mapping[tuple[str, str], Expression],
+        columns: Sequence[str],
+        values: Values,
+        dt: float,
+        still: frozenset[str] = frozenset(),
+    ) -> np.ndarray:
+        """Return coefficients `[variables, columns]`, float64; rows of variables that stand still are 0."""
+        names, found = self.variables, np.zeros((len(self.variables), len(columns)))
+        for (row, column), one in coefficients.items():
             if row not in still:
-                found[names.index(row), names.index(column)] = self.number(one, values, dt)
+                found[names.index(row), columns.index(column)] = self.number(one, values, dt)
         return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from petabatch.equations.arrays import evaluate
@@ -16,16 +16,18 @@ from petabatch.equations.methods import stability_limit
 from petabatch.equations.read import Texts, WrongTexts, read_step
 from petabatch.equations.source import row_function, row_source
 from petabatch.equations.step import LEFT, Step
+from petabatch.equations.stored import stored_step
 from petabatch.kernels.rows import BEFORE, BUFFERS, NUMBERS, Draw, Form
 from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.frozen import FROZEN, FrozenDict
-from petabatch.spec.model import Finite, NonNegative, OneOf
+from petabatch.spec.model import DERIVED, Finite, NonNegative, OneOf
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.spec.rows import RowFunction, drawn
 from petabatch.spec.schedule import NEVER, STEP, Schedule
 from petabatch.spec.weights import Initial
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
+_STORED = "_stored"
 NumberOrInitial = Annotated[dict[str, Finite | Annotated[Initial, OneOf(Initial)]], FROZEN]
 
 
@@ -67,12 +69,14 @@ class Neurons(Layer):
     method: Literal["auto", "exact", "exponential_euler", "euler", "heun", "rk4", "euler_maruyama"] = "auto"
     """Integration method. `auto`: `euler_maruyama` with noise; `exact`, the propagator of a linear system, if
     the equations are linear with constant coefficients; `exponential_euler` if each is linear in its own
-    variable; else `rk4`."""
+    variable; else `rk4`. All methods take noise that no variable multiplies."""
     start: NumberOrInitial = Field(default_factory=FrozenDict)  # type: ignore[assignment]
     """Variables in step 0, by name: a number or an initialiser, `start = { v = -60.0 }`; others are 0."""
 
     @model_validator(mode="after")
-    def _equations_can_be_read(self) -> Neurons:
+    def _equations_can_be_read(self, info: ValidationInfo) -> Neurons:
+        # In a run that is resumed, steps that it has stored, by their texts.
+        object.__setattr__(self, _STORED, (info.context or {}).get(DERIVED, {}))
         try:
             self._check_size()
             return self
@@ -110,13 +114,27 @@ class Neurons(Layer):
     @property
     def step(self) -> Step:
         """The lines of a step; raises WrongTexts where the texts of the layer are no equations."""
+        texts = self._texts
+        stored: Step | None = vars(self)[_STORED].get(texts)
+        return read_step(texts) if stored is None else stored
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """What it is validated with, beside its keys."""
+        return {DERIVED: vars(self)[_STORED]}
+
+    @property
+    def derived(self) -> Mapping[str, Any]:
+        """Its step and the source of its row function, as a run stores them."""
+        return stored_step(self._texts, self.step, self.generated)
+
+    @property
+    def _texts(self) -> Texts:
         numbers = tuple(name for name, value in self.parameters.items() if isinstance(value, float))
         units = tuple(name for name in self.parameters if name not in numbers)
-        return read_step(
-            Texts(
-                self.equations, self.currents, numbers, units, self.spike, self.reset,
-                self.refractory is not None, self.activity, self.method, tuple(self.start),
-            )
+        return Texts(
+            self.equations, self.currents, numbers, units, self.spike, self.reset,
+            self.refractory is not None, self.activity, self.method, tuple(self.start),
         )  # fmt: skip
 
     @property
@@ -134,7 +152,7 @@ class Neurons(Layer):
     @property
     def draws(self) -> Mapping[str, Draw]:  # type: ignore[override]
         """Random numbers of a step: white noise."""
-        return dict.fromkeys(self.step.system.equations.noises, "normal")
+        return dict.fromkeys(self.step.noises, "normal")
 
     @property
     def host_numbers(self) -> bool:

@@ -139,7 +139,7 @@ class Poisson(Layer):
             return None
         lines = (Line(_RATE, rate), Line(_SEEN, add(Name(_RATE), Name(_INPUT))))
         system = System(Equations({}, {}), frozenset())
-        return Step(system, Choice("euler", ""), lines, {}, _SEEN, (), False, rate)
+        return Step(system, Choice("euler", ""), lines, {}, _SEEN, (), False, (), rate)
 
     @property
     def _numbers(self) -> dict[str, float]:

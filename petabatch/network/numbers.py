@@ -242,7 +242,7 @@ def _wrong(table: Any, keys: Sequence[str], value: float) -> Problem | None:
     changed = _with(table, keys, value)
     fields = {name: getattr(changed, name) for name in type(table).model_fields}
     try:
-        type(table).model_validate(fields)
+        type(table).model_validate(fields, context=table.context)
     except ValidationError as error:
         return problems_of(error, type(table), fields)[0]
     return None

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from petabatch.errors import ParamsError, Problem, did_you_mean, similar_path
 from petabatch.spec import syntax, toml
-from petabatch.spec.model import CONSENT
+from petabatch.spec.model import CONSENT, DERIVED
 from petabatch.spec.network import Network
 from petabatch.spec.override import override
 from petabatch.spec.plugins import import_plugins
@@ -67,15 +67,23 @@ class Loaded:
 
     @classmethod
     def from_json(
-        cls, text: str, file: str, arrays: Path | None = None, objects: Sequence[object] = ()
+        cls,
+        text: str,
+        file: str,
+        arrays: Path | None = None,
+        objects: Sequence[object] = (),
+        derived: Mapping[Any, Any] | None = None,
     ) -> Loaded:
         """Return the network that `resolved` wrote as JSON.
 
-        `arrays` is the folder of in-memory arrays, `objects` are the objects of Python that it names.
+        `arrays` is the folder of in-memory arrays, `objects` are the objects of Python that it names,
+        `derived` is what a run has stored of the derivations of its layers.
         """
         data, location = json.loads(text), SourceLocation(file)
         found = import_plugins(data, Path(file).parent)
-        return cls(_validate(data, location, found, arrays=arrays, objects=objects), text, location)
+        return cls(
+            _validate(data, location, found, arrays=arrays, objects=objects, derived=derived), text, location
+        )
 
     @classmethod
     def from_network(cls, network: Network) -> Loaded:
@@ -176,10 +184,12 @@ def _validate(
     arrays: Path | None = None,
     objects: Sequence[object] = (),
     execute: bool = True,
+    derived: Mapping[Any, Any] | None = None,
 ) -> Network:
     found = list(before)
     skipped = () if execute else data.get("plugins", ())
     context = {"folder": folder, "arrays": arrays, "objects": objects, "not executed": skipped}
+    context[DERIVED] = derived or {}
     try:
         network = Network.model_validate(data, context=context)
     except ValidationError as error:

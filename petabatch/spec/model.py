@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
@@ -38,6 +38,8 @@ Fraction = Annotated[float, Field(strict=True, ge=0, le=1)]
 Flag = Annotated[bool, Field(strict=True)]
 
 
+DERIVED = "derived"
+"""Key of what a run has stored of the derivations of its parts, in the context of their validation."""
 CONSENT = "the file is not below the current directory; --allow-code executes its code, if you trust it"
 """Hint where code was not executed."""
 
@@ -88,6 +90,11 @@ class Model(BaseModel, metaclass=Readable):
             super().__init__(**keys)
         except ValidationError as error:
             raise TableError(_problems(error, type(self), keys), name) from None
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """What it is validated with, beside its keys."""
+        return {}
 
     def __dir__(self) -> list[str]:
         """Return what users need: the keys, and what the table says of itself, without pydantic's names."""

@@ -23,6 +23,7 @@ from petabatch.storage.files import (
     CHECKPOINTS,
     DATA,
     DESCRIPTION,
+    EQUATIONS,
     INPUTS,
     MANIFEST,
     PARAMS,
@@ -91,6 +92,11 @@ class RunDirectory:
         return self.path / RESOLVED
 
     @property
+    def equations(self) -> Path:
+        """What was derived of the equations of the network; there is none without equations."""
+        return self.path / EQUATIONS
+
+    @property
     def started_from_another(self) -> bool:
         """Whether the run began with the state of another, whose steps it does not record.
 
@@ -124,11 +130,13 @@ class RunDirectory:
         arrays: Mapping[str, np.ndarray] | None = None,
         claim: Claim | None = None,
         folders: Sequence[str] = (),
+        equations: str = "",
     ) -> RunDirectory:
         """Create a new run directory; `force` replaces an existing one. Called on rank 0 only.
 
         `arrays` are those that the run was given in memory, by their names in `resolved`. `claim` claims the
         new directory before others can see it. `folders` are made in it beside those of every run.
+        `equations` is what was derived of those of the network.
 
         Raises RunDirectoryError when `path` exists (without `force`), is not recognisably a run directory or
         is that of a run in progress (with `force`), or cannot be written. After an error nothing has changed
@@ -151,6 +159,8 @@ class RunDirectory:
             (fresh / f"params{params_suffix}").write_text(params_text, encoding="utf-8")
             (fresh / RESOLVED).write_text(json.dumps(resolved or {}, indent=1), encoding="utf-8")
             (fresh / INPUTS).write_text(inputs, encoding="utf-8")
+            if equations:
+                (fresh / EQUATIONS).write_text(equations, encoding="utf-8")
             (fresh / LOG).touch()
             if arrays:
                 (fresh / DATA).mkdir()
@@ -217,14 +227,15 @@ class RunDirectory:
         """Return the names of the files in the manifest that are neither segments nor checkpoints."""
         found = [
             name
-            for name in (*PARAMS, RESOLVED, INPUTS, DESCRIPTION, RUN_FILE)
+            for name in (*PARAMS, RESOLVED, INPUTS, EQUATIONS, DESCRIPTION, RUN_FILE)
             if (self.path / name).is_file()
         ]
         return [*found, *self._arrays()]
 
     def initial_files(self) -> list[str]:
         """Return the names of the files with which every run starts, and which it needs to be resumed."""
-        return [RESOLVED, INPUTS, *self._arrays()]
+        derived = [EQUATIONS] if self.equations.is_file() else []
+        return [RESOLVED, INPUTS, *derived, *self._arrays()]
 
     def _arrays(self) -> list[str]:
         return sorted(f"{DATA}/{file.name}" for file in self.data.glob("*.npy"))
@@ -236,7 +247,7 @@ class RunDirectory:
             RESOLVED,
             INPUTS,
             DESCRIPTION,
-            *(name for name in known.entries if name.startswith(f"{DATA}/")),
+            *(name for name in known.entries if name == EQUATIONS or name.startswith(f"{DATA}/")),
         ):
             try:
                 known.check(self.path, name)

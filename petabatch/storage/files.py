@@ -9,6 +9,8 @@ from petabatch.errors import RunDirectoryError
 
 RUN_FILE, PARTS, CHECKPOINTS = "run.h5", "parts", "checkpoints"
 RESOLVED, INPUTS = "params.json", "inputs.jsonl"
+EQUATIONS = "equations.json"
+"""What was derived of the equations of a network, where it has any."""
 DATA = "data"
 DESCRIPTION, MANIFEST = "run.json", "manifest.txt"
 POINTS, LEDGER = "points", ".ledger"
@@ -24,6 +26,7 @@ _FILES = {
     *PARAMS,
     RESOLVED,
     INPUTS,
+    EQUATIONS,
     RUN_FILE,
     DESCRIPTION,
     MANIFEST,

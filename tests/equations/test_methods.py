@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
-from scipy.linalg import expm
+from scipy.linalg import expm, solve_continuous_lyapunov
 
 from petabatch.equations.arrays import evaluate
 from petabatch.equations.methods import stability_limit
-from petabatch.equations.propagator import propagator
+from petabatch.equations.propagator import covariance, factor, propagator
 from petabatch.equations.read import Texts, WrongTexts, read_step
 from petabatch.equations.source import row_source
 from petabatch.equations.step import Step
@@ -125,7 +125,9 @@ def test_the_method_is_chosen_by_the_form_of_the_equations(equations: str, metho
         ("dv/dt = -v + t", "exact", "depend on time"),
         ("dv/dt = -v / each", "exact", "differ among units"),
         ("dv/dt = -v ** 2", "exponential_euler", "not linear in v"),
-        ("dv/dt = -v + xi", "rk4", "noise xi"),
+        ("dv/dt = -v + w * xi\nw = 2 * v", "rk4", "the noise xi of dv/dt is multiplied by v"),
+        ("dv/dt = -v + v * xi", "exact", "multiplied by v"),
+        ("dv/dt = -v + each * xi", "exact", "the noise differs among units"),
         ("dv/dt = -v", "euler_maruyama", "no noise"),
         ("dv/dt = -v + xi ** 2", "auto", "not linear in the noise"),
     ],
@@ -133,6 +135,69 @@ def test_the_method_is_chosen_by_the_form_of_the_equations(equations: str, metho
 def test_a_method_that_does_not_suit_is_refused(equations: str, method: str, message: str) -> None:
     with pytest.raises(WrongTexts, match=message):
         read_step(Texts(equations, units=("each",), method=method))
+
+
+@pytest.mark.parametrize(
+    ("method", "grown"),
+    [
+        ("euler", lambda z: 1 + z),
+        ("euler_maruyama", lambda z: 1 + z),
+        ("heun", lambda z: 1 + z + z**2 / 2),
+        ("rk4", lambda z: 1 + z + z**2 / 2 + z**3 / 6 + z**4 / 24),
+        ("exponential_euler", math.exp),
+    ],
+)
+def test_additive_noise_is_constant_during_a_step_of_all_methods_but_exact(
+    method: str, grown: Callable[[float], float]
+) -> None:
+    step = read_step(Texts("dx/dt = -k * x + sin(t) + s * xi", parameters=("k", "s"), method=method))
+    values, dt, normal, x = {"k": 0.7, "s": 1.3}, 0.9, 0.4, 1.7
+    found = {**step.numbers(values, dt, 0.0), "x": x, "x__in": 0.0, "t": 0.0, "A": 0.0}
+    ends = []
+    for drawn in (0.0, normal):
+        lines = {**found, "xi": drawn}
+        for line in step.lines:
+            lines[line.name] = evaluate(line.value, lines)
+        ends.append(lines[step.state["x"]])
+    factor = (grown(-0.7 * dt) - 1) / (-0.7 * dt)
+    assert ends[1] - ends[0] == pytest.approx(1.3 * factor * math.sqrt(dt) * normal, rel=1e-12)
+
+
+@pytest.mark.parametrize("resting", [False, True])
+def test_the_noise_of_exact_has_the_distribution_of_the_solution(resting: bool) -> None:
+    """Against quadrature: the covariance of a step of equations of which one stands still, or none."""
+    texts = Texts(
+        "dv/dt = (g - v) / 3 + xi : unless refractory\ndg/dt = -g / 5 + 0.5 * xi - 2 * xi_2\n"
+        "dw/dt = v + g - w",
+        method="exact", spike="v > 1", refractory=True,
+    )  # fmt: skip
+    step, dt = read_step(texts), 1.7
+    assert step.noises == ("xi__v", "xi__g", "xi__w")
+    A = np.array([[-1 / 3, 1 / 3, 0], [0, -1 / 5, 0], [1, 1, -1]])
+    G = np.array([[1.0, 0], [0.5, -2], [0, 0]])
+    if resting:
+        A[0], G[0] = 0, 0
+    times, weights = np.polynomial.legendre.leggauss(30)
+    parts = [expm(A * (1 + t) * dt / 2) @ G for t in times]
+    exact = sum(w * dt / 2 * one @ one.T for w, one in zip(weights, parts, strict=True))
+    numbers, letter = step.numbers({}, dt, 5.0), "M" if resting else "N"
+    names = step.system.variables
+    N = np.array([[numbers.get(f"{letter}__{a}__{b}", 0.0) for b in names] for a in names])
+    if resting:  # v stands still, and its factors are not read
+        N[0] = 0
+    np.testing.assert_allclose(N @ N.T, exact, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("dt", [1e-6, 0.1, 50.0, 1e4])
+def test_noise_of_any_step_has_a_factor(dt: float) -> None:
+    A, G = np.array([[-0.2, 0.2], [0.0, -1.0]]), np.array([[0.0], [1.5]])
+    found = covariance(A, G, dt)
+    L = factor(found)
+    np.testing.assert_allclose(L @ L.T, found, rtol=1e-13, atol=0)
+    assert (np.triu(L, 1) == 0).all()
+    stationary = solve_continuous_lyapunov(A, -G @ G.T)
+    if dt > 10:
+        np.testing.assert_allclose(found, stationary, rtol=1e-4 if dt < 100 else 1e-12)
 
 
 def test_equations_that_double_in_each_line_are_no_trap() -> None:

@@ -130,6 +130,11 @@ def test_a_step_is_arrivals_reset_integration_threshold() -> None:
         ("heun", {"equations": "dx/dt = exp(-x) - clip(x, 0, 1) * c\nc = 1 if x > 0.5 else tanh(t)",
                   "method": "heun"}),
         ("noise", {"equations": "dx/dt = -x / 5 + s * x * xi + 0.1 * xi_2", "parameters": {"s": Uniform()}}),
+        ("noise of exact", {"equations": "dx/dt = -x / 5 + xi : unless refractory\n"
+                                         "dy/dt = (x - y) / 3 + xi / 2",
+                            "method": "exact", "spike": "x > 0.5", "reset": "x = 0", "refractory": 0.5}),
+        ("noise of rk4", {"equations": "dx/dt = -x ** 3 + s * sin(t) * xi", "parameters": {"s": Uniform()},
+                          "method": "rk4"}),
         ("functions", {"equations": f"dx/dt = cos(x + y) / 10\ndy/dt = ({FUNCTIONS}) / 20 - y",
                        "method": "euler", "start": {"x": Uniform(low=0.6, high=0.9), "y": 0.3}}),
         ("map", {"equations": "dx/dt = -x",

@@ -223,6 +223,11 @@ class Layer(Part):
         """The source of what was generated for it, which `check --explain` prints."""
         return ""
 
+    @property
+    def derived(self) -> Mapping[str, Any]:
+        """What was derived of it that a run keeps, so that resuming does not derive it again, for JSON."""
+        return {}
+
     def refused(self, drive: Sequence[float | None], dt: float, steps: int) -> str:
         """Return why its numbers do not stay finite under this drive, "" where they do or it is not known.
 
