@@ -248,9 +248,11 @@ def image_margins(
     plan: Plan, readers: Mapping[str, ImageReader], slices: range, ctx: StepContext
 ) -> dict[str, ImageMargin]:
     """Return the margins of the layers whose border is their image, for the slices of a lane."""
-    precision = plan.graph.network.run.precision
+    run, layers = plan.graph.network.run, plan.graph.network.layers
     return {
-        name: ImageMargin(readers[name], slices, ctx, precision)
+        name: ImageMargin(
+            readers[name], slices if layers[name].batch is None else slices[:1], ctx, run.precision
+        )
         for name, layer in plan.inputs.items()
         if layer.border == "image"
     }

@@ -91,7 +91,7 @@ class Signals:
 
         @cache
         def weights() -> Any:  # from the first step on: the state is not there yet
-            return self._weights(edge.name)
+            return self._weights(edge.name, pending)
 
         def arrival(step: int) -> Array:
             seen = step - edge.lookback
@@ -111,12 +111,12 @@ class Signals:
             return self.graph.border(layer)
         return margin.at(step) if step >= 0 else "zero"
 
-    def _weights(self, connection: str) -> Any:
-        """Return what a connection delivers by: patches, or its synapses."""
+    def _weights(self, connection: str, delayed: bool = False) -> Any:
+        """Return what a connection delivers by: patches, or its synapses, which may be `delayed`."""
         wiring = self.graph.wirings[connection]
         if wiring.synapses is not None:
             arrays = owned(self.arrays, f"connections/{connection}")
-            return self.kernels.synapses(arrays, wiring.synapses.post_units)
+            return self.kernels.synapses(arrays, wiring.synapses.post_units, delayed)
         return self._patches(wiring.weights)
 
     def _patches(self, owner: str | None) -> Array | None:

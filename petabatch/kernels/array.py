@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.geometry import Axis, Link, Patches, pre_perspective
-from petabatch.kernels.segments import Segments
+from petabatch.kernels.synapses import SortedSynapses
 from petabatch.variable import Array, Border
 
 
@@ -60,32 +60,42 @@ class ArrayKernels:
         extended = self.extend(layer, (p.y.margin, p.y.margin), (p.x.margin, p.x.margin), border)
         return extended.reshape(len(layer), p.groups, p.members, p.features)
 
-    def synapses(self, arrays: Mapping[str, Array], units: int) -> Mapping[str, Any]:
-        """Return what `scatter` needs of synapses onto `units` post units; on a GPU, sorted by target."""
-        xp, targets = self.xp, arrays["targets"][0]
-        if xp is np:
+    def synapses(self, arrays: Mapping[str, Array], units: int, delayed: bool) -> Mapping[str, Any]:
+        """Return what `scatter` needs of synapses onto `units` post units; on a GPU, sorted by target.
+
+        Where they are `delayed`, sorted by the step in which they deliver before.
+        """
+        if self.xp is np:
             return arrays
-        sources = xp.searchsorted(arrays["starts"][0], xp.arange(len(targets)), side="right") - 1
-        return {**arrays, "sources": sources, "onto": Segments.of(xp, targets, units)}
+        delays = arrays["delays"] if delayed else None
+        places = units * (arrays["pending"].shape[1] if delayed else 1)
+        return {**arrays, "sorted": SortedSynapses.of(self.xp, arrays, delays, units, places)}
 
     def scatter(
         self, layer: Array, synapses: Mapping[str, Any], positions: int, pre: int, shape: tuple[int, ...]
     ) -> Array:
         """Return what single synapses, as `synapses` gives them, carry from a layer, `[L, *shape]`.
 
-        At each of the positions are `pre` units of the layer and the same synapses.
+        At each of the positions are `pre` units of the layer and the same synapses. With a `step`, what is
+        delayed is added to what is pending.
         """
         units = layer.reshape(len(layer), positions, pre)
         if self.xp is np:
             return self._scatter_active(units, synapses, shape)
-        carried = units[:, :, synapses["sources"]] * synapses["weights"][:, None]
-        return synapses["onto"].add_up(self.xp, carried).reshape(len(layer), *shape)
+        sums = synapses["sorted"].carry(self.xp, units, synapses["weights"])
+        if "step" not in synapses:
+            return sums.reshape(len(sums), *shape)
+        step, pending = synapses["step"], synapses["pending"]
+        length, now = pending.shape[1], step % pending.shape[1]
+        pending[:, (step - 1) % length] = 0
+        arriving = sums.reshape(len(sums), positions, length, -1).swapaxes(1, 2)
+        arriving = arriving.reshape(len(sums), length, *shape)
+        pending[:, now:] += arriving[:, : length - now]
+        pending[:, :now] += arriving[:, length - now :]
+        return pending[:, now]
 
     def _scatter_active(self, units: Array, synapses: Mapping[str, Any], shape: tuple[int, ...]) -> Array:
-        """Return the same of units `[L, positions, pre]`, from the synapses of active units alone.
-
-        With a `step`, what is delayed is added to what is pending.
-        """
+        """Return the same of units `[L, positions, pre]`, from the synapses of active units alone."""
         starts, targets, weights = (synapses[name] for name in ("starts", "targets", "weights"))
         step, pending = synapses.get("step", 0), np.zeros((len(units), 1, *shape), units.dtype)
         if "step" in synapses:
@@ -108,13 +118,13 @@ class ArrayKernels:
     def project(self, fine: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
         """Return each coarse unit's scalar product with its patch of the fine layer, `[L, ny, nx, nf]`."""
         out = self.dots(self.windows(fine, p, border), patches)
-        out = out.reshape(len(fine), p.y.units, p.x.units, p.features)
+        out = out.reshape(-1, p.y.units, p.x.units, p.features)
         return out[:, p.y.margin : p.y.units - p.y.margin, p.x.margin : p.x.units - p.x.margin]
 
     def synthesize(self, coarse: Array, patches: Array, p: Patches, border: Border = "zero") -> Array:
         """Return the sum of all patches weighted by the coarse layer, `[L, NY, NX, C]`; cut at the edge."""
         columns = self.mixtures(self.coarse(coarse, p, border), patches)
-        columns = columns.reshape(len(coarse), p.y.units, p.x.units, p.y.size, p.x.size, p.channels)
+        columns = columns.reshape(-1, p.y.units, p.x.units, p.y.size, p.x.size, p.channels)
         padded = self.overlap(columns, p)
         return padded[:, p.y.before : p.y.before + p.y.fine, p.x.before : p.x.before + p.x.fine]
 

@@ -89,9 +89,6 @@ def check_synapses(graph: Graph) -> list[Problem]:
                     + ('; mode = "extra_non_shared" joins all units' if ends.positions > 1 else ""),
                 )
             )
-        if graph.network.run.device == "gpu" and (synapses.apart or synapses.delayed):
-            what = "synapses of each slice" if synapses.apart else "delays of synapses"
-            problems.append(Problem("run.device", f"{what} are advanced on the CPU alone", "gpu", '"cpu"'))
         if synapses.delayed and "run.dt" in own_values(graph.network, 0):
             text = "the delays of synapses are whole steps of one length"
             problems.append(Problem(f"connections.{name}", text, "values of run.dt", "one value of run.dt"))

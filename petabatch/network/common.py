@@ -30,8 +30,6 @@ def check_common(network: Network, problems: list[Problem]) -> None:
 
 def _reasons(network: Network, name: str, layer: Layer) -> Iterator[tuple[str, str]]:
     """Yield what makes a layer differ between slices, each with what would not."""
-    if network.run.device == "gpu":
-        yield 'run.device = "gpu", where lanes have many slices', "a run on the CPU"
     if not layer.static:
         yield f"type {layer.type}, which is updated in each slice", "a layer of type constant or input"
         return

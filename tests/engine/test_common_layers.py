@@ -84,12 +84,6 @@ def changed(name: str, **keys: Any) -> Network:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (
-            lambda: network(1).model_copy(
-                update={"run": network(1).run.model_copy(update={"device": "gpu"})}
-            ),
-            "where lanes have many slices",
-        ),
         (lambda: changed("sum", batch=1), "type linear, which is updated in each slice"),
         (lambda: changed("image", every=DISPLAY), "as slices come to displays at other times"),
         (lambda: changed("image", source=ImageArray(data=images(1)[0])), "images of their own"),

@@ -114,7 +114,7 @@ class DeviceArrays:
 
 
 def slice_bytes(graph: Graph) -> int:
-    """Return an estimate of the memory of a slice: its arrays, download buffers and temporary patches."""
+    """Return an estimate of the memory of a slice: arrays, download buffers, temporary patches and sums."""
     precision = graph.network.run.precision
     size = np.dtype(precision).itemsize
     arrays = sum(v.nbytes(precision) for v in graph.variables.values() if v.per == "slice")
@@ -123,4 +123,8 @@ def slice_bytes(graph: Graph) -> int:
     patches = [
         edge.wiring.link.patches for edges in graph.edges.values() for edge in edges if edge.wiring.link
     ]
-    return arrays + size * max((3 * p.positions * p.length for p in patches), default=0)
+    temporary = [3 * p.positions * p.length for p in patches]
+    for one in graph.synapses.values():
+        sums = (one.longest + 1 if one.delayed else 1) * math.prod(one.ends.shape)
+        temporary.append(3 * one.ends.positions * one.most + 2 * sums)
+    return arrays + size * max(temporary, default=0)

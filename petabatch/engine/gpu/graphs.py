@@ -17,7 +17,7 @@ from petabatch.network.graph import Graph
 from petabatch.spec.parts import Layer, StepContext
 
 _LONGEST = 64
-"""Maximum period, in steps, of the histories' ring buffers for which steps are captured."""
+"""Maximum period, in steps, of the ring buffers of histories and delays for which steps are captured."""
 
 
 class CapturedSteps:
@@ -35,9 +35,8 @@ class CapturedSteps:
         widest = max(map(len, self._levels), default=1)
         self._streams = [device.stream() for _ in range(widest - 1)]
         layers = graph.network.layers.values()
-        self._period = (
-            math.lcm(*graph.depth.values()) if alone and all(_alike(one, graph) for one in layers) else 0
-        )
+        lengths = [*graph.depth.values(), *(one.longest + 1 for one in graph.synapses.values())]
+        self._period = math.lcm(*lengths) if alone and all(_alike(one, graph) for one in layers) else 0
         self._stretches: dict[Hashable, Callable[[], None] | None] = {}
 
     def __call__(self, ctx: StepContext) -> None:

@@ -30,8 +30,9 @@ class BoundLoop:
     factor: np.float32
     """error = factor * image - recon."""
     image: Array
-    """`[lanes, 1, ny, nx, nf]`, as the next two."""
+    """`[lanes or 1, 1, ny, nx, nf]`."""
     recon: Array
+    """`[lanes, 1, ny, nx, nf]`, as the next."""
     error: Array
     weights: Array
     """`[lanes or 1, groups * nf, K]` in memory order."""

@@ -29,8 +29,8 @@ class Part:
     """Their place in the arrays; None for all of them."""
 
     def cut(self, array: Array) -> Array:
-        """Return what belongs to these lanes."""
-        return array if self.where is None else array[self.where]
+        """Return what belongs to these lanes; what all slices have in common is held once."""
+        return array if self.where is None or len(array) == 1 else array[self.where]
 
     def of(self, state: Mapping[str, Array]) -> Mapping[str, Array]:
         """Return the variables of these lanes."""
@@ -121,13 +121,19 @@ class _JoinedSignals(Signals):
         """Return the function of the step that gives what an edge delivers."""
         if edge.name not in self._apart:
             return super().arrival(edge)
-        each = [bound.signals.arrival(edge) for bound in self._bindings]
-        return lambda step: self.kernels.xp.concatenate([arrival(step) for arrival in each])
+        each = [(bound.signals.arrival(edge), len(bound.ctx.slices)) for bound in self._bindings]
+        xp = self.kernels.xp
+
+        def arrival(step: int) -> Array:
+            found = [(arrive(step), slices) for arrive, slices in each]
+            return xp.concatenate([xp.broadcast_to(one, (n, *one.shape[1:])) for one, n in found])
+
+        return arrival
 
 
 @contextmanager
 def standing(bound: Binding, window: slice, moving: Sequence[slice]) -> Iterator[None]:
-    """Keep the layers of all slices of a window as they are within the block, but for those that move."""
+    """Keep the state of all slices of a window as it is within the block, but for those that move."""
     moves = np.zeros(window.stop - window.start, bool)
     for lanes in moving:
         moves[lanes.start - window.start : lanes.stop - window.start] = True
@@ -135,7 +141,11 @@ def standing(bound: Binding, window: slice, moving: Sequence[slice]) -> Iterator
         yield
         return
     stands, arrays = bound.ctx.xp.asarray(np.flatnonzero(~moves)), bound.backend.arrays.lane(window)
-    keys = [key for key, one in bound.plan.variables.items() if key.startswith("layers/")]
+    keys = [
+        key
+        for key, one in bound.plan.variables.items()
+        if one.per == "slice" and (key.startswith("layers/") or key.endswith("/pending"))
+    ]
     kept = {key: arrays[key][stands] for key in keys}
     try:
         yield
