@@ -41,11 +41,21 @@ class Assembly:
         threads: int | None = None,
         device: Device | None = None,
     ) -> Assembly:
+        """Return the assembly of a network on the device that it asks for; collective.
+
+        `device` is the GPU of this rank where one has been chosen. Raises what `on_any_device` raises, and
+        ResourceError without the device.
+        """
+        return cls.on_any_device(network, comm, threads).on_device(device)
+
+    @classmethod
+    def on_any_device(
+        cls, network: Network, comm: Comm | None = None, threads: int | None = None
+    ) -> Assembly:
         """Check a network, fit its transforms to its images, and derive its plan; collective.
 
-        Transforms are fitted on rank 0, so that all ranks have the same bits. `device` is the GPU of this
-        rank where one has been chosen. Raises ParamsError with every problem found, InputFileError if images
-        cannot be used, ResourceError without the device or the memory.
+        Transforms are fitted on rank 0, so that all ranks have the same bits. Raises ParamsError with every
+        problem found, InputFileError if images cannot be used, ResourceError without the memory.
         """
         comm = comm or Serial()
         check_capacity(network, len(set(comm.hosts)))
@@ -54,9 +64,17 @@ class Assembly:
             schedule(graph)  # its errors come before the images are read
             sources = comm.broadcast(fitted_sources(graph) if comm.rank == 0 else None)
             graph = build(with_sources(network, sources))
-        plan = schedule(graph)  # its errors come before those of the device
-        device = device or choose(network, comm)
-        return cls(plan if device is None else schedule(graph, device.limits), comm, threads, device)
+        return cls(schedule(graph), comm, threads)
+
+    def on_device(self, device: Device | None = None) -> Assembly:
+        """Return the assembly on a GPU, by default that of this rank if the network asks for one; collective.
+
+        Raises ResourceError if there is none, or it cannot have the kernel that is asked for.
+        """
+        device = device or choose(self.network, self.comm)
+        if device is None:
+            return self
+        return replace(self, plan=schedule(self.plan.graph, device.limits), device=device)
 
     @property
     def network(self) -> Network:

@@ -64,6 +64,12 @@ class Backend(Protocol):
     def windows(self) -> Sequence[slice]:
         """The local slices that are advanced together: one lane, or several where slices differ."""
 
+    def slots(self, size: int) -> Sequence[range]:
+        """Return the places of slices that a thread advances together, at most `size` where it is free."""
+
+    def seated(self) -> None:
+        """Take over the state of slices on the host, which have been given the places of others."""
+
     def peers(self, lanes: slice) -> Peers | None:
         """Return what the lanes of a window share, None where each makes its own steps."""
 
@@ -144,6 +150,14 @@ class Host:
     def workers(self) -> int:
         """At most one for each lane."""
         return min(self._threads, len(self.windows))
+
+    def slots(self, size: int) -> Sequence[range]:
+        """Return places of `size` slices."""
+        places = len(self.windows)
+        return [range(n, min(n + size, places)) for n in range(0, places, size)]
+
+    def seated(self) -> None:
+        """The state is the one that lanes advance."""
 
     def peers(self, lanes: slice) -> Peers | None:
         """Return None: programs say themselves which of them are advanced in one call."""

@@ -1,7 +1,7 @@
 """A pool of slices: each takes a slot of an engine for the whole run, and leaves it to the next one.
 
-A slot is the place of a few slices on one thread. Slots do not wait for each other: each slice is advanced
-from its own step 0 to the last, as it is in a run of all slices, and with the same bits.
+A slot is the place of a few slices on one thread, or of many on a GPU. Slots do not wait for each other: each
+slice is advanced from its own step 0 to the last, as it is in a run of all slices, and with the same bits.
 """
 
 from __future__ import annotations
@@ -41,14 +41,13 @@ class Stopped(Exception):
 
 
 class Pool:
-    """The slots of an engine, whose plan has a single flush."""
+    """The slots of an engine, whose plan has a single flush; on a GPU it is tolerant."""
 
     def __init__(self, engine: Engine, size: int) -> None:
         """Make slots of `size` slices; the engine has as many slices as all of them, in its initial state."""
         self._engine, self._stopping = engine, threading.Event()
         self._shared: Sequence[Record] = ()
-        lanes = engine.backend.windows
-        self._slots = [range(n, min(n + size, len(lanes))) for n in range(0, len(lanes), size)]
+        self._slots = engine.backend.slots(size)
 
     def run(
         self, waiting: Iterator[Sequence[int]], stopped: Callable[[], bool] = lambda: False
@@ -141,19 +140,22 @@ class Pool:
             state.clear()
             state.start_layers(images)
             lanes.append(engine.lane(here, slices, engine.lanes[place].clock))
+        engine.backend.seated()
         group = Group(lanes)
         columns = [one.of(group.lanes) for one in engine.recorder.take(plan.length) if one.stream.batched]
         for one in columns:
             one.values[...] = 0
-        for lane in lanes:
-            lane.observer.record(0)
-        step = 0
-        while step < plan.length:
-            if self._stopping.is_set():
-                raise Stopped
-            last = plan.next_sync(step)
-            group.run(step, last)
-            step = last
+        with engine.backend.holding(group.lanes):
+            for lane in lanes:
+                lane.observer.record(0)
+            step = 0
+            while step < plan.length:
+                if self._stopping.is_set():
+                    raise Stopped
+                last = plan.next_sync(step)
+                group.run(step, last)
+                step = last
+        engine.recorder.close()
         records = [Record(one.stream, one.steps, one.values.copy()) for one in columns]
         return Made(numbers, [*self._shared, *records], [lane.failure for lane in lanes])
 

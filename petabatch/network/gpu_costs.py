@@ -1,4 +1,4 @@
-"""What values, early stopping and split features cost on a GPU, as `check` and runs say it."""
+"""What values, synapses, early stopping and split features cost on a GPU, as `check` and runs say it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ def gpu_costs(plan: Plan) -> Iterator[str]:
                     f"layers.{name}: on a GPU, slices with other values have an update of their own: "
                     f"{calls:,} in each step"
                 )
+        for name, synapses in plan.graph.synapses.items():
+            delayed = f", and for each of {synapses.longest + 1:,} steps to come" if synapses.delayed else ""
+            yield (
+                f"connections.{name}: on a GPU, all {synapses.most:,} synapses are added up in each step, also "
+                f"those of silent units{delayed}"
+            )
         if network.over_time:
             yield "over_time: on a GPU, steps are launched one by one after each change, then replayed again"
         if network.run.until is not None:

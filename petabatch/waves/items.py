@@ -10,7 +10,7 @@ import numpy as np
 
 from petabatch.engine.assembly import Assembly
 from petabatch.engine.pool import Made, Pool
-from petabatch.errors import NonFiniteError, ParamsError, Problem
+from petabatch.errors import NonFiniteError
 from petabatch.network.slices import coordinates_of_slices
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.parallel.cores import lane_threads
@@ -21,6 +21,7 @@ from petabatch.variable import Coordinate, Stream
 from petabatch.waves.compute import Wave, failed, layout_of, taken
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
+from petabatch.waves.fitting import MOST, fitting, least
 from petabatch.waves.queue import Parts
 
 SLICE = "slice"
@@ -37,18 +38,10 @@ class Items(Experiment):
     @classmethod
     def of(cls, loaded: Loaded, comm: Comm, threads: int | None) -> Items:
         """Check a network and plan its slices; collective. Raises ParamsError."""
-        if loaded.network.run.device == "gpu":
-            problem = Problem(
-                "run.pool",
-                "pools are available on the CPU",
-                found="run.device = gpu",
-                expected="no pool: slices that do not fit in the memory of a GPU take turns there",
-            )
-            raise loaded.placed(ParamsError([problem]))
         with loaded.placing():
-            assembly = Assembly.of(loaded.network, comm, threads)
-            plan = replace(assembly.plan, flush=assembly.plan.length, tolerant=True)
-            found = cls(replace(loaded, network=assembly.network), plan, replace(assembly, plan=plan))
+            assembly = _flushed_once(Assembly.on_any_device(loaded.network, comm, threads))
+            found = cls(replace(loaded, network=assembly.network), assembly.plan, assembly)
+            plan = assembly.plan
             refuse_shortage(plan, comm, found.held(threads), found.threads)
         return found
 
@@ -63,14 +56,26 @@ class Items(Experiment):
         return lane_threads(self.network.run, self.assembly.threads)
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether slices are advanced on GPUs."""
+        return self.network.run.device == "gpu"
+
+    @cached_property
     def size(self) -> int:
-        """Slices of a slot: as many as are advanced in one call."""
+        """Slices of a slot: as many as are advanced in one call; on a GPU as many as the host has room for.
+
+        There those that its memory does not hold take turns.
+        """
+        if self.on_gpu:
+            comm = self.assembly.comm
+            here = comm.hosts.count(comm.hosts[comm.rank])
+            return min(self.count, MOST, fitting(self.base, 1, self.assembly.threads, here))
         return self.base.method.group_size(self.count, self.threads)
 
     @property
     def slots(self) -> int:
-        """Slots of each rank: one for each thread."""
-        return min(self.threads, -(-self.count // self.size))
+        """Slots of each rank: one for each thread, or a single one on a GPU."""
+        return 1 if self.on_gpu else min(self.threads, -(-self.count // self.size))
 
     @cached_property
     def layout(self) -> Layout:
@@ -78,6 +83,8 @@ class Items(Experiment):
         return layout_of(self.base, digest(self.network), (SLICE,), 1)
 
     def __str__(self) -> str:
+        if self.on_gpu:
+            return f"{self.count:,} slices, up to {self.size:,} at once on a GPU, which wait for each other"
         together = f" of {self.size:,}" if self.size > 1 else ""
         return f"{self.count:,} slices in {self.slots:,} slots{together}, each after another"
 
@@ -97,13 +104,14 @@ class Items(Experiment):
     def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
         """Return slices in parts that fill a slot."""
         every = np.arange(len(points.numbers))
-        return Parts.of(points, every, np.array([len(every)]), self.size)
+        size, ranks = (least(comm, self.size), comm.size) if self.on_gpu else (self.size, 1)
+        return Parts.of(points, every, np.array([len(every)]), size, ranks)
 
     def computed(
         self, waiting: Iterable[Points], comm: Comm, threads: int | None, stopped: Callable[[], bool]
     ) -> Iterator[Wave]:
         """Compute slices that wait; see `Experiment`."""
-        alone = replace(self.assembly, comm=Serial())
+        alone = replace(_flushed_once(self.assembly.on_device()), comm=Serial())
         engine = alone.engine(range(self.held(threads)))
         spent = dict[str, float]()
         try:
@@ -126,3 +134,8 @@ class Items(Experiment):
             place: error for place, error in enumerate(made.failures) if isinstance(error, NonFiniteError)
         }
         return taken(points, self.layout, made.records, stopped)
+
+
+def _flushed_once(assembly: Assembly) -> Assembly:
+    """Return the assembly of slices that are recorded to their end, and of which some may fail."""
+    return assembly.planned(flush=assembly.plan.length, tolerant=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,9 +15,6 @@ from petabatch.network.capacity import POINT, POINTS
 from petabatch.network.plan import schedule
 from petabatch.network.slices import check_some_points, coordinates, sliced
 from petabatch.parallel.comm import Comm
-from petabatch.parallel.cores import lane_threads
-from petabatch.parallel.host_memory import host_limit, used
-from petabatch.report.memory import needed
 from petabatch.spec.load import Loaded
 from petabatch.spec.sweep import Sweep
 from petabatch.storage.ledger import Layout
@@ -25,12 +22,8 @@ from petabatch.variable import Coordinate, Stream
 from petabatch.waves.compute import Wave, layout_of, waves
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
+from petabatch.waves.fitting import MOST, SHARE, fitting, least
 from petabatch.waves.queue import Parts
-
-_MOST = 2048
-"""Slices of a wave at most: more would lose more to a kill, and be no faster."""
-_SHARE = 0.5
-"""Part of the memory of a host that waves take."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,7 @@ class Waves(Experiment):
     def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
         """Return points in waves, of one seed each where it draws what slices have in common."""
         here = comm.hosts.count(comm.hosts[comm.rank])
-        return self.cut(points, self.size(threads, here), comm.size)
+        return self.cut(points, least(comm, self.size(threads, here)), comm.size)
 
     def size(self, threads: int | None, ranks: int = 1) -> int:
         """Return how many points are held at once, on each of `ranks` ranks of a host."""
@@ -102,19 +95,15 @@ class Waves(Experiment):
         if self.sweep.wave is not None:
             return self.sweep.wave
         each = self.network.run.batch
-        return max(1, min(self._fitting(threads, ranks), _MOST // each))
+        return max(1, min(self._fitting(threads, ranks), MOST // each))
 
     def fits(self, threads: int | None) -> bool:
         """Return whether all points are planned and held at once."""
-        return self.sweep.points <= min(POINTS, self._fitting(threads, 1) / _SHARE)
+        return self.sweep.points <= min(POINTS, self._fitting(threads, 1) / SHARE)
 
     def _fitting(self, threads: int | None, ranks: int) -> int:
         """Return how many points the share of the memory holds."""
-        run = self.network.run
-        plan = replace(self.base, flush=self.base.length)
-        one, two = (needed(plan, n * run.batch, lane_threads(run, threads)) for n in (1, 2))
-        there = _SHARE * (host_limit().nbytes - used()[0]) / ranks - one
-        return 1 + max(0, int(there / (two - one + POINT)))
+        return fitting(self.base, self.network.run.batch, threads, ranks, POINT)
 
     def cut(self, points: Points, size: int, ranks: int = 1) -> Parts:
         """Return points in waves of at most `size`."""

@@ -59,6 +59,15 @@ class GpuBackend:
         """The GPU's name and identifier."""
         return f"gpu, {self.device.name}, {self.device.uuid}"
 
+    def slots(self, size: int) -> Sequence[range]:
+        """Return the windows, whatever `size` is."""
+        return [range(window.start, window.stop) for window in self.windows]
+
+    def seated(self) -> None:
+        """Copy everything from the host again when it is used; images read ahead are those of others."""
+        self.arrays.forget()
+        self._prefetch.forget()
+
     def peers(self, lanes: slice) -> Peers:
         """Return what the lanes of a window share."""
         return self._peers[self.arrays.window(lanes).start]

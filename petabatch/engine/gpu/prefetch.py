@@ -57,6 +57,14 @@ class Prefetch:
         self._pool = ThreadPool(self._threads, "feed")
         self._ahead.clear()
 
+    def forget(self) -> None:
+        """Stop reading, and free the memory, for other slices are shown next."""
+        self.close()
+        for buffers in self._buffers.values():
+            for buffer in buffers:
+                buffer.wait()
+        self._buffers.clear()
+
     def _read(self, name: str, slices: range, item: int, buffer: _Buffer) -> list[Future[None]]:
         read = self._readers[name]
 

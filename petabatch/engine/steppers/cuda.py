@@ -95,8 +95,8 @@ class WindowLoop:
         units = cell_arrays(loop.rule, loop.state)
         self._units = units if units.before.size else units._replace(before=units.V)
         lanes = len(loop.state["A"])
-        # Numbers that are compiled in need a kernel for each value.
-        varies = bound.lanes != window or bool(plan.graph.network.over_time)
+        # Numbers that are compiled in need a kernel for each value; of a pool, slices take turns here.
+        varies = bound.lanes != window or bool(plan.graph.network.over_time) or plan.tolerant
         self.kernels = LoopKernels(
             device, loop.patches, loop.cell, float(loop.factor), lanes, plan.method.kernel, run.tf32, varies
         )

@@ -10,6 +10,9 @@ import pytest
 from petabatch.connections import Sparse
 from petabatch.connections.wirings import Profile
 from petabatch.layers import Constant, Neurons
+from petabatch.network.build import build
+from petabatch.network.gpu_costs import gpu_costs
+from petabatch.network.plan import schedule
 from petabatch.spec.network import LayerOutput, Network, Output, Run
 from petabatch.spec.sweep import Sweep
 from petabatch.weight_mode import WeightMode
@@ -82,3 +85,11 @@ def test_two_runs_have_the_same_bits_and_a_slice_those_it_has_alone() -> None:
     for path, values in first.items():
         np.testing.assert_array_equal(second[path], values)
         np.testing.assert_array_equal(alone[path], values[:, :1])
+
+
+def test_check_says_that_silent_units_cost_as_much() -> None:
+    said = list(gpu_costs(schedule(build(on_gpu(network(**DELAYS))))))
+    assert any(
+        "connections.nn: on a GPU, all " in one and "for each of 6 steps to come" in one for one in said
+    )
+    assert not list(gpu_costs(schedule(build(network(**DELAYS)))))
