@@ -24,8 +24,8 @@ def gpu_costs(plan: Plan) -> Iterator[str]:
         for name, synapses in plan.graph.synapses.items():
             delayed = f", and for each of {synapses.longest + 1:,} steps to come" if synapses.delayed else ""
             yield (
-                f"connections.{name}: on a GPU, all {synapses.most:,} synapses are added up in each step, also "
-                f"those of silent units{delayed}"
+                f"connections.{name}: on a GPU, all {synapses.most:,} synapses are added up in each step, "
+                f"also of silent units{delayed}"
             )
         if network.over_time:
             yield "over_time: on a GPU, steps are launched one by one after each change, then replayed again"
