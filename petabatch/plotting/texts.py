@@ -11,6 +11,8 @@ from petabatch.plotting.figures import MUTED, pyplot
 
 _LETTER = 0.55
 """Mean width of a letter, as a fraction of the font size."""
+_SHORTEST = 1 / 3
+"""Length of the last line of a text, as a fraction of the longest, below which its lines are balanced."""
 _LABELS = 0.55
 """Inches that the labels of an axis take."""
 
@@ -53,8 +55,17 @@ def capital(text: str) -> str:
 
 
 def wrapped(text: str, inches: float, size: float) -> str:
-    """Return a text in lines that are not longer than this in a font of this size."""
-    return textwrap.fill(text, max(8, int(72 * inches / (_LETTER * size)))) or text
+    """Return a text in lines that are not longer than this in a font of this size.
+
+    Where the last line would be much shorter than the others, as that of a single word, all are about alike.
+    """
+    letters = max(8, int(72 * inches / (_LETTER * size)))
+    lines = textwrap.wrap(text, letters)
+    if len(lines) > 1 and len(lines[-1]) < _SHORTEST * max(map(len, lines)):
+        least = min(letters, max(map(len, text.split())))  # no word is broken that was whole
+        balanced = (textwrap.wrap(text, width) for width in range(least, letters + 1))
+        lines = next(found for found in balanced if len(found) == len(lines))
+    return "\n".join(lines) or text
 
 
 def note(axes: Any, text: str) -> None:
