@@ -49,7 +49,8 @@ def sparsity(
 ) -> Any:
     """Return the active fraction over the run, and how often each feature is active.
 
-    The probability of a feature is the fraction of its units that were active in the latest recorded codes.
+    The probability of a feature is the fraction of its units that were active in the last ten displays
+    recorded.
     """
     found = find(run, code)
     layer = found.code.name.split("/")[1]
@@ -58,7 +59,7 @@ def sparsity(
     active = spread_curve(*_measured(found.code)) if probe is None else curve(probe, run.display)
     draw_curves(left, {"active": active}, time, f"Active units of {layer} (%)")
     over_the_run(run, left, time, probe is not None and ends(probe, run.display), steps)
-    use = use_of(found.code, None)
+    use = use_of(found.code)
     order = np.argsort(-use, kind="stable")
     bars_by_rank(right, 100 * use[order], list(map(str, order)))
     mean = float(use.mean())

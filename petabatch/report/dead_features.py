@@ -7,33 +7,31 @@ from collections.abc import Iterator
 import numpy as np
 
 from petabatch.results import Results
-from petabatch.results.series import Series
-from petabatch.results.use import latest_codes
-
-_RECENT = 10
-"""Displays, or recorded updates, that count."""
-_LIMIT = 1 << 25
-"""Bytes of codes that are read at most, before compression: a report must not take long."""
+from petabatch.results.use import RECENT, active_features
 
 
 def dead_features(run: Results) -> Iterator[str]:
-    """Yield, for each dictionary or code that was recorded, how many of its features are dead."""
+    """Yield, for each code that was recorded, how many of its features are dead, as in figures.
+
+    Of a dictionary whose code was not recorded, the use in its latest recorded updates counts, if that was.
+    """
     connections = run.params.get("connections", {})
     counted = set()
     names = [name for name in run if not run[name].missing]
     for name in names:
         folder, owner, variable = _parts(name)
-        if folder == "connections" and variable == "usage" and len(run[name]):
-            used = run[name][-_RECENT:]
-            alive = np.asarray(used.reshape(-1, used.shape[-1]).any(axis=0))
-            counted.add(connections.get(owner, {}).get("pre"))
-            yield f"{owner}: {_dead(alive)} in the last {_times(len(used), 'recorded update')}"
+        if folder == "layers" and variable == "A" and run[name].sparse:
+            active, codes = active_features(run[name])
+            if codes:
+                counted.add(owner)
+                yield f"{owner}: {_dead(active, codes, 'recorded code')}"
     for name in names:
         folder, owner, variable = _parts(name)
-        if folder == "layers" and variable == "A" and run[name].sparse and owner not in counted:
-            alive, codes = _active(run[name])
-            if codes:
-                yield f"{owner}: {_dead(alive)} in the last {_times(codes, 'recorded code')}"
+        pre = connections.get(owner, {}).get("pre")
+        if folder == "connections" and variable == "usage" and len(run[name]) and pre not in counted:
+            used = run[name][-RECENT:]
+            active = np.asarray(used.reshape(-1, used.shape[-1]).any(axis=0))
+            yield f"{owner}: {_dead(active, len(used), 'recorded update')}"
 
 
 def _parts(name: str) -> tuple[str, str, str]:
@@ -42,23 +40,8 @@ def _parts(name: str) -> tuple[str, str, str]:
     return folder, owner, variable
 
 
-def _active(code: Series) -> tuple[np.ndarray, int]:
-    """Return which features the latest codes use, and the number of these codes; stop when all are used."""
-    alive, codes = np.zeros(code.shape[-1], bool), 0
-    for time, number in latest_codes(code, _RECENT, limit=_LIMIT):
-        if number == 0 and alive.all():
-            break
-        values = code[time, number]
-        if np.isnan(values).any():
-            continue  # the slice failed
-        alive |= values.any(axis=(0, 1))
-        codes += 1
-    return alive, codes
-
-
-def _dead(alive: np.ndarray) -> str:
-    return f"{np.count_nonzero(~alive)} of {alive.size} features inactive"
-
-
-def _times(number: int, what: str) -> str:
-    return what if number == 1 else f"{number} {what}s"
+def _dead(active: np.ndarray, number: int, what: str) -> str:
+    if active.all():
+        return f"none of {active.size:,} features"
+    when = what if number == 1 else f"{number:,} {what}s"
+    return f"{np.count_nonzero(~active):,} of {active.size:,} features: inactive in the last {when}"

@@ -215,7 +215,7 @@ def _times(run: results.Results, running: bool | None, now: datetime | None) -> 
         _ACTIVITIES.get(name, name): times[name] / whole for name in (*_ACTIVITIES, *times) if name in times
     }
     shares["other"] = max(0.0, 1 - sum(shares.values()))
-    yield from field("time", ", ".join(f"{name} {share:.1%}" for name, share in shares.items()))
+    yield from field("time", ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items()))
     yield from rank_times(run)
 
 

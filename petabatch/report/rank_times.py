@@ -36,6 +36,6 @@ def rank_times(run: Results) -> Iterator[str]:
         shares = [
             sum(times[name][rank] for name in names if name in times) / whole for names in _COLUMNS.values()
         ]
-        texts = (f"{share:.1%}" for share in (*shares, max(0.0, 1 - sum(shares))))
+        texts = (f"{100 * share:.1f} %" for share in (*shares, max(0.0, 1 - sum(shares))))
         rows.append((str(rank), hosts[rank], *texts))
     yield from table(rows)

@@ -8,6 +8,8 @@ import numpy as np
 
 from petabatch.results.series import Series
 
+RECENT = 10
+"""Displays, or recorded updates, in which a feature that is not dead was active."""
 LIMIT = 1 << 28
 """Bytes of codes that are read for statistics, before compression: a figure must not take long."""
 
@@ -30,7 +32,7 @@ def latest_codes(
     yield from (pair for _, pair in zip(range(max(1, limit // size)), pairs, strict=False))
 
 
-def use_of(code: Series, last: int | None = 10) -> np.ndarray:
+def use_of(code: Series, last: int | None = RECENT) -> np.ndarray:
     """Return the fraction of active units of each feature over the last coded displays, `[feature]`.
 
     Codes of slices that failed, which are NaN, are left out.
@@ -43,3 +45,20 @@ def use_of(code: Series, last: int | None = 10) -> np.ndarray:
         active += np.count_nonzero(values, axis=(0, 1))
         units += values.shape[0] * values.shape[1]
     return active / max(1, units)
+
+
+def active_features(code: Series) -> tuple[np.ndarray, int]:
+    """Return whether each feature has a use, `[feature]`, and how many of the latest codes tell it.
+
+    Those without one are dead. Reading ends when all features were active.
+    """
+    active, codes = np.zeros(code.shape[-1], bool), 0
+    for time, slice_ in latest_codes(code, RECENT):
+        values = code[time, slice_]
+        if np.isnan(values).any():
+            continue
+        active |= values.any(axis=(0, 1))
+        codes += 1
+        if active.all():
+            break
+    return active, codes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from petabatch.plotting.curves import curve
 from petabatch.plotting.figures import bars_by_rank, colour_bar, plain
 from petabatch.plotting.receptive_fields import _examples
 from petabatch.plotting.select import psnr, quality
-from petabatch.plotting.texts import described
+from petabatch.plotting.texts import described, wrapped
 from petabatch.plotting.tiles import mosaic
 from petabatch.plotting.words import Clock, in_figures
 from petabatch.probes import Statistics
@@ -83,6 +84,18 @@ def title(figure: Any) -> str:
 )
 def test_numbers_are_written_as_in_print(value: float, text: str) -> None:
     assert plain(value) == text
+
+
+def test_no_text_ends_with_a_line_of_a_single_word_if_its_lines_can_be_alike() -> None:
+    text = "Spikes of layers exc and inh, the 1,000 most active of 4,000 units, slice 0, the last of all"
+    letters = 72 / (0.55 * 9)  # in an inch of this font
+    first, last = wrapped(text, (len(text) - 1) / letters, 9).split("\n")
+    assert f"{first} {last}" == text
+    assert abs(len(first) - len(last)) < 12
+    assert wrapped(text, len(text) / letters, 9) == text
+    assert wrapped("reconstruction of", 15 / letters, 9) == "reconstruction\nof"  # no word is broken
+    long = wrapped(text, 0.6 * len(text) / letters, 9)
+    assert [len(line) for line in long.split("\n")] == [54, 37]  # the last line is long enough
 
 
 def test_few_features_have_their_numbers_below_the_bars_and_many_their_ranks(run: Results) -> None:
@@ -270,3 +283,23 @@ def test_slices_that_failed_are_left_out_and_told(
     assert not any("nan" in line for line in lead(failed))
     assert "total nan" not in describe(failed.path.parent)
     assert list(dead_features(failed)) == list(dead_features(whole))
+
+
+def test_info_report_and_figures_count_the_same_dead_features(small: Path) -> None:
+    settings = [
+        "run.kernel=array",
+        "run.display=2",
+        "run.displays=13",  # features are active in the first three only
+        'layers.V1.threshold={ at = [1, 7], values = [0.01, 4.0], by = "step" }',
+        "output.layers.V1.every=display",
+        'output.connections.dictionary={ variables = ["weights", "usage"] }',
+    ]
+    with petabatch.run(petabatch.load(small, settings), small.parent / "run", quiet=True) as run:
+        assert run.use("V1", None).all()
+        assert not run.use("V1").any()
+        figures = plotting.dictionary(run), plotting.sparsity(run)
+        titles = [figure.axes[1].get_title(loc="left") for figure in figures]
+        assert [re.findall(r"\S+ of \S+ dead|none dead", title) for title in titles] == [["8 of 8 dead"]] * 2
+        assert any("8 features of 4 × 4, 8 of them dead" in line for line in lead(run))
+        (found,) = dead_features(run)
+    assert found == "V1: 8 of 8 features: inactive in the last 30 recorded codes"

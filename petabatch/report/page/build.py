@@ -148,7 +148,8 @@ def _times(about: dict[str, Any]) -> str:
     times["other"] = max(0.0, whole - sum(times.values()))
     bars = (
         f'<tr><th>{_text(_ACTIVITIES.get(name, name))}</th><td><span class="bar" '
-        f'style="width:{16 * seconds / whole:.2f}em"></span> {seconds:.1f} s, {seconds / whole:.1%}</td></tr>'
+        f'style="width:{16 * seconds / whole:.2f}em"></span> {seconds:.1f} s, '
+        f"{100 * seconds / whole:.1f} %</td></tr>"
         for name, seconds in sorted(times.items(), key=lambda pair: -pair[1])
     )
     return f"<table>{''.join(bars)}</table>"

@@ -188,7 +188,7 @@ function dictionary(parent, one) {
     const order = add(label, "select");
     for (const name of ["use", "index"]) add(order, "option", { value: name }, name);
     order.addEventListener("change", () => fill(order.value));
-    add(line, "span", {}, ` · ${dead} of ${one.count} features inactive${dead ? " (red)" : ""} · click a feature`);
+    add(line, "span", {}, ` · ${dead} of ${one.count} features dead${dead ? " (framed)" : ""} · click a feature`);
   }
   const grid = add(box, "div", { class: "grid" });
   const detail = add(box, "div", { class: "detail" });
