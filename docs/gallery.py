@@ -4,20 +4,24 @@
     python docs/gallery.py --check    compare with docs/gallery instead; fail where it differs
 
 Started in the root of the repository. Pictures are compared by how different the colours of their thumbnails
-look, in which fonts hardly matter.
+look, in which fonts hardly matter, and by their texts, which docs/gallery/texts.txt has.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
 import shlex
 import sys
+from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 PICTURES = Path(__file__).parent / "gallery"
+TEXTS = PICTURES / "texts.txt"
 PAGE = Path(__file__).parent / "gallery.md"
 FOLDER = Path("runs/gallery")
 DIFFERENT = 12.0
@@ -102,8 +106,14 @@ FIGURES = {
 }
 
 
-def make() -> list[Path]:
-    """Run the networks and draw the figures below runs/gallery; return the pictures."""
+FILES = [figure.file for group in FIGURES.values() for figure in group]
+
+
+def make() -> dict[Path, list[str]]:
+    """Run the networks and draw the figures below runs/gallery; return the pictures with their texts.
+
+    Those of films are not known.
+    """
     from PIL import Image
 
     from petabatch import simulation
@@ -112,15 +122,33 @@ def make() -> list[Path]:
     for name, (params, settings) in RUNS.items():
         network = simulation.read(Path(params), _settings(settings))
         simulation.run(network, FOLDER / name, force=True, mpi=False, quiet=True)
-    files = []
+    found = {}
     for figure in (each for group in FIGURES.values() for each in group):
         dpi = [] if "--dpi" in figure.options else ["--dpi", "150"]
-        plot([*shlex.split(figure.command)[2:], *dpi])
-        files.append(FOLDER / figure.file)
-        if files[-1].suffix == ".png":
-            with Image.open(files[-1]) as picture:
-                picture.convert("RGB").save(files[-1], optimize=True)
-    return files
+        arguments, file = shlex.split(figure.command)[2:], FOLDER / figure.file
+        plot([*arguments, *dpi])
+        found[file] = []
+        if file.suffix == ".png":
+            with Image.open(file) as picture:
+                picture.convert("RGB").save(file, optimize=True)
+            plot([*arguments[:-1], str(file.with_suffix(".svg"))])
+            found[file] = texts(file.with_suffix(".svg"))
+    return found
+
+
+def texts(svg: Path) -> list[str]:
+    """Return the texts of a figure in the order in which they are drawn; numbers that follow in one line."""
+    from xml.etree import ElementTree
+
+    tags = ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")
+    lines = ("".join(tag.itertext()).strip() for tag in tags)
+    groups = groupby(lines, lambda line: any(letter.isalpha() for letter in line))
+    return [line for words, group in groups for line in (group if words else [" ".join(group)])]
+
+
+def listed(found: Mapping[Path, list[str]]) -> list[str]:
+    """Return the lines of texts.txt: the texts of all figures, each below its name."""
+    return [line for file, lines in found.items() if lines for line in (f"== {file.name}", *lines, "")]
 
 
 def difference(one: Path, other: Path) -> float:
@@ -187,18 +215,23 @@ def main() -> int:
         "--check", action="store_true", help="compare with docs/gallery, and write nothing there"
     )
     checking = parser.parse_args().check
-    differences = {file: difference(file, PICTURES / file.name) for file in make()}
+    made = make()
+    differences = {file: difference(file, PICTURES / file.name) for file in made}
+    known = TEXTS.read_text("utf-8").splitlines() if TEXTS.exists() else []
+    words = list(difflib.unified_diff(known, listed(made), str(TEXTS), "now", n=2, lineterm=""))
     wrong = [file for file, value in differences.items() if value > DIFFERENT]
     for file, value in differences.items():
         print(f"{file.name:28} {value:6.2f}{'  different' if file in wrong else ''}")
     if checking:
         stale = [] if PAGE.exists() and PAGE.read_text("utf-8") == page() else [str(PAGE)]
-        if wrong or stale:
-            changed = [str(each) for each in (*wrong, *stale)]
-            print(f"different: {', '.join(changed)}\nif they are right, run: python docs/gallery.py")
-        return bool(wrong or stale)
-    for file in wrong:
+        if wrong or words or stale:
+            changed = [*map(str, wrong), *([str(TEXTS)] if words else []), *stale]
+            print(*words, f"different: {', '.join(changed)}", sep="\n")
+            print("if they are right, run: python docs/gallery.py")
+        return bool(wrong or words or stale)
+    for file in made if words else wrong:
         (PICTURES / file.name).write_bytes(file.read_bytes())
+    TEXTS.write_text("\n".join(listed(made)) + "\n", encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
     return 0
 
