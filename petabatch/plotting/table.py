@@ -1,10 +1,10 @@
-"""The numbers that a figure draws, as CSV."""
+"""What a figure draws, as CSV: numbers, or the parts of a network."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import numpy as np
 _MOST = 200_000
 """Rows of a table; of what has more, every n-th is written."""
 HEAD = ("panel", "series", "x", "y", "value")
+_SIZES = ("rows", "columns", "features")
+_WORDS = ("pre", "post", "channel", "feedback", "mode", "of", "learn", "delay")
 
 
 def as_csv(figure: Any) -> str:
@@ -19,15 +21,51 @@ def as_csv(figure: Any) -> str:
 
     Maps have their value at column x and row y, images in colour three: red, green and blue from 0 to 1.
     """
+
+    def rows() -> Iterator[list[Any]]:
+        for number, axes in enumerate(figure.axes, 1):
+            title = axes.get_title(loc="left") or axes.get_title() or axes.get_ylabel() or axes.get_xlabel()
+            panel = " ".join(title.split()) or f"panel {number}"
+            for series, x, y, value in _drawn(axes):
+                for row in zip(*_thinned(x, y, value), strict=True):
+                    yield [panel, series, *(_short(each) for each in row)]
+
+    return _written(HEAD, rows())
+
+
+def network_as_csv(
+    layers: Mapping[str, Mapping[str, Any]], connections: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """Return the layers and connections of a drawing: one row for each, connections by their numbers.
+
+    Rows, columns and features are the shape of a layer, and those of a patch.
+    """
+    parts = [("layer", "", *pair) for pair in layers.items()]
+    parts += [("connection", str(number), *pair) for number, pair in enumerate(connections.items(), 1)]
+
+    def rows() -> Iterator[list[Any]]:
+        for part, number, name, table in parts:
+            shape = [*table.get("shape" if part == "layer" else "patch", ())]
+            shape += [""] * (len(_SIZES) - len(shape))
+            learn = (table.get("learn") or {}).get("type")
+            words = [learn if word == "learn" else table.get(word) for word in _WORDS]
+            yield [
+                part,
+                number,
+                name,
+                table["type"],
+                *shape,
+                *("" if each is None else each for each in words),
+            ]
+
+    return _written(("part", "number", "name", "type", *_SIZES, *_WORDS), rows())
+
+
+def _written(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(HEAD)
-    for number, axes in enumerate(figure.axes, 1):
-        title = axes.get_title(loc="left") or axes.get_title() or axes.get_ylabel() or axes.get_xlabel()
-        panel = " ".join(title.split()) or f"panel {number}"
-        for series, x, y, value in _drawn(axes):
-            for row in zip(*_thinned(x, y, value), strict=True):
-                writer.writerow([panel, series, *(_short(each) for each in row)])
+    writer.writerow(head)
+    writer.writerows(rows)
     return text.getvalue()
 
 

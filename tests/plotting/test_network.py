@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from itertools import pairwise
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from petabatch.plotting.network import _BOX, _Layout, describe, draw_network, levels
+from petabatch.plotting.table import network_as_csv
 
 mpl.use("agg")
 
@@ -37,6 +40,20 @@ def hierarchy(depth: int) -> tuple[dict[str, Any], dict[str, Any]]:
         below = code
     connect("image", below)  # over all levels
     return layers, connections
+
+
+def test_the_table_of_a_drawing_has_its_parts() -> None:
+    rows = list(csv.DictReader(io.StringIO(network_as_csv(*hierarchy(1)))))
+    assert [(row["part"], row["number"], row["name"]) for row in rows[:4]] == [
+        ("layer", "", "image"), ("layer", "", "error1"), ("layer", "", "recon1"), ("layer", "", "V1"),
+    ]  # fmt: skip
+    assert [rows[3][size] for size in ("type", "rows", "columns", "features")] == ["lca", "16", "16", "128"]
+    learned = rows[6]
+    assert [learned[key] for key in ("number", "pre", "post", "rows", "columns", "mode", "learn")] == [
+        "3", "V1", "recon1", "8", "6", "extra_shared", "hebbian",
+    ]  # fmt: skip
+    assert rows[5]["feedback"] == "True"
+    assert rows[7]["of"] == "V1_to_recon1"
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7])

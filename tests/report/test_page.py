@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import io
 import json
 import os
@@ -351,10 +352,20 @@ addEventListener("load", async () => {
   const texts = await Promise.all(saved);
   document.title = JSON.stringify([
     [...document.querySelectorAll(".save button")].map((each) => each.textContent),
-    texts.map((text) => text.split("\\n").slice(0, 2)), getComputedStyle(document.body).backgroundColor]);
+    texts, getComputedStyle(document.body).backgroundColor]);
 });
 </script>
 """
+
+
+def _same(rows: list[dict[str, str]], places: tuple[str, ...], columns: dict[str, np.ndarray]) -> None:
+    """Assert that a table in long form has all values of arrays, at their places."""
+    for name, array in columns.items():
+        found = np.full(array.shape, np.nan)
+        for row in rows:
+            found[tuple(int(row[place]) for place in places)] = float(row[name])
+        np.testing.assert_allclose(found, array, rtol=1e-6, atol=1e-12)
+        assert len(rows) == array.size
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
@@ -363,17 +374,28 @@ def test_a_browser_saves_every_figure_with_its_numbers_and_is_dark_where_that_is
 ) -> None:
     buttons, texts, light = in_browser(page, SAVES, tmp_path)
     assert buttons == [
-        *["save PNG", "save CSV"] * 2, *["save SVG", "save CSV"] * 2, "save SVG",
+        "save PNG", "save CSV", "save CSV (all)", "save PNG", "save CSV", "save CSV (use)",
+        *["save SVG", "save CSV"] * 3,
     ]  # fmt: skip
-    heads = [lines[0] for lines in texts]
-    (curve,) = (lines for lines in texts if lines[0].startswith("line,step,Display,mean"))
+    tables = {text.split("\n")[0]: list(csv.DictReader(io.StringIO(text))) for text in texts}
     with petabatch.open(folder) as run:
         first = float(run.probe("energy")["total"][0, 0])
-    assert curve[1].split(",")[:3] == ["total", "1", "0.1"]
-    assert float(curve[1].split(",")[3]) == pytest.approx(first, rel=1e-4)
-    assert sum(head.startswith("panel,series,x,y,value") for head in heads) == 1
-    assert sum("<svg" in head for head in heads) == 3
-    (saved,) = (head for head in heads if ">Energy</text>" in head)  # its title, beside it on the page
+        image, recon = (run.layer(name)[-1, 0] for name in ("image", "recon"))
+        features = run.weights("dictionary")[-1]
+    curve = tables["line,step,Display,mean,percentile 10,percentile 90"][0]
+    assert (curve["line"], curve["step"], curve["Display"]) == ("total", "1", "0.1")
+    assert float(curve["mean"]) == pytest.approx(first, rel=1e-4)
+    assert sum(text.startswith("panel,series,x,y,value") for text in texts) == 1
+    assert sum("<svg" in text for text in texts) == 3
+    weights = tables["feature,row,column,channel,weight"]
+    _same(weights, ("feature", "row", "column", "channel"), {"weight": features})
+    shown = tables["time,slice,row,column,channel,input,reconstruction,error"]
+    columns = {"input": image, "reconstruction": recon, "error": image - recon}
+    _same(shown, ("row", "column", "channel"), columns)
+    assert {(row["time"], row["slice"]) for row in shown} == {("display 2", "0")}
+    assert "feature,active (fraction),strongest activities" in tables
+    assert "time,slice,shown,reconstruction,scale of the error" in tables
+    (saved,) = (text for text in texts if ">Energy</text>" in text)  # its title, beside it on the page
     assert all(f">{name}</text>" in saved for name in ("total", "residual", "sparsity", "Display"))
     assert light == "rgb(255, 255, 255)"
     *_, dark = in_browser(page, SAVES, tmp_path, "--blink-settings=preferredColorScheme=0")

@@ -59,7 +59,7 @@ def build(run: Results, information: str) -> str:
         "curves": content.curves(run),
         "dictionaries": content.dictionaries(run),
         "reconstructions": content.reconstructions(run),
-        "tables": {drawing.name: drawing.csv for drawing in found},
+        "tables": {drawing.name: drawing.csv for drawing in (*found, network)},
     }
     body = '<div class="body"></div>'
     given = _text(about.get("params_given", "") or json.dumps(params, indent=2))

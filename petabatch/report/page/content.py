@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ _PATCHES = 8
 """Image patches of a feature."""
 _FEATURES = 512
 """Features whose image patches are searched for."""
-_PIXELS = 6_000_000
+_PIXELS = 3_000_000
 """Values of images and reconstructions."""
 
 Json = dict[str, Any]
@@ -83,6 +85,8 @@ def dictionaries(run: Results) -> list[Json]:
             "columns": columns,
             "aspect": tiles.shape[2] / tiles.shape[1],
             "atlas": data_url(atlas(tiles, columns)),
+            "shape": read.weights.shape[1:],
+            "weights": _packed(read.weights),
         }
         found.append(shown | _use(run, read))
     return found
@@ -151,6 +155,8 @@ def _triple(run: Results, image: Series, recon: Series, step: int, number: int) 
         "scale": f"± {span / 2:.2g}",
         "shown": _item(run, image.name.split("/")[1], step, number),
         "images": [data_url(pictures(each)) for each in values],
+        "shape": one.shape,
+        "values": _packed(np.stack([one, other])),
     }
 
 
@@ -162,6 +168,11 @@ def _item(run: Results, layer: str, step: int, number: int) -> str:
         return ""
     frame = f", frame {shown.frame}" if shown.frame else ""
     return f"{Path(shown.file).name or f'item {shown.item}'}{frame}, from {shown.crop[0]}, {shown.crop[1]}"
+
+
+def _packed(values: np.ndarray) -> str:
+    """Return an array as text: float32, compressed. Pictures of 8 bits are not its numbers."""
+    return base64.b64encode(zlib.compress(values.astype("<f4").tobytes(), 9)).decode("ascii")
 
 
 def _short(values: np.ndarray) -> list[float | None]:

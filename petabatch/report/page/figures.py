@@ -11,7 +11,7 @@ from petabatch.plotting.activity import spikes
 from petabatch.plotting.figures import Page, pyplot
 from petabatch.plotting.kinds import draw_function, reason_against
 from petabatch.plotting.network import draw_network
-from petabatch.plotting.table import as_csv
+from petabatch.plotting.table import as_csv, network_as_csv
 from petabatch.plotting.texts import described
 from petabatch.plotting.traces import find as find_traces
 from petabatch.results import Results
@@ -59,7 +59,10 @@ def network(run: Results) -> Drawing:
     params = run.params
     figure = draw_network(params["layers"], params["connections"], params.get("title") or "")
     names = ", ".join(params["layers"])
-    return _drawn("network", figure)._replace(alternative=f"Drawing of the network: layers {names}", csv="")
+    return _drawn("network", figure)._replace(
+        alternative=f"Drawing of the network: layers {names}",
+        csv=network_as_csv(params["layers"], params["connections"]),
+    )
 
 
 def _drawn(name: str, figure: Any) -> Drawing:

@@ -14,13 +14,14 @@ function add(parent, tag, attributes = {}, text = "") {
 const fileName = (name) => name.replace("%", "percent").replace(/[^\w]+/g, "_").replace(/^_|_$/g, "");
 
 // Buttons that save what is shown: each a suffix of the file, and a function that returns its content, or an address.
+// A suffix such as "csv (use)" tells a table from the first one.
 function saves(parent, name, kinds) {
   const line = add(parent, "div", { class: "save" });
   for (const [suffix, content] of Object.entries(kinds))
-    add(line, "button", { type: "button" }, `save ${suffix.toUpperCase()}`).addEventListener("click", async () => {
+    add(line, "button", { type: "button" }, `save ${suffix.replace(/^\w+/, (kind) => kind.toUpperCase())}`).addEventListener("click", async () => {
       const found = await content(), link = document.createElement("a");
       const address = String(found).startsWith("data:") ? found : URL.createObjectURL(new Blob([found]));
-      Object.assign(link, { href: address, download: `${fileName(name)}.${suffix}` }).click();
+      Object.assign(link, { href: address, download: `${fileName(name + suffix.slice(3))}.${suffix.slice(0, 3)}` }).click();
     });
 }
 
@@ -40,6 +41,19 @@ function table(head, rows) {
   };
   return [head, ...rows].map((row) => row.map(cell).join(",")).join("\n") + "\n";
 }
+
+// The numbers of an array that the page has compressed.
+async function unpacked(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Float32Array(await new Response(stream).arrayBuffer());
+}
+
+const short = (value) => (Number.isFinite(value) ? +value.toPrecision(7) : null);
+
+// Row, column and channel of a value of an array of this shape.
+const indices = ([, columns, channels], at) =>
+  [Math.floor(at / (columns * channels)), Math.floor(at / channels) % columns, at % channels];
 
 function number(value) {
   const size = Math.abs(value);
@@ -230,7 +244,12 @@ function dictionary(parent, one) {
   const patches = one.patches || {};
   saves(box, one.title.split(":")[0], {
     png: () => one.atlas,
-    csv: () => table(["feature", "active (fraction)", "strongest activities"], [...Array(one.count).keys()].map((number) =>
+    csv: async () => {
+      const weights = await unpacked(one.weights), size = weights.length / one.count;
+      return table(["feature", "row", "column", "channel", "weight"], Array.from(weights, (weight, i) =>
+        [Math.floor(i / size), ...indices(one.shape, i % size), short(weight)]));
+    },
+    "csv (use)": () => table(["feature", "active (fraction)", "strongest activities"], [...Array(one.count).keys()].map((number) =>
       [number, one.use && one.use[number], (patches[number] ? patches[number].activity : []).join(" ")])),
   });
 }
@@ -242,16 +261,17 @@ function reconstructions(parent, all) {
     for (const value of new Set(values)) add(select, "option", { value }, String(value));
     return select;
   };
+  const chosen = () => all.find((each) => each.when === time.value && String(each.slice) === slice.value);
   const time = menu("time", all.map((one) => one.when)), slice = menu("slice", all.map((one) => one.slice));
   time.selectedIndex = time.options.length - 1;
   const back = add(line, "button", {}, "previous"), next = add(line, "button", {}, "next");
-  const place = add(parent, "div", { class: "triple" });
+  const shown = add(parent, "div", { class: "triple" });
   function draw() {
-    const one = all.find((each) => each.when === time.value && String(each.slice) === slice.value);
-    place.replaceChildren();
+    const one = chosen();
+    shown.replaceChildren();
     const captions = [`input${one.shown ? " (" + one.shown + ")" : ""}`, `reconstruction, ${one.psnr}`, `error, black and white: ${one.scale}`];
     one.images.forEach((image, i) => {
-      const figure = add(place, "figure");
+      const figure = add(shown, "figure");
       add(figure, "img", { src: image, alt: captions[i] });
       add(figure, "figcaption", {}, captions[i]);
     });
@@ -269,8 +289,15 @@ function reconstructions(parent, all) {
   slice.addEventListener("change", draw);
   draw();
   saves(parent, "reconstructions", {
-    png: () => sideBySide([...place.querySelectorAll("img")]),
-    csv: () => table(["time", "slice", "shown", "reconstruction", "scale of the error"],
+    png: () => sideBySide([...shown.querySelectorAll("img")]),
+    csv: async () => {
+      const one = chosen(), values = await unpacked(one.values), size = values.length / 2;
+      const head = ["time", "slice", "row", "column", "channel", "input", "reconstruction", "error"];
+      return table(head, Array.from(values.subarray(0, size), (value, i) =>
+        [one.when, one.slice, ...indices(one.shape, i),
+         short(value), short(values[size + i]), short(value - values[size + i])]));
+    },
+    "csv (all)": () => table(["time", "slice", "shown", "reconstruction", "scale of the error"],
       all.map((one) => [one.when, one.slice, one.shown, one.psnr, one.scale])),
   });
 }
