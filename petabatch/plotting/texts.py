@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -13,6 +14,8 @@ _LETTER = 0.55
 """Mean width of a letter, as a fraction of the font size."""
 _SHORTEST = 1 / 3
 """Length of the last line of a text, as a fraction of the longest, below which its lines are balanced."""
+_UNIT = re.compile(r"\([^()]{1,12}\)")
+_TIED = "\N{NO-BREAK SPACE}"
 _LABELS = 0.55
 """Inches that the labels of an axis take."""
 
@@ -58,14 +61,16 @@ def wrapped(text: str, inches: float, size: float) -> str:
     """Return a text in lines that are not longer than this in a font of this size.
 
     Where the last line would be much shorter than the others, as that of a single word, all are about alike.
+    A unit such as `(per step)` stays in one line.
     """
     letters = max(8, int(72 * inches / (_LETTER * size)))
+    text = _UNIT.sub(lambda unit: unit[0].replace(" ", _TIED), text)
     lines = textwrap.wrap(text, letters)
     if len(lines) > 1 and len(lines[-1]) < _SHORTEST * max(map(len, lines)):
-        least = min(letters, max(map(len, text.split())))  # no word is broken that was whole
+        least = min(letters, max(map(len, text.split(" "))))  # no word is broken that was whole
         balanced = (textwrap.wrap(text, width) for width in range(least, letters + 1))
         lines = next(found for found in balanced if len(found) == len(lines))
-    return "\n".join(lines) or text
+    return ("\n".join(lines) or text).replace(_TIED, " ")
 
 
 def note(axes: Any, text: str) -> None:

@@ -94,6 +94,7 @@ def test_no_text_ends_with_a_line_of_a_single_word_if_its_lines_can_be_alike() -
     assert abs(len(first) - len(last)) < 12
     assert wrapped(text, len(text) / letters, 9) == text
     assert wrapped("reconstruction of", 15 / letters, 9) == "reconstruction\nof"  # no word is broken
+    assert wrapped("Mean rate (per step)", 15 / letters, 9) == "Mean rate\n(per step)"
     long = wrapped(text, 0.6 * len(text) / letters, 9)
     assert [len(line) for line in long.split("\n")] == [54, 37]  # the last line is long enough
 
