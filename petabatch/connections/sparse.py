@@ -97,7 +97,7 @@ class Sparse(Connection):
             ("per_slice", not drawn, "a rule by which they are drawn"),
             ("self_connections", not drawn, "a rule by which they are drawn"),
         ):
-            if wrong and key in self.model_fields_set:
+            if wrong and getattr(self, key) != type(self).model_fields[key].default:  # tables name all keys
                 raise PydanticCustomError(
                     "sparse_key",
                     f"`{key}` is not for synapses like these",

@@ -13,6 +13,7 @@ from petabatch.connections.wirings import Profile, distances
 from petabatch.errors import ParamsError
 from petabatch.layers import Linear
 from petabatch.network.build import build
+from petabatch.spec.load import Loaded
 from petabatch.spec.network import Network, Run
 from petabatch.spec.sweep import Sweep
 from petabatch.spec.synapses import Ends, Synapses
@@ -122,6 +123,13 @@ def test_synapses_of_seeds_are_drawn_apart_in_modes_in_which_slices_have_their_o
     with pytest.raises(ParamsError, match="drawn from one seed") as raised:
         build(network().model_copy(update={"sweep": net.sweep}))
     assert raised.value.problems[0].expected == 'mode = "non_shared", or one run for each seed'
+
+
+def test_a_network_with_given_synapses_can_be_read_again() -> None:
+    given = network(matrix=([5, 0], [1, 3], [1.0, 2.0]), init=None)
+    assert Loaded.from_network(given).network.connections["ab"] == given.connections["ab"]
+    assert "`per_slice` is not for synapses like these" in wrong(matrix=([0], [1], [1.0]), per_slice=True)
+    assert "`self_connections` is not for" in wrong(matrix=([0], [1], [1.0]), self_connections=False)
 
 
 def test_mistakes_are_explained() -> None:
