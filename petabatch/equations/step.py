@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from petabatch.equations.blocks import Equations, Statement
 from petabatch.equations.build import RESTING, Builder, Line, shown
@@ -65,7 +66,7 @@ class Step:
     seen: Expression
     """What the activity is without spikes, in names of the equations."""
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """All names that lines read."""
         return frozenset(name for line in self.lines for name in names_in(line.value))

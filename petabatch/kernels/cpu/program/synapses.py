@@ -54,12 +54,16 @@ def scatter(row: Any, arrays: Any, step: int) -> None:
     for n in range(ends[place], ends[place + 1]):
         position, unit = divmod(units[n], pre)
         a, begin = values[n], position * post
+        # Unsigned: an index that may be negative costs more than the sum.
+        first, last = np.uint64(starts[unit]), np.uint64(starts[unit + 1])
         if length == 1:
             there = out[begin : begin + post]
-            for k in range(starts[unit], starts[unit + 1]):
-                there[targets[k]] += a * weights[k]
+            for k in range(first, last):
+                there[np.uint32(targets[k])] += a * weights[k]
             continue
-        for k in range(starts[unit], starts[unit + 1]):
-            when = now + delays[k]
-            when -= length if when >= length else 0
-            out[when * size + begin + targets[k]] += a * weights[k]
+        stride, end, here = np.uint64(size), np.uint64(size * length), np.uint64(now * size + begin)
+        for k in range(first, last):
+            at = here + np.uint32(delays[k]) * stride + np.uint32(targets[k])
+            if at >= end:
+                at -= end
+            out[at] += a * weights[k]
