@@ -13,8 +13,8 @@ EQUATIONS = "equations.json"
 """What was derived of the equations of a network, where it has any."""
 DATA = "data"
 DESCRIPTION, MANIFEST = "run.json", "manifest.txt"
-POINTS, LEDGER = "points", ".ledger"
-"""The folder of a sweep in waves, and the ending of the files in it; see `storage.ledger`."""
+POINTS, LEDGER, WAVE = "points", ".ledger", ".wave"
+"""The folder of a sweep in waves, and the endings of files in it; see `storage.ledger`, `storage.wave`."""
 LOST = ".lost"
 """Ending of what is left of a segment that is lost; see `storage.lost`."""
 PARAMS = ("params.toml", "params.py")
@@ -38,7 +38,7 @@ _OURS = {
     PARTS: re.compile(r"\.?steps_\d+-\d+(_slices_\d+-\d+)?\.h5(\.tmp|\.lost)?"),
     CHECKPOINTS: re.compile(r"\.?step_\d+(_rank_\d+(_[0-9a-f]{8})?)?\.h5(\.tmp)?"),
     DATA: re.compile(r"[0-9a-f]{16}\.npy"),
-    POINTS: re.compile(r"\.?\d+-of-\d+_\d+(\.ledger(\.tmp|\.lost)?|\.txt)"),
+    POINTS: re.compile(r"\.?\d+-of-\d+_\d+(\.ledger(\.tmp|\.lost)?|\.wave(\.tmp)?|\.txt)"),
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from petabatch.assembly import initialise, open_engine, open_evaluation
 from petabatch.engine.assembly import Assembly
+from petabatch.engine.engine import Engine
 from petabatch.engine.pool import OF_A_SLICE, Stopped
 from petabatch.engine.recorder import Record
 from petabatch.errors import NonFiniteError, PetabatchError
@@ -18,6 +19,8 @@ from petabatch.kernels.cuda.device import Device
 from petabatch.network.plan import Plan
 from petabatch.spec.load import Loaded
 from petabatch.storage.ledger import FAILED, VALUES, Layout
+from petabatch.storage.wave import SavedWave
+from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.finished import Points
 
 
@@ -55,13 +58,15 @@ def waves(
     threads: int | None,
     device: Device | None,
     stopped: Callable[[], bool],
+    checkpoints: WaveCheckpoints | None = None,
 ) -> Iterator[Wave]:
     """Compute points together; yield them as one wave, or, where one raises, in parts.
 
-    A point that raises alone is a failed one. Raises Stopped when `stopped`.
+    A point that raises alone is a failed one. With `checkpoints`, a wave goes on from the last of its own.
+    Raises Stopped when `stopped`.
     """
     try:
-        yield _wave(loaded, points, layout, threads, device, stopped)
+        yield _wave(loaded, points, layout, threads, device, stopped, checkpoints)
     except OF_A_SLICE as error:
         if len(points.numbers) == 1:
             yield failed(points, layout, error)
@@ -69,7 +74,7 @@ def waves(
         half = len(points.numbers) // 2
         for part in (slice(None, half), slice(half, None)):
             some = points.taken(np.arange(len(points.numbers))[part])
-            yield from waves(loaded, some, layout, threads, device, stopped)
+            yield from waves(loaded, some, layout, threads, device, stopped, checkpoints)
 
 
 def _wave(
@@ -79,6 +84,7 @@ def _wave(
     threads: int | None,
     device: Device | None,
     stopped: Callable[[], bool],
+    checkpoints: WaveCheckpoints | None,
 ) -> Wave:
     assert loaded.network.sweep is not None
     sweep = loaded.network.sweep.only(points.numbers)
@@ -91,21 +97,71 @@ def _wave(
         stack.callback(engine.close)
         if (evaluation := open_evaluation(engine, own)) is not None:
             stack.callback(evaluation.close)
-        initialise(engine, own)
+        before = None if checkpoints is None else checkpoints.begin(points)
+        if before is None:
+            initialise(engine, own)
+        else:
+            _go_on(engine, before)
         planning = time.monotonic() - began
         for step in engine.run():
             if evaluation is not None:
                 evaluation.record(step)
-            if step < length and stopped():
+            stop = step < length and stopped()
+            if checkpoints is not None and (stop or (step < length and checkpoints.due)):
+                checkpoints.save(_saved(engine, points, before))
+            if stop:
                 raise Stopped
-        failures = {
-            number - engine.state.lo: lane.failure
-            for lane in engine.lanes
-            if lane.failure is not None
-            for number in lane.slices
-        }
-        wave = taken(points, layout, engine.recorder.take(length), failures)
+        wave = taken(points, layout, _records(engine, before), _failures(engine))
         return replace(wave, times={**engine.times(), "planning": planning})
+
+
+def _failures(engine: Engine) -> dict[int, NonFiniteError]:
+    """Return why slices have stopped, by their place in the wave."""
+    return {
+        number - engine.state.lo: lane.failure
+        for lane in engine.lanes
+        if lane.failure is not None
+        for number in lane.slices
+    }
+
+
+def _records(engine: Engine, before: SavedWave | None) -> list[Record]:
+    """Return what has been recorded, with what was recorded `before` the wave went on from a checkpoint."""
+    records = engine.recorder.take(engine.step)
+    if before is None:
+        return records
+    new = {record.stream.path: record for record in records}
+    streams = {one.stream.path: one.stream for one in engine.plan.recordings}
+    found = []
+    for path in before.records.keys() | new.keys():
+        parts = [before.records[path]] if path in before.records else []
+        parts += [(new[path].steps, new[path].values)] if path in new else []
+        steps, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+        found.append(Record(streams[path], steps, values))
+    return found
+
+
+def _saved(engine: Engine, points: Points, before: SavedWave | None) -> SavedWave:
+    """Return the state of a wave; of slices that have failed the initial one, as theirs is not finite."""
+    engine.collect()
+    state, failures = engine.state, _failures(engine)
+    arrays = state.saved()
+    for key, array in arrays.items():
+        if failures and state.variables[key].per == "slice":
+            array[list(failures)] = state.variables[key].initial
+    records = {one.stream.path: (one.steps, one.values) for one in _records(engine, before)}
+    why = {place: (error.variable, error.step) for place, error in failures.items()}
+    return SavedWave(points.values, engine.step, arrays, records, why)
+
+
+def _go_on(engine: Engine, before: SavedWave) -> None:
+    """Set the state of a saved wave; slices that had failed stay so."""
+    engine.resume(before.step, before.arrays)
+    for lane in engine.lanes:
+        found = before.failures.get(lane.slices.start - engine.state.lo)
+        if found is not None:
+            variable, step = found
+            lane.failure = NonFiniteError(f"{variable} is no longer finite at step {step}", variable, step)
 
 
 def taken(

@@ -17,6 +17,7 @@ from petabatch.spec.load import Loaded, resolved
 from petabatch.spec.network import Network
 from petabatch.storage.ledger import Layout
 from petabatch.variable import Coordinate, Stream
+from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave
 from petabatch.waves.finished import Points
 from petabatch.waves.queue import Parts
@@ -71,11 +72,17 @@ class Experiment(ABC):
 
     @abstractmethod
     def computed(
-        self, waiting: Iterable[Points], comm: Comm, threads: int | None, stopped: Callable[[], bool]
+        self,
+        waiting: Iterable[Points],
+        comm: Comm,
+        threads: int | None,
+        stopped: Callable[[], bool],
+        checkpoints: WaveCheckpoints | None = None,
     ) -> Iterator[Wave]:
         """Compute parts that wait, and yield them as they are done; raises Stopped when `stopped`.
 
-        `comm` are the ranks that do so, each with a GPU of its own where they run on GPUs.
+        `comm` are the ranks that do so, each with a GPU of its own where they run on GPUs. Waves go on from
+        their `checkpoints`.
         """
 
     @abstractmethod

@@ -18,6 +18,7 @@ from petabatch.report.memory import refuse_shortage
 from petabatch.spec.load import Loaded
 from petabatch.storage.ledger import Layout
 from petabatch.variable import Coordinate, Stream
+from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave, failed, layout_of, taken
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
@@ -108,7 +109,12 @@ class Items(Experiment):
         return Parts.of(points, every, np.array([len(every)]), size, ranks)
 
     def computed(
-        self, waiting: Iterable[Points], comm: Comm, threads: int | None, stopped: Callable[[], bool]
+        self,
+        waiting: Iterable[Points],
+        comm: Comm,
+        threads: int | None,
+        stopped: Callable[[], bool],
+        checkpoints: WaveCheckpoints | None = None,
     ) -> Iterator[Wave]:
         """Compute slices that wait; see `Experiment`."""
         alone = replace(_flushed_once(self.assembly.on_device()), comm=Serial())

@@ -19,6 +19,7 @@ from petabatch.spec.load import Loaded
 from petabatch.spec.sweep import Sweep
 from petabatch.storage.ledger import Layout
 from petabatch.variable import Coordinate, Stream
+from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.compute import Wave, layout_of, waves
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Points
@@ -74,14 +75,19 @@ class Waves(Experiment):
         return coordinates(self.network, streams, numbers)
 
     def computed(
-        self, waiting: Iterable[Points], comm: Comm, threads: int | None, stopped: Callable[[], bool]
+        self,
+        waiting: Iterable[Points],
+        comm: Comm,
+        threads: int | None,
+        stopped: Callable[[], bool],
+        checkpoints: WaveCheckpoints | None = None,
     ) -> Iterator[Wave]:
         """Compute waves that wait; see `Experiment`."""
         device = choose(self.network, comm)
         for points in waiting:
             if stopped():
                 raise Stopped
-            yield from waves(self.loaded, points, self.layout, threads, device, stopped)
+            yield from waves(self.loaded, points, self.layout, threads, device, stopped, checkpoints)
 
     def parts(self, points: Points, threads: int | None, comm: Comm) -> Parts:
         """Return points in waves, of one seed each where it draws what slices have in common."""

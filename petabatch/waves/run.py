@@ -34,7 +34,7 @@ from petabatch.waves.finished import Finished
 from petabatch.waves.index import write_index
 from petabatch.waves.session import WavesSession, ledgers_of, provenance, same_network
 
-_STOPPING = "stopping; what is finished is kept, and what is under way is computed again"
+_STOPPING = "stopping; what is finished is kept, and waves under way go on from a checkpoint"
 
 
 def is_in_waves(directory: RunDirectory) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,17 @@ from petabatch.spec.load import Loaded, resolved
 from petabatch.stop_signals import StopFlag
 from petabatch.storage.description import Status, recorded_provenance
 from petabatch.storage.directory import RunDirectory
-from petabatch.storage.files import POINTS
+from petabatch.storage.files import POINTS, WAVE
 from petabatch.storage.inputs import summary
 from petabatch.storage.ledger import Ledger, LedgerWriter, files_of, new_name, read
 from petabatch.storage.provenance import collect, other_software
+from petabatch.waves.checkpoints import WaveCheckpoints, left_under_way
 from petabatch.waves.chunk import Chunk
 from petabatch.waves.compute import Wave
 from petabatch.waves.experiment import Experiment, digest
 from petabatch.waves.finished import Finished
 from petabatch.waves.index import write_index
-from petabatch.waves.queue import Queue
+from petabatch.waves.queue import Parts, Queue
 
 _COMMIT = 1.0
 """Seconds between two commits, unless a wave takes longer."""
@@ -66,6 +68,11 @@ class WavesSession:
         self.left = points.taken(comm.broadcast(found))
         own = chunk.on(comm)
         self.path = new_name(directory.path / POINTS, own.number, own.count)
+        self._software = self._versions()
+        saved = None
+        if comm.rank == 0:
+            saved = left_under_way(directory.path, plan.layout, self._is_same, points, self.left)
+        self._saved: list[tuple[Path, np.ndarray]] = comm.broadcast(saved)
         self._began = time.monotonic()
         self._before = recorded_provenance(directory) or {} if self._indexes else {}
         self._times: dict[str, float] = dict(self._before.get("times", {}))
@@ -78,7 +85,10 @@ class WavesSession:
         def stopped() -> bool:
             return bool(flag.received) or time.monotonic() > end
 
-        parts = self.plan.parts(self.left, self.threads, self.comm)
+        parts = self._parts()
+        checkpoints = WaveCheckpoints(
+            self.path.with_suffix(WAVE), self.plan.layout, self._software, self._saved
+        )
         counter = self.comm.counter()
         queue = Queue(parts, counter)
         before = self.count - len(self.left.numbers)
@@ -89,15 +99,16 @@ class WavesSession:
             f"{len(parts):,}",
             self.directory.path,
         )
-        writer = LedgerWriter(self.path, self.plan.layout, self._software())
+        writer = LedgerWriter(self.path, self.plan.layout, self._software)
         index_due = -np.inf
         left = False
         with (
             _Report(before, self.count, self.failed, self.plan.what, quiet) as report,
-            _Committing(writer) as committing,
+            _Committing(writer, checkpoints.remove) as committing,
         ):
             try:
-                for wave in self.plan.computed(queue, self.comm, self.threads, stopped):
+                for wave in self.plan.computed(queue, self.comm, self.threads, stopped, checkpoints):
+                    checkpoints.end()
                     self.failed += len(wave.failures)
                     self._spend(wave)
                     report.add(wave, before + queue.taken)
@@ -123,7 +134,24 @@ class WavesSession:
     def _indexes(self) -> bool:
         return self.alone and self.comm.rank == 0
 
-    def _software(self) -> dict[str, Any]:
+    def _parts(self) -> Parts:
+        """Return what is computed together: first the waves that were under way."""
+        if not self._saved:
+            return self.plan.parts(self.left, self.threads, self.comm)
+        place = {row.tobytes(): at for at, row in enumerate(self.left.values)}
+        before, waiting = [], np.ones(len(place), bool)
+        for _, values in self._saved:
+            wave = np.array([place[row.tobytes()] for row in values])
+            if waiting[wave].all():  # else they are in another one
+                before.append(wave)
+                waiting[wave] = False
+        others = np.flatnonzero(waiting)
+        rest = self.plan.parts(self.left.taken(others), self.threads, self.comm)
+        ends = np.cumsum([len(one) for one in before])
+        order = np.concatenate([*before, others[rest.order]])
+        return Parts(self.left, order, np.concatenate([ends, ends[-1] + rest.ends]))
+
+    def _versions(self) -> dict[str, Any]:
         """Return the versions of what makes points; warn where points were made with others."""
         about = provenance(self.directory, self.plan.loaded, self.comm, {})
         mine = {name: about[name] for name in ("petabatch_version", "libraries", "blas", "compiler")}
@@ -133,6 +161,9 @@ class WavesSession:
                 "software versions have changed, so points may differ by rounding: %s", "; ".join(found)
             )
         return mine
+
+    def _is_same(self, software: Mapping[str, Any]) -> bool:
+        return not other_software(software, self._software, portable(self.plan.network))
 
     def _spend(self, wave: Wave) -> None:
         for name, one in wave.times.items():
@@ -157,6 +188,8 @@ class _Committing:
     """Finished waves that are not yet committed."""
 
     writer: LedgerWriter
+    committed: Callable[[], None]
+    """Called when all that was added is in the ledger."""
     _waves: list[Wave] = field(default_factory=list)
     _last: float = field(default_factory=time.monotonic)
 
@@ -185,6 +218,7 @@ class _Committing:
         common = next((wave.common for wave in self._waves if wave.common), None)
         self.writer.commit(np.concatenate([wave.rows for wave in self._waves]), failures, common)
         self._waves, self._last = [], time.monotonic()
+        self.committed()
 
 
 class _Report:

@@ -1,0 +1,96 @@
+"""The checkpoint of a wave: points that are computed together, their state after a step, and their records.
+
+It is a file beside the ledger, one for each process, which the next one replaces.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from petabatch.errors import DamagedError
+from petabatch.storage import seal
+from petabatch.storage.atomic import new_hdf5
+from petabatch.storage.files import POINTS, WAVE
+from petabatch.storage.ledger import Layout
+
+
+@dataclass(frozen=True)
+class SavedWave:
+    """A wave under way."""
+
+    values: np.ndarray
+    """Those of its points, `[points, keys]`."""
+    step: int
+    arrays: Mapping[str, np.ndarray]
+    """The state at the end of the step, by key."""
+    records: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    """Steps and values that were recorded, by path."""
+    failures: Mapping[int, tuple[str, int]]
+    """Variable and step of slices that have failed, by their place in the wave."""
+
+
+def waves_of(root: Path) -> list[Path]:
+    """Return the checkpoints of waves in a run directory."""
+    return sorted((root / POINTS).glob(f"*{WAVE}"))
+
+
+def save(path: Path, layout: Layout, software: Mapping[str, Any], wave: SavedWave) -> None:
+    """Write a wave of points with a `layout`, made by a `software`; raises StorageError."""
+    with new_hdf5(path, run_id=layout.network) as (file, check):
+        file.attrs["about"] = json.dumps({"layout": layout.table, "software": dict(software)})
+        file.attrs["step"] = wave.step
+        file.attrs["failures"] = json.dumps([[n, *found] for n, found in wave.failures.items()])
+        file["values"] = wave.values
+        for key, array in wave.arrays.items():
+            file[f"state/{key}"] = array
+            check()
+        for number, (name, (steps, values)) in enumerate(wave.records.items()):
+            group = file.create_group(f"records/{number}")
+            group.attrs["path"], group["steps"], group["values"] = name, steps, values
+            check()
+
+
+def points_of(path: Path, layout: Layout) -> tuple[np.ndarray, Mapping[str, Any]] | None:
+    """Return the values of the points of a saved wave, and its software; None if it is of another layout.
+
+    Raises DamagedError if the file is not what was written.
+    """
+    with _opened(path) as file:
+        about = json.loads(file.attrs["about"])
+        if about["layout"] != json.loads(json.dumps(layout.table)):
+            return None
+        return np.asarray(file["values"][()]), about["software"]
+
+
+def step_of(path: Path) -> int:
+    """Return the step of a saved wave."""
+    with h5py.File(path, "r") as file:
+        return int(file.attrs["step"])
+
+
+def load(path: Path) -> SavedWave:
+    """Return a saved wave; raises DamagedError if the file is not what was written."""
+    with _opened(path) as file:
+        keys: list[str] = []
+        file["state"].visititems(lambda key, one: keys.append(key) if isinstance(one, h5py.Dataset) else None)
+        records: Sequence[Any] = list(file["records"].values()) if "records" in file else []
+        return SavedWave(
+            np.asarray(file["values"][()]),
+            int(file.attrs["step"]),
+            {key: file[f"state/{key}"][()] for key in keys},
+            {one.attrs["path"]: (one["steps"][()], one["values"][()]) for one in records},
+            {n: (variable, step) for n, variable, step in json.loads(file.attrs["failures"])},
+        )
+
+
+def _opened(path: Path) -> Any:
+    if not seal.verify(path.parent, path.name):
+        raise DamagedError(f"{path}: this file is damaged: it has no checksum")
+    return h5py.File(path, "r")

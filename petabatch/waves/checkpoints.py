@@ -1,0 +1,111 @@
+"""Checkpoints inside long waves, from which they go on after a kill or a signal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from petabatch.errors import StorageError
+from petabatch.logs import log
+from petabatch.storage import wave
+from petabatch.storage.ledger import Layout
+from petabatch.storage.wave import SavedWave
+from petabatch.waves.finished import Points
+
+_EVERY = 60.0
+"""Seconds of a wave between two checkpoints."""
+_PAUSE = 50
+"""Between two checkpoints at least this many times what the last one took."""
+
+
+class WaveCheckpoints:
+    """The checkpoints of the waves of a process, one after the other in its file."""
+
+    def __init__(
+        self,
+        path: Path,
+        layout: Layout,
+        software: Mapping[str, Any],
+        found: Sequence[tuple[Path, np.ndarray]],
+    ) -> None:
+        """`found` are files of earlier processes, with the values of their points."""
+        self._path, self._layout, self._software = path, layout, software
+        self._found = list(found)
+        self._under_way: list[Path] = []
+        """Files with points of the wave that was begun last."""
+        self._done: list[Path] = []
+        self._is_saved = False
+        self._due = np.inf
+
+    def begin(self, points: Points) -> SavedWave | None:
+        """Begin a wave; return the state that it goes on from, None at step 0."""
+        self._due = time.monotonic() + _EVERY
+        mine = [path for path, values in self._found if np.array_equal(values, points.values)]
+        self._under_way += [self._path, *mine]
+        self._is_saved = False
+        for path in sorted(mine, key=wave.step_of, reverse=True):
+            try:
+                return wave.load(path)
+            except StorageError as error:
+                log.warning("%s; its points are computed from step 0", error)
+        return None
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return time.monotonic() > self._due
+
+    def save(self, saved: SavedWave) -> None:
+        """Replace the checkpoint by one of the wave under way; raises StorageError."""
+        began = time.monotonic()
+        wave.save(self._path, self._layout, self._software, saved)
+        now = time.monotonic()
+        self._due, self._is_saved = now + max(_EVERY, _PAUSE * (now - began)), True
+
+    def end(self) -> None:
+        """End the wave that was begun last; its points are not yet in the ledger."""
+        self._done += self._under_way
+        self._under_way, self._is_saved, self._due = [], False, np.inf
+
+    def remove(self) -> None:
+        """Remove those of waves that have ended; their points are in the ledger."""
+        for path in self._done:
+            if path != self._path or not self._is_saved:
+                path.unlink(missing_ok=True)
+        self._done = []
+
+
+def left_under_way(
+    root: Path, layout: Layout, suits: Callable[[Mapping[str, Any]], bool], points: Points, left: Points
+) -> list[tuple[Path, np.ndarray]]:
+    """Return the saved waves whose points are all `left`, with their values, if their software `suits`.
+
+    Others that have `points` of this process alone are of no use, and removed.
+    """
+    paths = wave.waves_of(root)
+    if not paths:
+        return []
+    known, wanted = _rows(points.values), _rows(left.values)
+    found = []
+    for path in paths:
+        try:
+            saved = wave.points_of(path, layout)
+        except (StorageError, OSError, LookupError) as error:
+            log.warning("%s; its points are computed from step 0", error)
+            continue
+        if saved is None:
+            continue
+        values, software = saved
+        if _rows(values) <= wanted and suits(software):
+            found.append((path, values))
+        elif _rows(values) <= known:
+            path.unlink(missing_ok=True)
+    return found
+
+
+def _rows(values: np.ndarray) -> set[bytes]:
+    return {row.tobytes() for row in np.ascontiguousarray(values)}
