@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from petabatch.kernels.array import ArrayKernels
-from petabatch.spec.parts import Connection, Layer, Wiring
+from petabatch.spec.parts import Connection, Layer, Operation, Wiring
 from petabatch.variable import Array, Border
 
 
@@ -17,6 +17,11 @@ class Largest(Connection):
     """
 
     type: Literal["largest"] = "largest"
+
+    @property
+    def operation(self) -> Operation:
+        """The largest feature."""
+        return "largest"
 
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]

@@ -95,6 +95,9 @@ class Signals:
 
         def arrival(step: int) -> Array:
             seen = step - edge.lookback
+            if connection.carries != "A":
+                carried = self.arrays[f"layers/{pre}/{connection.carries}"]
+                return connection.deliver(self.kernels, wiring, carried, "zero", None)
             patches = {**weights(), "step": step} if pending else weights()
             return connection.deliver(
                 self.kernels, wiring, history.at(seen), self._border(pre, seen), patches

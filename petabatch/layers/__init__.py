@@ -9,6 +9,7 @@ from petabatch.layers.ista import ISTA
 from petabatch.layers.lca import LCA
 from petabatch.layers.leaky_integrator import LeakyIntegrator
 from petabatch.layers.mask import Mask
+from petabatch.layers.max_unpool import MaxUnpool
 from petabatch.layers.momentum_lca import MomentumLCA
 from petabatch.layers.neurons import Neurons
 from petabatch.layers.noise import Dropout, GaussianNoise
@@ -46,6 +47,7 @@ __all__ = [
     "Linear",
     "LogTimeScale",
     "Mask",
+    "MaxUnpool",
     "MomentumLCA",
     "Neurons",
     "Poisson",

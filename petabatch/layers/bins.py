@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
+from petabatch.spec.compiled import CompiledRule
 from petabatch.spec.model import Finite, Flag, NonNegative
 from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import Array
@@ -43,6 +44,11 @@ class Bins(Layer):
             more = {"got": f"{self.low:g} to {self.high:g}", "expected": "low below high"}
             raise PydanticCustomError("bins", "this is not a range", more)
         return self
+
+    def compiled_rule(self) -> CompiledRule:
+        """Return the same on the features of a position."""
+        numbers = {key: getattr(self, key) for key in ("low", "high", "width", "outside")}
+        return CompiledRule("bins", {**numbers, "without_zero": float(self.zero_unknown)})
 
     def update(
         self,

@@ -15,6 +15,8 @@ from petabatch.spec.parts import Layer, StepContext
 from petabatch.variable import LAYER_DIMS, Array, Variable
 
 LARGEST_CONDUCTANCE = 10.0
+METHODS = ("arma", "heun", "arma_gap")
+"""Methods of integration, by their numbers in compiled steps."""
 _FOLLOWED = 200
 """Steps for which a unit that constants drive is followed before a run."""
 
@@ -27,6 +29,10 @@ class ConductanceLIF(Layer):
 
         tau_inf = tau / (1 + sum G),   V_inf = (rest + sum G * reversal) / (1 + sum G)
 
+    Gap junctions of conductances g to units of potential V_j add sum_j g V_j, the input of channel `gap`, to
+    rest + sum G * reversal, and sum_j g, that of `gap_conductance`, to 1 + sum G; both are constant during
+    a step. Connections of type `potential` provide V_j, and a layer of ones sum_j g through the same weights.
+
     With the values at the start (s) and end (e) of a step of dt (in ms) and k = (tau_e - tau_s) / dt, method
     `arma` solves the membrane equation for tau_inf and V_inf that change linearly during the step
     (PetaVision's `LIFActivityComponent.cpp:800-940`):
@@ -34,15 +40,19 @@ class ConductanceLIF(Layer):
         V = f1 V + f2 V_s + f3 V_e,   f1 = (tau_e / tau_s)^(-1/k),  f2 = (1 - (tau_s / dt)(1 - f1)) / (1 + k),
         f3 = 1 - f1 - f2
 
-    Method `heun` is Heun's second-order method (PetaVision's `beginning`). The threshold then relaxes towards
-    its resting value. Where V exceeds it, the unit spikes: A = 1, V is reset to `rest`, the threshold rises
-    by `fatigue`, and the conductance of channel `inh_b` by `after`.
+    In `arma` tau_e is that of inh_b at the start of the step, as in PetaVision's LIF; in `arma_gap` that of
+    inh_b at its end, as in LIFGap (`LIFGapActivityComponent.cpp`). Method `heun` is Heun's second-order
+    method (PetaVision's `beginning`). The threshold then relaxes towards its resting value. Where V exceeds
+    it, the unit spikes: A = 1, V is reset to `rest`, the threshold rises by `fatigue`, and the conductance of
+    channel `inh_b` by `after`.
     """
 
     channels: ClassVar[Mapping[str, tuple[int, float]]] = {
         "exc": (0, 1.0),
         "inh": (1, 1.0),
         "inh_b": (2, 1.0),
+        "gap": (3, 1.0),
+        "gap_conductance": (4, 1.0),
     }
     graph_safe: ClassVar[bool] = True
     diverges: ClassVar[str] = (
@@ -50,7 +60,7 @@ class ConductanceLIF(Layer):
         "its channels positive, or smaller"
     )
     type: Literal["conductance_lif"] = "conductance_lif"
-    method: Literal["arma", "heun"] = "arma"
+    method: Literal["arma", "arma_gap", "heun"] = "arma"
     """Integration method of the membrane equation."""
     tau: Positive = 20.0
     """Membrane time constant at rest, in ms."""
@@ -92,7 +102,7 @@ class ConductanceLIF(Layer):
     def compiled_rule(self) -> CompiledRule:
         """Return the same, with the same random numbers."""
         numbers = {
-            "heun": float(self.method == "heun"),
+            "method": float(METHODS.index(self.method)),
             "recovery": self.recovery,
             **{key: getattr(self, key) for key in ("tau", "rest", "threshold", "fatigue", "after")},
             "largest": LARGEST_CONDUCTANCE,
@@ -122,7 +132,7 @@ class ConductanceLIF(Layer):
             Variable("Vth", self.shape, LAYER_DIMS, "threshold", units="mV", initial=self.threshold),
             *(
                 Variable(name, self.shape, LAYER_DIMS, f"conductance of channel {channel} over the leak's")
-                for name, channel in zip(_CONDUCTANCES, self.channels, strict=True)
+                for name, channel in zip(_CONDUCTANCES, self.channels, strict=False)
             ),
         )
 
@@ -137,20 +147,22 @@ class ConductanceLIF(Layer):
         """Integrate one step, in float64, since `_arma` amplifies rounding, and emit spikes."""
         xp, dt = ctx.xp, ctx.dt
         potential, threshold = state["V"], state["Vth"]
-        v, inputs = potential.astype(float), self._noisy(ctx, drive)
+        v, inputs = potential.astype(float), self._noisy(ctx, drive[:3])
+        gap = drive[3].astype(float), drive[4].astype(float)
         before = [
             state[name].astype(float) + given for name, given in zip(_CONDUCTANCES, inputs, strict=True)
         ]
         limited = [xp.minimum(g, LARGEST_CONDUCTANCE) for g in before]
         after = [g * math.exp(-dt / tau) for g, tau in zip(limited, self.decay, strict=True)]
-        end = self._pull(after)
-        if self.method == "arma":
-            # As in PetaVision: the conductances at the start are not limited, and tau_e uses inh_b at the
-            # start.
-            tau_end = self.tau / (1 + after[0] + after[1] + limited[2])
-            potential[...] = _arma(v, self._pull(before), (tau_end, end[1]), dt, xp)
+        end = self._pull(after, gap)
+        if self.method == "heun":
+            potential[...] = _heun(v, self._pull(limited, gap), end, dt)
         else:
-            potential[...] = _heun(v, self._pull(limited), end, dt)
+            # As in PetaVision, the conductances at the start are not limited.
+            tau_end = end[0]
+            if self.method == "arma":
+                tau_end = self.tau / (1 + after[0] + after[1] + limited[2] + gap[1])
+            potential[...] = _arma(v, self._pull(before, gap), (tau_end, end[1]), dt, xp)
         threshold[...] = self.threshold + (threshold - self.threshold) * math.exp(-dt / self.recovery)
         spikes = potential > threshold
         activity[...] = spikes
@@ -175,10 +187,10 @@ class ConductanceLIF(Layer):
         noise = drawn(ctx, draw)
         return [given + noise[:, number] for number, given in enumerate(drive)]
 
-    def _pull(self, conductances: Sequence[Array]) -> tuple[Array, Array]:
-        """Return (tau_inf, V_inf) for these conductances."""
-        total = 1 + sum(conductances)
-        pulled = self.rest + sum(g * v for g, v in zip(conductances, self.reversal, strict=True))
+    def _pull(self, conductances: Sequence[Array], gap: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return (tau_inf, V_inf) for these conductances, and the inputs of gap junctions."""
+        total = 1 + sum(conductances) + gap[1]
+        pulled = self.rest + sum(g * v for g, v in zip(conductances, self.reversal, strict=True)) + gap[0]
         return self.tau / total, pulled / total
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 from petabatch.network.graph import Edge, Graph
-from petabatch.network.operations import Carry, Crop, Extend, Operation, Scatter, Source, When
+from petabatch.network.operations import Carry, Compare, Crop, Extend, Operation, Scatter, Source, When
 from petabatch.spec.compiled import NotSuitable
 from petabatch.variable import Border
 
@@ -35,7 +35,7 @@ class Arrivals:
     def of(self, edge: Edge, when: When) -> tuple[Source, list[Operation]]:
         """Return what an update reads of an edge, and the operations that must come before it."""
         c, pre = edge.connection, self.layers[edge.connection.pre]
-        seen = Source(f"layers/{c.pre}/A", edge.lookback)
+        seen = Source(f"layers/{c.pre}/{c.carries}", edge.lookback)
         place = f"connections.{edge.name}"
         if c.operation == "copy":
             return replace(seen, factor=edge.factor, buffer=edge.buffer), []
@@ -47,6 +47,13 @@ class Arrivals:
             positions, active = edge.wiring.synapses.positions, active_units(c.pre)
             scatter = Scatter(out, seen, edge.name, positions, active, when=when)
             return Source(out, 0, edge.factor, edge.buffer), [scatter]
+        if c.operation in ("largest", "background"):
+            out = f"scratch/{edge.name}"
+            self.scratch[out] = math.prod(self.layers[c.post].shape)
+            features = pre.shape[2]
+            copies = self.layers[c.post].shape[2] // (features + 1) if c.operation == "background" else 0
+            compare = Compare(out, seen, features, copies, when=when)
+            return Source(out, 0, edge.factor, edge.buffer), [compare]
         link = edge.wiring.link
         if c.operation == "other" or link is None:
             raise NotSuitable(f"{place}: a connection of type {c.type} has no operation")

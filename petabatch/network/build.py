@@ -63,6 +63,7 @@ def build(network: Network) -> Graph:
     graph = Graph(network, levels, edges, wirings, _depths(network, edges, levels))
     problems = (
         check_synapses(graph)
+        or check_potentials(graph)
         or check_common_depths(graph)
         or check_constant_input(graph)
         or check_kernel(graph)
@@ -71,6 +72,22 @@ def build(network: Network) -> Graph:
     if problems:
         raise ParamsError(problems)
     return graph
+
+
+def check_potentials(graph: Graph) -> list[Problem]:
+    """Check that variables other than the activity are delivered in the step in which they were made."""
+    return [
+        Problem(
+            f"connections.{edge.name}",
+            f"{edge.connection.pre} is updated no earlier than {post}, which is to have its "
+            f"{edge.connection.carries} of the present step",
+            found=f"phases {graph.levels[edge.connection.pre]} and {graph.levels[post]}",
+            hint="without phases, the order follows from the connections",
+        )
+        for post, edges in graph.edges.items()
+        for edge in edges
+        if edge.connection.carries != "A" and edge.lookback
+    ]
 
 
 def check_synapses(graph: Graph) -> list[Problem]:

@@ -57,12 +57,16 @@ def _check(graph: Graph, name: str, rule: CompiledRule) -> None:
     if run.kernel == "dense":
         raise NotSuitable('run.kernel is "dense"')
     readers = [other for other, one in graph.network.layers.items() if one.reset_to == name]
+    carriers = [
+        other for other, one in graph.network.connections.items() if one.pre == name and one.carries != "A"
+    ]
     refused = {
         f"lazy evaluation is for codes of type lca, not {layer.type}": rule.name != "leaky",
         "its transfer function has vertices": bool(rule.vertices),
         "it is not silent below a positive threshold": rule.minimum != 0 or rule.threshold <= 0,
         "it does not update in every step": layer.every.steps(run.display) != 1,
         f"{', '.join(readers)} is reset to its potential": bool(readers),
+        f"{', '.join(carriers)} delivers its potential": bool(carriers),
         "nothing drives it by patches": not edges,
     }
     if run.kernel != "lazy":

@@ -45,7 +45,10 @@ class Silence:
         return reset_to in self._active or any(map(self._passes, self._graph.edges[layer]))
 
     def _passes(self, edge: Edge) -> bool:
-        if self.varies("connections", edge.name) or edge.connection.operation == "other":
+        via = edge.connection
+        if self.varies("connections", edge.name) or via.carries != "A":
+            return True
+        if via.operation in ("other", "background"):
             return True
         border = self._graph.border(edge.connection.pre)
         heard = edge.connection.pre in self._active or not isinstance(border, str)

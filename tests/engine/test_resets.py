@@ -141,11 +141,11 @@ def test_all_types_that_remember_are_tested() -> None:
         "rescale": {"method": "range"},
         "spike_times": {"spikes": [[0.0, 0]]},
         "firm_cost": {"corner": 1.0},
+        "max_unpool": {"window": (1, 1)},
     }
     kinds: dict[str, Any] = {
         name: kind for name, kind in Layer.choices().items() if kind.__module__.startswith("petabatch.")
     }
-    del kinds["bins"]  # which has no compiled rule, and no memory
     del kinds["neurons"]  # which their spikes reset, and no schedule: tests/layers/test_neurons.py
     layers = {name: kind(shape=SHAPE, **required.get(name, {})) for name, kind in kinds.items()}
     remembering = {name: layer for name, layer in layers.items() if remembers(layer)}

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from petabatch import in_memory
-from petabatch.connections import Conv, Identity, Largest, Pool
+from petabatch.connections import Background, Conv, Identity, Largest, Pool, Potential
 from petabatch.errors import NonFiniteError, ParamsError, TableError
 from petabatch.kernels.array import ArrayKernels
 from petabatch.layers import (
@@ -31,6 +31,7 @@ from petabatch.layers import (
     Linear,
     LogTimeScale,
     Mask,
+    MaxUnpool,
     MomentumLCA,
     Product,
     Quotient,
@@ -141,10 +142,11 @@ def test_a_retina_counts_its_input_in_bursts_alone() -> None:
         ({"width": 2.0}, [[math.exp(-((a - b - 0.5) ** 2) / 8) for b in range(4)] for a in (0, 1.6, 4, 0.4)]),
     ],
 )
-def test_bins_are_where_a_number_is(keys: dict[str, Any], expected: list[list[float]]) -> None:
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_bins_are_where_a_number_is(keys: dict[str, Any], expected: list[list[float]], kernel: Any) -> None:
     numbers = np.array([0.0, 0.4, 7.0, 0.1], np.float32).reshape(1, 1, 1, 1, 4, 1)
     network = Network(
-        run=Run(steps=1),
+        run=Run(steps=1, kernel=kernel),
         layers={
             "x": Input(shape=(1, 4, 1), source=GivenImages(data=numbers[0]), every="never"),
             "out": Bins(shape=(1, 4, 4), **keys),
@@ -157,9 +159,10 @@ def test_bins_are_where_a_number_is(keys: dict[str, Any], expected: list[list[fl
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_the_largest_feature_of_each_position_is_delivered() -> None:
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_the_largest_feature_of_each_position_is_delivered(kernel: Any) -> None:
     network = Network(
-        run=Run(batch=2, steps=2),
+        run=Run(batch=2, steps=2, kernel=kernel),
         layers={
             "x": Input(shape=SHAPE, source=GivenImages(data=X[:, None]), every="never"),
             "out": Linear(shape=(*SHAPE[:2], 1)),
@@ -267,7 +270,7 @@ def test_noise_of_conductances_has_its_rate_and_sizes() -> None:
     for step in range(1, 401):
         state = {v.name: np.full((2, *SHAPE), v.initial) for v in layer.variables()}
         ctx = StepContext(step, 0.5, (0, 1), 1, layer="x")
-        layer.update(ctx, state, [np.zeros((2, *SHAPE))] * 3, np.zeros((2, *SHAPE)), np.zeros((2, *SHAPE)))
+        layer.update(ctx, state, [np.zeros((2, *SHAPE))] * 5, np.zeros((2, *SHAPE)), np.zeros((2, *SHAPE)))
         gains.append([state[name] for name in ("G_E", "G_I", "G_IB")])
     found = np.array(gains)
     assert not found[:, 0].any()
@@ -282,18 +285,141 @@ def test_noise_of_conductances_has_its_rate_and_sizes() -> None:
     assert ((found[:, 1] > 0) != (found[:, 2] > 0)).any()  # and so do channels
 
 
-@pytest.mark.parametrize("method", ["arma", "heun"])
-def test_conductance_neurons_follow_the_originals_equations(method: Any) -> None:
-    """One neuron after the other, transcribed from `LIFActivityComponent.cpp:721-940`."""
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+@pytest.mark.parametrize("gap", [(0.0, 0.0), (-20.0, 0.5)], ids=["alone", "gap"])
+@pytest.mark.parametrize("method", ["arma", "arma_gap", "heun"])
+def test_conductance_neurons_follow_the_originals_equations(method: Any, gap: Any, kernel: Any) -> None:
+    """One neuron after the other, as in `LIFActivityComponent.cpp:721-940`, `LIFGapActivityComponent.cpp`."""
     given = abs(X), abs(Y)
-    found = passed(ConductanceLIF(shape=SHAPE, method=method, rest=-65.0), steps=60, given=given, dt=0.5)
+    images = [GivenImages(data=np.stack([one[b][None] for b in range(2)])) for one in given]
+    network = Network(
+        run=Run(batch=2, steps=60, dt=0.5, kernel=kernel),
+        layers={
+            "x": Input(shape=SHAPE, source=images[0], every="never"),
+            "y": Input(shape=SHAPE, source=images[1], every="never"),
+            "others": Constant(shape=SHAPE, value=gap[0]),
+            "ones": Constant(shape=SHAPE, value=gap[1]),
+            "out": ConductanceLIF(shape=SHAPE, method=method, rest=-65.0),
+        },
+        connections={
+            "x_to_out": Identity(pre="x", post="out"),
+            "y_to_out": Identity(pre="y", post="out", channel="inh"),
+            **(
+                {
+                    "gap": Identity(pre="others", post="out", channel="gap"),
+                    "sum": Identity(pre="ones", post="out", channel="gap_conductance"),
+                }
+                if any(gap)
+                else {}
+            ),
+        },
+    )
+    found = in_memory.run(network, range(1, 61)).states["layers/out/A"]
     spikes = 0
     for unit in range(24):
         e, i = (float(one.reshape(2, -1)[0, unit]) for one in given)
-        expected = neuron(method, e, i, steps=60, dt=0.5)
+        expected = neuron(method, e, i, steps=60, dt=0.5, gap=gap)
         np.testing.assert_array_equal(found[:, 0].reshape(60, -1)[:, unit], expected)
         spikes += sum(expected)
     assert spikes > 10
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+@pytest.mark.parametrize("kind", [ConductanceLIF, LCA])
+def test_a_potential_is_delivered_in_its_own_step(kind: Any, kernel: Any) -> None:
+    network = Network(
+        run=Run(batch=2, steps=20, kernel=kernel),
+        layers={
+            "x": Input(shape=SHAPE, source=GivenImages(data=30 * abs(X[:, None])), every="never"),
+            "cell": kind(shape=SHAPE),
+            "copy": Linear(shape=SHAPE),
+        },
+        connections={
+            "x_to_cell": Identity(pre="x", post="cell"),
+            "V": Potential(pre="cell", post="copy"),
+            "spikes": Identity(pre="cell", post="copy", strength=50.0),
+        },
+    )
+    found = in_memory.run(network, range(1, 21)).states
+    assert (found["layers/cell/A"] != 0).any()
+    expected = found["layers/cell/V"] + 50 * found["layers/cell/A"]
+    np.testing.assert_allclose(found["layers/copy/A"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"pre": "x"}, "this layer has no membrane potential"),
+        ({"delay": 1}, "a membrane potential is delivered in its own step alone"),
+        ({"feedback": True}, "a membrane potential is delivered in its own step alone"),
+        ({"post": "small"}, "the two layers have different shapes"),
+        ({"post": "early"}, "cell is updated no earlier than early"),
+    ],
+)
+def test_a_potential_that_is_not_there_yet_is_refused(changed: dict[str, Any], message: str) -> None:
+    network = Network(
+        run=Run(steps=2),
+        layers={
+            "x": Linear(shape=SHAPE),
+            "cell": LCA(shape=SHAPE, phase=3),
+            "copy": Linear(shape=SHAPE),
+            "early": Linear(shape=SHAPE, phase=2),
+            "small": Linear(shape=(1, 1, 1)),
+        },
+        connections={"V": Potential(**({"pre": "cell", "post": "copy"} | changed))},
+    )
+    with pytest.raises(ParamsError, match=message):
+        build(network)
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_a_background_is_where_all_features_are_0(kernel: Any) -> None:
+    given = np.where(abs(X) > 0.7, X, 0).astype(np.float32)
+    network = Network(
+        run=Run(batch=2, steps=2, kernel=kernel),
+        layers={
+            "x": Input(shape=SHAPE, source=GivenImages(data=given[:, None]), every="never"),
+            "out": Linear(shape=(*SHAPE[:2], 8)),
+        },
+        connections={"b": Background(pre="x", post="out", copies=2, delay=1)},
+    )
+    found = in_memory.run(network, [2]).states["layers/out/A"][0]
+    empty = (given == 0).all(axis=3)
+    assert 0 < empty.sum() < empty.size
+    np.testing.assert_array_equal(found[..., ::2], found[..., 1::2])
+    np.testing.assert_array_equal(found[..., 0], empty)
+    np.testing.assert_array_equal(found[..., 2::2], given)
+    with pytest.raises(ParamsError, match=r"expected: post \[4, 6, 4\]"):
+        build(network.model_copy(update={"connections": {"b": Background(pre="x", post="out")}}))
+
+
+@pytest.mark.parametrize("kernel", ["auto", "array"])
+def test_unpooling_returns_values_to_the_places_of_maxima(kernel: Any) -> None:
+    places = X.copy()
+    places[:, 0, :3, 1] = places[:, :2, :3, 1].max(axis=(1, 2))[:, None] + 1  # ties
+    small = (2, 2, 3)
+    pooled = images(2, 1, small, seed=5)[:, 0]
+    network = Network(
+        run=Run(batch=2, steps=1, kernel=kernel),
+        layers={
+            "x": Input(shape=SHAPE, source=GivenImages(data=places[:, None]), every="never"),
+            "small": Input(shape=small, source=GivenImages(data=pooled[:, None]), every="never"),
+            "out": MaxUnpool(shape=SHAPE, window=(2, 3)),
+        },
+        connections={
+            "spread": Pool(pre="small", post="out"),
+            "place": Identity(pre="x", post="out", channel="place"),
+        },
+    )
+    found = in_memory.run(network, [1]).states["layers/out/A"][0]
+    expected = np.zeros_like(found)
+    for b, y, x, f in np.ndindex(2, 2, 2, 3):
+        block = places[b, 2 * y : 2 * y + 2, 3 * x : 3 * x + 3, f]
+        at = np.argwhere(block == block.max())[-1]
+        expected[b, 2 * y + at[0], 3 * x + at[1], f] = pooled[b, y, x, f]
+    np.testing.assert_array_equal(found, expected)
+    with pytest.raises(TableError, match="windows do not cover the layer"):
+        MaxUnpool(shape=SHAPE, window=(2, 4))
 
 
 @pytest.mark.parametrize("inputs", [np.logspace(-9, 0, 2000), np.linspace(-0.19, -0.17, 50_000)])
@@ -306,32 +432,34 @@ def test_conductances_of_all_sizes_and_signs_are_integrated_precisely(method: An
     for precision in ("f4", "f8"):
         state = {v.name: np.full((1, *shape), v.initial, precision) for v in layer.variables()}
         state["V"][...] = layer.rest + 13
-        drive = [inputs.astype(precision) * factor for factor in (0, 1, 0)]
+        drive = [inputs.astype(precision) * factor for factor in (0, 1, 0, 0, 0)]
         ctx = StepContext(1, 0.5, (0,), 1, layer="x")
         layer.update(ctx, state, drive, np.zeros((1, *shape)), np.zeros((1, *shape), precision))
         found[precision] = state["V"]
     np.testing.assert_allclose(found["f4"], found["f8"], rtol=0, atol=1e-4)
 
 
-def neuron(method: str, exc: float, inh: float, steps: int, dt: float) -> list[int]:
+def neuron(
+    method: str, exc: float, inh: float, steps: int, dt: float, gap: tuple[float, float] = (0.0, 0.0)
+) -> list[int]:
     v, vth, g = -65.0, -55.0, [0.0, 0.0, 0.0]
     out = []
     for _ in range(steps):
         first = [g[0] + exc, g[1] + inh, g[2]]
-        total = 1 + sum(first)
-        tau_s, v_s = 20 / total, (-65.0 + 0 * first[0] - 75 * first[1] - 90 * first[2]) / total
+        total = 1 + sum(first) + gap[1]
+        tau_s, v_s = 20 / total, (-65.0 + 0 * first[0] - 75 * first[1] - 90 * first[2] + gap[0]) / total
         first = [min(x, 10.0) for x in first]
         last = [x * math.exp(-dt / t) for x, t in zip(first, (1, 5, 10), strict=True)]
-        v_e = (-65.0 - 75 * last[1] - 90 * last[2]) / (1 + sum(last))
-        if method == "arma":
-            tau_e = 20 / (1 + last[0] + last[1] + first[2])
+        v_e = (-65.0 - 75 * last[1] - 90 * last[2] + gap[0]) / (1 + sum(last) + gap[1])
+        if method != "heun":
+            tau_e = 20 / (1 + last[0] + last[1] + (first if method == "arma" else last)[2] + gap[1])
             slope = (tau_e - tau_s) / dt
             f1 = math.exp(-dt / tau_s) if slope == 0 else (tau_e / tau_s) ** (-1 / slope)
             f2 = (1 - tau_s / dt * (1 - f1)) / (1 + slope)
             v = f1 * v + f2 * v_s + (1 - f1 - f2) * v_e
         else:
-            d1 = rise(v, first)
-            v = v + dt / 2 * (d1 + rise(v + dt * d1, last))
+            d1 = rise(v, first, gap)
+            v = v + dt / 2 * (d1 + rise(v + dt * d1, last, gap))
         g = last
         vth = -55 + (vth + 55) * math.exp(-dt / 10)
         fired = v > vth
@@ -341,8 +469,8 @@ def neuron(method: str, exc: float, inh: float, steps: int, dt: float) -> list[i
     return out
 
 
-def rise(v: float, g: list[float]) -> float:
-    pull = g[0] * (0 - v) + g[1] * (-75 - v) + g[2] * (-90 - v)
+def rise(v: float, g: list[float], gap: tuple[float, float]) -> float:
+    pull = g[0] * (0 - v) + g[1] * (-75 - v) + g[2] * (-90 - v) + gap[0] - gap[1] * v
     return ((-65.0 - v) + pull) / 20
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from petabatch.connections import Clone, Conv, Identity, Pool, Transpose
+from petabatch.connections import Background, Clone, Conv, Identity, Largest, Pool, Potential, Transpose
 from petabatch.engine.engine import Engine
 from petabatch.engine.group import Group
 from petabatch.geometry import GeometryError
@@ -17,6 +17,7 @@ from petabatch.layers import (
     FISTA,
     ISTA,
     LCA,
+    Bins,
     ConductanceLIF,
     Constant,
     Dropout,
@@ -26,6 +27,7 @@ from petabatch.layers import (
     LeakyIntegrator,
     Linear,
     Mask,
+    MaxUnpool,
     MomentumLCA,
     Product,
     Rectified,
@@ -103,9 +105,20 @@ LAYERS: dict[str, Any] = {
 }  # fmt: skip
 
 
+RARE: dict[str, Any] = {
+    # Bins whose edges no round number meets.
+    "bins": lambda c, one_of: Bins(
+        **c, low=-1.37, high=1.91, width=one_of(0.0, 0.0, 0.6), outside=one_of(0.0, -1.0),
+        zero_unknown=one_of(True, False),
+    ),
+    "unpool": lambda c, one_of: MaxUnpool(**c, window=one_of((1, 1), (c["shape"][0], 1), c["shape"][:2])),
+}  # fmt: skip
+"""Layers that are drawn by a generator of their own, which leaves the others of a seed as they are."""
+
+
 def random_network(seed: int, batch: int = BATCH) -> Network:
     """Return layers of all types in random phases and on random schedules, joined in random ways."""
-    rng = np.random.default_rng(seed)
+    rng, rare = np.random.default_rng(seed), np.random.default_rng((seed, 1))
 
     def one_of(*choices: Any) -> Any:
         return choices[rng.integers(len(choices))]
@@ -121,6 +134,8 @@ def random_network(seed: int, batch: int = BATCH) -> Network:
     }
     for number in range(int(rng.integers(2, 7))):
         kind = one_of(*LAYERS)
+        if kind in ("linear", "squared", "product") and rare.random() < 0.4:
+            kind = str(rare.choice(list(RARE)))
         simple = one_of(True, True, False)
         shape = one_of(coarse, fine, fine, pooled)
         has_potential = kind in (
@@ -149,16 +164,21 @@ def random_network(seed: int, batch: int = BATCH) -> Network:
             common["reset_to"] = one_of(*twins)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the momentum
-            layers[f"{kind}{number}"] = LAYERS[kind](common, one_of)
+            layers[f"{kind}{number}"] = (LAYERS | RARE)[kind](common, one_of)
     connections: dict[str, Connection] = {}
     for number in range(int(rng.integers(2, 9))):
-        _connect(f"c{number}", layers, connections, rng, one_of)
+        _connect(f"c{number}", layers, connections, rng, one_of, rare)
     run = Run(batch=batch, steps=100, display=DISPLAY, dt=0.5, kernel="array")
     return Network(run=run, layers=layers, connections=connections)
 
 
 def _connect(
-    name: str, layers: Mapping[str, Layer], connections: dict[str, Connection], rng: Any, one_of: Any
+    name: str,
+    layers: Mapping[str, Layer],
+    connections: dict[str, Connection],
+    rng: Any,
+    one_of: Any,
+    rare: Any,
 ) -> None:
     names = list(layers)
     pre, post = one_of(*names), one_of(*names[1:])
@@ -172,7 +192,18 @@ def _connect(
     }
     (ny, nx, nf), ends = layers[pre].shape, layers[post].shape
     if layers[pre].shape == ends and one_of(True, False):
-        connections[name] = Identity(**common)
+        levels = [layers[one].phase for one in (pre, post)]
+        held = any(variable.name == "V" for variable in layers[pre].variables()) and levels[0] < levels[1]
+        if held and rare.random() < 0.5:
+            connections[name] = Potential(**common | {"delay": 0})
+        else:
+            connections[name] = Identity(**common)
+        return
+    if (ny, nx, 1) == ends and rare.random() < 0.5:
+        connections[name] = Largest(**common)
+        return
+    if (ny, nx) == ends[:2] and ends[2] % (nf + 1) == 0 and rare.random() < 0.5:
+        connections[name] = Background(**common, copies=ends[2] // (nf + 1))
         return
     if nf == ends[2] and one_of(True, False):
         window = one_of(None, (min(2, max(ny, ends[0])), min(3, max(nx, ends[1]))))

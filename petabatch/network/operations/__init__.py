@@ -6,13 +6,14 @@
 from petabatch.network.operations.base import ALWAYS, Operation, Source, When
 from petabatch.network.operations.look import Look
 from petabatch.network.operations.program import Program
-from petabatch.network.operations.transport import Carry, Copy, Crop, Extend, Fill, List, Scatter
+from petabatch.network.operations.transport import Carry, Compare, Copy, Crop, Extend, Fill, List, Scatter
 from petabatch.network.operations.updates import Call, Control, Drive, LazyUpdate, Update
 
 __all__ = [
     "ALWAYS",
     "Call",
     "Carry",
+    "Compare",
     "Control",
     "Copy",
     "Crop",

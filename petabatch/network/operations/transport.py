@@ -178,3 +178,26 @@ class Scatter(Operation):
     def _text(self) -> str:
         places = f" at each of {self.positions} positions" if self.positions > 1 else ""
         return f"scatter {self.source} by {self.connection}{places}"
+
+
+@dataclass(frozen=True)
+class Compare(Operation):
+    """What the features of each position are compared for: the largest, or whether all are 0."""
+
+    source: Source
+    features: int
+    copies: int = 0
+    """Of a feature of the background, and of the others behind it; 0: the largest alone."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def _text(self) -> str:
+        return (
+            f"background and {self.source}, {self.copies} of each"
+            if self.copies
+            else f"largest {self.source}"
+        )

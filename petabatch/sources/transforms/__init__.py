@@ -10,6 +10,7 @@ from petabatch.sources.transforms.invert import Invert
 from petabatch.sources.transforms.noise import AddNoise
 from petabatch.sources.transforms.normalize import Normalize
 from petabatch.sources.transforms.pad import Pad
+from petabatch.sources.transforms.region import Region
 from petabatch.sources.transforms.resize import Resize
 from petabatch.sources.transforms.whiten import Whiten
 from petabatch.sources.transforms.zca import ZCA
@@ -28,6 +29,7 @@ __all__ = [
     "Invert",
     "Normalize",
     "Pad",
+    "Region",
     "Resize",
     "Transform",
     "Whiten",

@@ -20,10 +20,19 @@ if TYPE_CHECKING:
     from petabatch.spec.parts.layer import Layer
 
 Operation = Literal[
-    "copy", "forward", "transposed", "pool_max", "pool_sum", "pool_average", "sparse", "other"
+    "copy",
+    "forward",
+    "transposed",
+    "pool_max",
+    "pool_sum",
+    "pool_average",
+    "sparse",
+    "largest",
+    "background",
+    "other",
 ]
 """Of a connection: the activity as it is, through patches of weights, through them the other way, pooled over
-windows, over single synapses, or else."""
+windows, over single synapses, the largest feature, features and their background, or else."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Connection(Part):
     """A connection from layer `pre` to a channel of layer `post`."""
 
     kind: ClassVar[str] = "connection"
-    answers = ("operation",)
+    answers = ("operation", "carries")
     type: str
     pre: str
     """Name of the presynaptic layer, which provides the activity."""
@@ -69,6 +78,11 @@ class Connection(Part):
     def operation(self) -> Operation:
         """What it does with the activity of the pre layer."""
         return "other"
+
+    @property
+    def carries(self) -> str:
+        """The variable of the pre layer that it delivers: its activity, unless it says otherwise."""
+        return "A"
 
     @property
     def owner(self) -> WeightOwner | None:

@@ -21,11 +21,12 @@ from petabatch.kernels.cpu.program.events import count_spikes
 from petabatch.kernels.cpu.program.lazy.step import update_lazily
 from petabatch.kernels.cpu.program.look import look_at_gap
 from petabatch.kernels.cpu.program.poisson import count_events
+from petabatch.kernels.cpu.program.positions import background, bins, largest, unpool
 from petabatch.kernels.cpu.program.random import add_noise, add_shots, drop
 from petabatch.kernels.cpu.program.row import run_row
 from petabatch.kernels.cpu.program.spiking import spike
 from petabatch.kernels.cpu.program.synapses import list_active, scatter
-from petabatch.kernels.cpu.program.table import OUT, A, B, C, D, E, F, G, H, Op
+from petabatch.kernels.cpu.program.table import HISTORY, OUT, A, B, C, D, E, F, G, H, Op
 from petabatch.kernels.cpu.program.together import project_together, synthesize_together
 from petabatch.kernels.cpu.program.transport import crop, extend, pool, project_units, reconstruct, spread
 from petabatch.kernels.cpu.program.units import CHUNK, polyline, update_chunks
@@ -220,8 +221,9 @@ def _spike(frame: int) -> None:
     c = call_of(frame)
     row, arrays = c.row, c.arrays
     spike(
-        c.own, floats(arrays, row[A], 0), floats(arrays, row[B], 0), floats(arrays, row[C], 0), source_of(c),
-        floats(arrays, row[D], 0), floats(arrays, row[E], 0), floats(arrays, row[F], 0),
+        c.own, floats(arrays, row[A], 0), floats(arrays, row[B], 0), floats(arrays, row[C], 0),
+        floats(arrays, row[H], 0), floats(arrays, row[HISTORY], 0), source_of(c), floats(arrays, row[D], 0),
+        floats(arrays, row[E], 0), floats(arrays, row[F], 0),
         floats(arrays, row[G], 0), out_of(c),
     )  # fmt: skip
 
@@ -260,3 +262,28 @@ def _list(frame: int) -> None:
 def _look(frame: int) -> None:
     c = call_of(frame)
     look_at_gap(c.row, c.own, c.arrays, c.shapes, c.step)
+
+
+@operation(Op.LARGEST)
+def _largest(frame: int) -> None:
+    c = call_of(frame)
+    largest(source_of(c), c.row[A], out_of(c))
+
+
+@operation(Op.BACKGROUND)
+def _background(frame: int) -> None:
+    c = call_of(frame)
+    background(source_of(c), c.row[A], c.row[B], out_of(c))
+
+
+@operation(Op.BINS)
+def _bins(frame: int) -> None:
+    c = call_of(frame)
+    bins(out_of(c), c.row[A], c.own)
+
+
+@operation(Op.UNPOOL)
+def _unpool(frame: int) -> None:
+    c = call_of(frame)
+    row = c.row
+    unpool(source_of(c), floats(c.arrays, row[A], 0), row[B], row[C], row[D], row[E], out_of(c))

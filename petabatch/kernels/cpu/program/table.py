@@ -98,8 +98,8 @@ class Op(IntEnum):
     """OUT += shot noise of channel D of three: up to number 0 with probability number 1; A: pool of the
     stream; B, C: scratch."""
     SPIKE = 18
-    """OUT = spikes after inputs A, B, C; IN: potential; D: threshold; E, F, G: conductances; numbers: see
-    `spiking.py`."""
+    """OUT = spikes after inputs A, B, C; IN: potential; D: threshold; E, F, G: conductances; H, HISTORY:
+    inputs of gap junctions, empty without any; numbers: see `spiking.py`."""
     LAZY = 19
     """OUT = code after the sums of sources A .. B and drives C .. D, as UPDATE has it, where only units are
     computed that could be active; G, numbers: as there; HISTORY, DECAY, PRODUCTS, KEPT, TALLIES: arrays of
@@ -131,3 +131,11 @@ class Op(IntEnum):
     LIST = 26
     """A list in OUT, int32, of the active units of IN, and in A of their activities; B: int32, where the next
     list begins, and where each begins and ends: step t has place t modulo the number of places."""
+    LARGEST = 27
+    """OUT = the largest of each A features of IN."""
+    BACKGROUND = 28
+    """OUT = for each A features of IN, B copies of 1 where all are 0, else of 0, and B copies of each."""
+    BINS = 29
+    """OUT in place: A: features, one for each bin; numbers: see `positions.py`."""
+    UNPOOL = 30
+    """OUT [rows, D, E] = IN where A is the largest of its window of B rows and C columns, else 0."""

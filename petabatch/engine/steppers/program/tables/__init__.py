@@ -16,6 +16,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.operations import (
     Call,
     Carry,
+    Compare,
     Control,
     Copy,
     Crop,
@@ -47,6 +48,7 @@ _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
     Extend: transport.extend,
     Crop: transport.crop,
     Carry: transport.carry,
+    Compare: transport.compare,
     List: transport.list_active,
     Scatter: transport.scatter,
     Update: updates.update,

@@ -16,8 +16,8 @@ RESCALES = {
     "rescale_softmax": w.SOFTMAX,
 }
 NOISES = {"gaussian_noise": t.Op.NOISE, "dropout": t.Op.DROP, "poisson": t.Op.POISSON}
-_RULES = {**RULES, **u.RULES, **dict.fromkeys((*RESCALES, *NOISES), u.LINEAR)}
-"""All rules by name. A layer that is rescaled as a whole, or noisy, first takes over its input."""
+_RULES = {**RULES, **u.RULES, **dict.fromkeys((*RESCALES, *NOISES, "bins", "max_unpool"), u.LINEAR)}
+"""All rules by name. A layer that is rescaled as a whole, noisy or compared first takes over its input."""
 NORMS = {"squares": w.SQUARES, "sizes": w.SIZES, "count": w.COUNT}
 
 

@@ -12,6 +12,7 @@ from petabatch.kernels.cpu.layout import PANEL
 from petabatch.kernels.cpu.program import table as t
 from petabatch.network.operations import (
     Carry,
+    Compare,
     Copy,
     Crop,
     Extend,
@@ -48,6 +49,12 @@ def crop(to: Writer, one: Crop) -> None:
     (ny, nx, nf), (top, left) = one.shape, one.start
     sizes = {t.A: ny, t.B: nx, t.C: top, t.D: left, t.E: one.columns, t.G: nf}
     to.row(t.Op.CROP, one, {**to.read(one.source), **sizes}, ())
+
+
+def compare(to: Writer, one: Compare) -> None:
+    """Write the row that compares the features of each position."""
+    row = {**to.read(one.source), t.A: one.features, t.B: one.copies}
+    to.row(t.Op.BACKGROUND if one.copies else t.Op.LARGEST, one, row, ())
 
 
 def carry(to: Writer, one: Carry) -> None:

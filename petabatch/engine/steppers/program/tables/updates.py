@@ -44,6 +44,9 @@ def update(to: Writer, one: Update) -> None:
     if rule.name == "conductance_lif":
         _spike(to, one, row)
         return
+    if rule.name == "max_unpool":
+        _unpool(to, one, row)
+        return
     if rule.train is not None:
         to.trains[one.layer] = rule.train
         row = {t.A: to.array(f"{TRAIN}{one.layer}/times"), t.B: to.array(f"{TRAIN}{one.layer}/units")}
@@ -60,9 +63,23 @@ def update(to: Writer, one: Update) -> None:
         n = rule.numbers
         row = {t.A: RESCALES[rule.name], t.B: int(n["together"])}
         to.row(t.Op.RESCALE, one, row, [n[name] for name in ("low", "high", "mean", "deviation")])
+    if rule.name == "bins":
+        n = rule.numbers
+        numbers = [n[name] for name in ("low", "high", "width", "outside", "without_zero")]
+        to.row(t.Op.BINS, one, {t.A: to.graph.network.layers[one.layer].shape[2]}, numbers)
     _noise(to, one)
     if rule.vertices:
         _polyline(to, one)
+
+
+def _unpool(to: Writer, one: Update, row: dict[int, int]) -> None:
+    drives = [
+        to.gather(one, row, [replace(s, buffer=0) for s in one.sources if s.buffer == buffer], f", {buffer}")
+        for buffer in (0, 1)
+    ]
+    n, (_, nx, nf) = one.rule.numbers, to.graph.network.layers[one.layer].shape
+    sizes = {t.B: int(n["rows"]), t.C: int(n["columns"]), t.D: nx, t.E: nf}
+    to.row(t.Op.UNPOOL, one, {**to.read(Source(drives[0])), t.A: to.array(drives[1]), **sizes}, ())
 
 
 def _noise(to: Writer, one: Update) -> None:
@@ -96,12 +113,17 @@ def _spike(to: Writer, one: Update, row: dict[int, int]) -> None:
             shots = replace(one, out=drives[-1])
             words[t.A] = to.stream(one.layer)
             to.row(t.Op.SHOTS, shots, words, (size, min(1.0, rate * dt / 1000)))
-    numbers = (n["heun"], dt, n["tau"], n["rest"], n["threshold"], math.exp(-dt / n["recovery"]))
+    gaps = []
+    for channel in (3, 4):
+        sources = [replace(s, buffer=0) for s in one.sources if s.buffer == channel]
+        gaps.append(to.gather(one, row, sources, f", channel {channel}") if sources else NOTHING)
+    numbers = (n["method"], dt, n["tau"], n["rest"], n["threshold"], math.exp(-dt / n["recovery"]))
     reversal = (n[f"reversal {channel}"] for channel in range(3))
     decay = (math.exp(-dt / n[f"decay {channel}"]) for channel in range(3))
     names = [*drives, *(f"layers/{one.layer}/{name}" for name in one.rule.variables)]
     arrays = [to.array(name) for name in names]
     row = dict(zip((t.A, t.B, t.C, t.IN, t.D, t.E, t.F, t.G), arrays, strict=True))
+    row |= dict(zip((t.H, t.HISTORY), map(to.array, gaps), strict=True))
     to.row(t.Op.SPIKE, one, row, (*numbers, n["fatigue"], n["after"], n["largest"], *reversal, *decay))
 
 
