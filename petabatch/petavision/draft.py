@@ -112,6 +112,9 @@ class Draft:
             return self.steps(layer, "displayPeriod", max(0.0, layer.finite("displayPeriod"))), 0
         if layer.keyword == "ConstantLayer":
             return 0, 0
+        if layer.keyword == "InputRegionLayer":
+            original = self.named(layer, "originalLayerName", "layer")
+            return self.schedule(original, (*seen, layer.name))
         trigger = layer.optional_text("triggerLayerName")
         if trigger is None or layer.text("triggerBehavior") != "updateOnlyOnTrigger":
             return 1, 0

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.geometry import make_link
+from petabatch.petavision.delivery import ends, root
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.part import Part
 from petabatch.sources.transforms import Resize
@@ -229,8 +231,8 @@ def _resized(
     cover = part.choice("aspectRatioAdjustment", {"crop": True, "pad": False})
     kinds = {"bicubic": "cubic", "nearestNeighbor": "nearest"}
     kind = part.choice("interpolationMethod", kinds)
-    ny, nx, _ = draft.shape(part)
-    resize = Resize(size=(ny, nx), fit="cover" if cover else "contain")
+    frame = frame_of(draft, part)
+    resize = Resize(size=frame, fit="cover" if cover else "contain")
     first: Table = {"type": "resize", "fit": resize.fit, "interpolation": kind}
     pad = part.finite("padValue")
     if offset == (0, 0):
@@ -239,13 +241,39 @@ def _resized(
             return [first, crop, *normal]
         return [first, *normal, {"type": "pad", "position": anchor} | ({"value": pad} if pad else {})]
     if cover:
-        padded = _padded(part, (ny, nx), (ny, nx), offset, normal, pad)
-        return [first, {"type": "crop", "position": anchor, "size": [ny, nx]}, *padded]
-    shapes = {resize.result(shape, (ny, nx, 1))[:2] for shape in _shapes(draft, part)}
+        padded = _padded(part, frame, frame, offset, normal, pad)
+        return [first, {"type": "crop", "position": anchor, "size": list(frame)}, *padded]
+    shapes = {resize.result(shape, (*frame, 1))[:2] for shape in _shapes(draft, part)}
     if len(shapes) != 1:
         part.refuse("offsetX", "an offset of images of several proportions that are resized is not supported")
     (shape,) = shapes
-    return [first, *_padded(part, shape, (ny, nx), _corner(anchor, shape, (ny, nx), offset), normal, pad)]
+    return [first, *_padded(part, shape, frame, _corner(anchor, shape, frame, offset), normal, pad)]
+
+
+def frame_of(draft: Draft, part: Part) -> tuple[int, int]:
+    """Return the rows and columns of a layer, of the image around it those that its connections see, too."""
+    ny, nx, _ = shape = draft.shape(part)
+    margins = [(0, 0)]
+    for one in draft.of_role("connection") if part.flag("useInputBCflag") else ():
+        pre, post = ends(draft, one)
+        owner, turned = root(draft, one)
+        if pre is not part or "nxp" not in owner.kind.keys or owner.keyword == "PoolingConn":
+            continue
+        ways = (shape, draft.shape(post))[:: -1 if turned else 1]
+        patch = owner.whole("nyp"), owner.whole("nxp")
+        link = make_link(_sizes(ways[0]), _sizes(ways[1]), patch, True, True)
+        link = link.transposed.with_margin(True) if turned else link
+        y, x = link.patches.y, link.patches.x
+        margins.append(
+            (y.margin, x.margin) if link.scatter else (max(y.before, y.after), max(x.before, x.after))
+        )
+    rows, columns = (max(sizes) for sizes in zip(*margins, strict=True))
+    return ny + 2 * rows, nx + 2 * columns
+
+
+def _sizes(shape: list[int]) -> tuple[int, int, int]:
+    ny, nx, nf = shape
+    return ny, nx, nf
 
 
 def _corner(

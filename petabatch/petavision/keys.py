@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from petabatch.petavision.grammar import Value
@@ -304,6 +304,8 @@ _PLAIN = _SIZE | _TRIGGER
 _HYPER = _DELIVERY | _RECORDED | _WEIGHTS | _LEARN | _INIT | _NORMALIZE
 _ORIGINAL = {"originalLayerName": text(REQUIRED, "an `identity` connection from it")}
 
+_POTENTIAL = "a `potential` connection from it"
+_SPIKELET = "`strength` of an `identity` connection from the original"
 _LIF = {
     "method": text("arma", "`method`: `arma`, or `heun` for beginning"),
     "Vrest": number(-70.0, "`rest`"),
@@ -326,6 +328,7 @@ _LIF = {
     "noiseFreqIB": number(250.0, "`noise_rate`"),
 }
 
+_READ = ("nxScale", "nyScale", "nf", "phase")
 CLASSES: dict[str, Class] = {
     "HyPerCol": Class("column", "`[run]`, `[checkpoint]`", COLUMN),
     "HyPerLayer": Class("layer", "linear", LAYER),
@@ -381,7 +384,26 @@ CLASSES: dict[str, Class] = {
         LAYER | {"mu": number(0.0, "`mean`"), "sigma": number(1.0, "`deviation`")},
     ),
     "LIF": Class("layer", "conductance_lif", LAYER | _LIF),
-    "LIFGap": Class("layer", "conductance_lif; no gap junctions", LAYER | _LIF),
+    "LIFGap": Class("layer", "conductance_lif", LAYER | _LIF),
+    "GapLayer": Class(
+        "layer",
+        "linear, of a potential and spikes",
+        _PLAIN | {"originalLayerName": text(REQUIRED, _POTENTIAL), "ampSpikelet": number(50.0, _SPIKELET)},
+    ),
+    "CloneVLayer": Class("layer", "linear", _PLAIN | {"originalLayerName": text(REQUIRED, _POTENTIAL)}),
+    "SigmoidLayer": Class(
+        "layer",
+        "sigmoid",
+        _PLAIN
+        | {
+            "originalLayerName": text(REQUIRED, _POTENTIAL),
+            "Vrest": number(-70.0, "`center` and `width`"),
+            "VthRest": number(-55.0, "`center` and `width`"),
+            "SigmoidAlpha": number(0.1, "`width`"),
+            "SigmoidFlag": flag(True, '`form`: logistic, or `"line"`'),
+            "InverseFlag": flag(False, "`invert`"),
+        },
+    ),
     "Retina": Class(
         "layer",
         "retina",
@@ -424,6 +446,25 @@ CLASSES: dict[str, Class] = {
             "normalDist": flag(True, "no effect, as in PetaVision"),
         },
     ),
+    "BackgroundLayer": Class(
+        "layer",
+        "linear",
+        _PLAIN
+        | {
+            "originalLayerName": text(REQUIRED, "a `background` connection from it"),
+            "repFeatureNum": whole(1, "`copies` of that connection"),
+        },
+    ),
+    "InputRegionLayer": Class(
+        "layer",
+        "input with the transform `region`",
+        _SIZE | {"originalLayerName": text(REQUIRED, "its `source`, `every` and `border`")},
+    ),
+    "PoolingIndexLayer": Class(
+        "layer",
+        "nothing: un-pooling finds the places of maxima itself",
+        {key: one if key in _READ else replace(one, becomes="") for key, one in LAYER.items()},
+    ),
     "ImageLayer": Class("layer", "input with `images`", _PLAIN | _INPUT),
     "PvpLayer": Class("layer", "input with `array`", _PLAIN | _INPUT),
     "HyPerConn": Class("connection", "conv", _HYPER),
@@ -465,9 +506,14 @@ CLASSES: dict[str, Class] = {
         | _PATCH
         | {
             "pvpatchAccumulateType": text("maxpooling", "`method`"),
-            "needPostIndexLayer": flag(False, "not supported"),
-            "postIndexLayerName": text(None, "not supported"),
+            "needPostIndexLayer": flag(False, ""),
+            "postIndexLayerName": text(None, "un-pooling reads its phase"),
         },
+    ),
+    "TransposePoolingConn": Class(
+        "connection",
+        "pool; of maxima, a layer `max_unpool` between",
+        _DELIVERY | _RECORDED | {"originalConnName": text(REQUIRED, "`window` and `method`")},
     ),
     "WTAConn": Class("connection", "largest", _DELIVERY | _RECORDED),
     "ColumnEnergyProbe": Class(

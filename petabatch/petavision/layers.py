@@ -5,26 +5,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from petabatch.petavision import of_others
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.images import source
 from petabatch.petavision.part import Part
 from petabatch.petavision.states import initial, started
-from petabatch.petavision.transfer import curve
+from petabatch.petavision.transfer import curve, plain_activity
 
 
 def layers(draft: Draft, part: Part) -> None:
     """Add the table of a layer, and its output."""
+    part.read.add("phase")
+    if part.keyword == "PoolingIndexLayer":
+        part.left_out.append(f"un-pooling finds the places of maxima {draft.shape(part)} itself")
+        return
     table: Table = {"type": "", "shape": draft.shape(part)}
     table |= _KINDS[part.keyword](draft, part)
     if part.flag("mirrorBCflag"):
         table["border"] = "mirror"
-    part.read.add("phase")
     part.idle("triggerFlag", "obsolete; triggerLayerName alone counts")
     if part.number("valueBC") and not part.flag("mirrorBCflag"):
         part.differs(
             f"valueBC = {part.number('valueBC'):g} has no effect in PetaVision; ours: border = NUMBER"
         )
-    if not draft.is_input(part):
+    if "triggerLayerName" in part.kind.keys and not draft.is_input(part):
         table |= _trigger(draft, part)
     draft.add("layers", part, table)
     if output := recorded(draft, part):
@@ -125,7 +129,7 @@ def _constant(draft: Draft, part: Part) -> Table:
 
 
 def _leaky(draft: Draft, part: Part) -> Table:
-    _plain_activity(part)
+    plain_activity(part)
     tau = part.number("integrationTime")
     if tau <= 0:
         part.refuse("integrationTime", "the time constant is not positive", found=f"{tau:g}")
@@ -133,101 +137,16 @@ def _leaky(draft: Draft, part: Part) -> Table:
     return found | started(draft, part, default=0.0)
 
 
-def _plain_activity(part: Part) -> None:
-    if curve(part, "hard") is not None:
-        part.refuse(
-            "VThresh",
-            f"a transfer function of a {part.keyword} is not supported",
-            hint="an ANNLayer with it, after an IdentConn from this layer",
-        )
-
-
 def _plain(kind: str) -> Callable[[Draft, Part], Table]:
     def table(draft: Draft, part: Part) -> Table:
-        _plain_activity(part)
+        plain_activity(part)
         return {"type": kind}
 
     return table
 
 
-def _mask(draft: Draft, part: Part) -> Table:
-    _plain_activity(part)
-    method = part.choice(
-        "maskMethod",
-        {
-            "layer": (False, False),
-            "invertLayer": (False, True),
-            "maskFeatures": (True, True),
-            "noMaskFeatures": (True, False),
-        },
-    )
-    by_features, invert = method
-    found: Table = {"type": "mask"}
-    if by_features:
-        features = part.numbers("featureIdxs")
-        if any(not (f.is_integer() and 0 <= f < part.whole("nf")) for f in features):
-            part.refuse("featureIdxs", "these are not features of the layer", str(list(features)))
-        found["features"] = [int(f) for f in features]
-    else:
-        mask = draft.named(part, "maskLayerName", "layer")
-        table: Table = {"type": "identity", "pre": mask.name, "post": part.name, "channel": "mask"}
-        if draft.shape(mask) != draft.shape(part):
-            if draft.shape(mask) != [*draft.shape(part)[:2], 1]:
-                part.refuse("maskLayerName", "the mask has another shape", str(draft.shape(mask)))
-            table |= {"type": "conv", "patch": [1, 1], "init": {"type": "constant", "value": 1.0}}
-        _reads(draft, part, mask, table)
-    return found | ({"invert": True} if invert else {})
-
-
-def _rescale(draft: Draft, part: Part) -> Table:
-    """Return a normalisation. Source: PetaVision's `RescaleActivityBuffer.cpp`."""
-    methods: dict[str, Table] = {
-        "maxmin": {"method": "range"},
-        "meanstd": {"method": "standard"},
-        "pointmeanstd": {"method": "standard", "over": "features"},
-        "softmax": {"method": "softmax", "over": "features"},
-        "pointResponseNormalization": {"method": "length", "over": "features"},
-        "l2": {"method": "standard"},
-        "l2NoMean": {"method": "length"},
-        "logreg": {"type": "sigmoid", "invert": True},
-        # The last of the vertices at 0 holds there; the next positive number is above the third.
-        "zerotonegative": {
-            "type": "rectified",
-            "vertices": [[0.0, 0.0], [0.0, -1.0], [1e-38, 1e-38]],
-            "slopes": [1.0, 1.0],
-        },
-    }
-    kind = part.choice("rescaleMethod", {name: name for name in methods})
-    numbers = {
-        "maxmin": (("targetMin", "low", -1.0), ("targetMax", "high", 1.0)),
-        "meanstd": (("targetMean", "mean", 0.0), ("targetStd", "deviation", 1.0)),
-    }
-    numbers["pointmeanstd"] = numbers["meanstd"]
-    found: Table = {"type": "rescale"} | methods[kind]
-    for key, ours, default in numbers.get(kind, ()):
-        if (value := part.finite(key)) != default:
-            found[ours] = value
-    if kind in ("l2", "l2NoMean"):
-        size = part.whole("patchSize")
-        if size < 1:
-            part.refuse("patchSize", "this is not a number of units", str(size))
-        units = math.prod(draft.shape(part)) if kind == "l2NoMean" else 1
-        if size != units:
-            found["norm" if kind == "l2NoMean" else "deviation"] = math.sqrt(units / size)
-    original = draft.named(part, "originalLayerName", "layer")
-    _reads(draft, part, original, {"type": "identity", "pre": original.name, "post": part.name})
-    return found
-
-
-def _reads(draft: Draft, part: Part, other: Part, table: Table) -> None:
-    """Add the connection by which a layer reads another one, which PetaVision does without."""
-    if other.whole("phase") >= part.whole("phase"):
-        table["feedback"] = True
-    draft.add("connections", part, table, f"{other.name}To{part.name}")
-
-
 def _dropout(draft: Draft, part: Part) -> Table:
-    _plain_activity(part)
+    plain_activity(part)
     probability = part.finite("probability")
     if not 0 <= probability <= 100:
         part.refuse("probability", "this is not a probability in per cent", found=f"{probability:g}")
@@ -264,42 +183,12 @@ def _retina(draft: Draft, part: Part) -> Table:
     return found
 
 
-def _firm_cost(draft: Draft, part: Part) -> Table:
-    """Return the keys of a cost, with the thresholds of another layer where it has none of its own."""
-    of = part if "VThresh" in part.kind.keys else draft.named(part, "originalLayerName", "layer")
-    if "VThresh" not in of.kind.keys:
-        part.refuse("originalLayerName", "this layer has no threshold", of.keyword)
-    corner = of.finite("VThresh") + of.finite("VWidth")
-    if corner <= 0:
-        part.refuse("VThresh", "the threshold of the cost is not positive", f"{corner:g}")
-    return {"type": "firm_cost", "corner": corner}
-
-
-def _bins(draft: Draft, part: Part) -> Table:
-    """Return the keys of bins. Source: PetaVision's `BinningActivityBuffer.cpp`."""
-    original = draft.named(part, "originalLayerName", "layer")
-    if draft.shape(original) != [*draft.shape(part)[:2], 1]:
-        part.refuse("originalLayerName", "bins are those of one feature", str(draft.shape(original)))
-    low, high, width = part.finite("binMin"), part.finite("binMax"), part.finite("binSigma")
-    if low >= high or width < 0:
-        part.refuse("binMax", "this is not a range", f"{low:g} to {high:g}")
-    link: Table = {"type": "conv", "pre": original.name, "post": part.name, "patch": [1, 1]}
-    link["init"] = {"type": "constant", "value": 1.0}
-    if delay := part.whole("delay"):
-        link["delay"] = delay
-    _reads(draft, part, original, link)
-    found: Table = {"type": "bins"} | ({"low": low} if low else {}) | ({"high": high} if high != 1 else {})
-    found |= {"width": width} if width else {}
-    part.idle("normalDist", "no effect, as in PetaVision")
-    if not part.flag("zeroNeg"):
-        found["outside"] = -1.0
-    return found | ({"zero_unknown": True} if part.flag("zeroDCR") else {})
-
-
 def _lif(draft: Draft, part: Part) -> Table:
     method = part.choice(
         "method", {"arma": "arma", "beginning": "heun", "a": "arma", "b": "heun", "": "arma"}
     )
+    if part.keyword == "LIFGap" and method == "arma":
+        method = "arma_gap"
     found: Table = {"type": "conductance_lif", "method": method}
     found |= {
         "tau": part.finite("tau"),
@@ -340,16 +229,21 @@ _KINDS: dict[str, Callable[[Draft, Part], Table]] = {
     "PtwiseProductLayer": _plain("product"),
     "PtwiseQuotientLayer": _plain("quotient"),
     "ANNSquaredLayer": _plain("squared"),
-    "MaskLayer": _mask,
-    "RescaleLayer": _rescale,
+    "MaskLayer": of_others.mask,
+    "RescaleLayer": of_others.rescale,
     "DropoutLayer": _dropout,
     "GaussianNoiseLayer": _noise,
     "LIF": _lif,
     "LIFGap": _lif,
     "Retina": _retina,
-    "FirmThresholdCostLayer": _firm_cost,
-    "DependentFirmThresholdCostLayer": _firm_cost,
-    "BinningLayer": _bins,
+    "FirmThresholdCostLayer": of_others.firm_cost,
+    "DependentFirmThresholdCostLayer": of_others.firm_cost,
+    "BinningLayer": of_others.bins,
+    "BackgroundLayer": of_others.background,
+    "CloneVLayer": of_others.clone,
+    "GapLayer": of_others.gap,
+    "SigmoidLayer": of_others.sigmoid,
+    "InputRegionLayer": of_others.region,
     "ImageLayer": _input,
     "PvpLayer": _input,
 }

@@ -9,7 +9,8 @@ from pathlib import Path
 from petabatch.errors import ParamsError, Problem, did_you_mean
 from petabatch.petavision.aliases import CLASSES as FORMER
 from petabatch.petavision.aliases import renamed
-from petabatch.petavision.connections import connections, merge_holders
+from petabatch.petavision.connections import connections
+from petabatch.petavision.copies import merge_holders
 from petabatch.petavision.draft import Draft, Table
 from petabatch.petavision.files import Files
 from petabatch.petavision.grammar import Group, ParamsFile, problem
@@ -85,7 +86,9 @@ def translate(source: ParamsFile, files: Files) -> Translation:
     _each(draft, [columns[0]], lambda part: column(draft, part), refused)
     if columns[0].name in refused:
         raise ParamsError([refused[columns[0].name]], source.file)
-    for role, add in (("layer", layers), ("connection", connections), ("probe", probes)):
+    _each(draft, _originals_first(draft), lambda part: layers(draft, part), refused)
+    draft.layers = {name: draft.layers[name] for name in draft.parts if name in draft.layers}
+    for role, add in (("connection", connections), ("probe", probes)):
         _each(draft, draft.of_role(role), lambda part, add=add: add(draft, part), refused)  # type: ignore[misc]
     for finish in (join_groups, merge_holders, time_scales, start_activities):
         try:
@@ -93,6 +96,22 @@ def translate(source: ParamsFile, files: Files) -> Translation:
         except Refused as error:
             refused.setdefault(str(error.problem.key).split(".")[0], error.problem)
     return Translation(draft, refused, ignored)
+
+
+def _originals_first(draft: Draft) -> list[Part]:
+    """Return the layers in file order, but that those that name an original come after it."""
+    found: dict[str, Part] = {}
+
+    def visit(part: Part, below: tuple[str, ...]) -> None:
+        entry = part.group.entries.get("originalLayerName")
+        original = draft.parts.get(str(entry.value)) if entry is not None else None
+        if original is not None and original.kind.role == "layer" and original.name not in below:
+            visit(original, (*below, original.name))
+        found.setdefault(part.name, part)
+
+    for part in draft.of_role("layer"):
+        visit(part, (part.name,))
+    return list(found.values())
 
 
 def _each(
@@ -164,10 +183,8 @@ def _class_hint(keyword: str) -> str:
 
 
 INSTEAD = {
-    "CloneVLayer": "an ANNLayer with the connections of its original",
-    "SigmoidLayer": "a layer of type sigmoid with the input of its original",
     "WTALayer": "a layer of type rescale with the method softmax",
-    "TransposePoolingConn": "a connection of type pool onto the larger layer",
+    "FilenameParsingLayer": "an input layer whose source has the classes as arrays",
     "PvpListLayer": "one .pvp file with all frames",
 }
 """What to use in place of classes that are not supported."""

@@ -158,14 +158,14 @@ def test_a_sweep_of_shapes_is_a_network_for_each_value(tmp_path: Path) -> None:
 
 def test_what_is_not_supported_is_named_with_its_place(tmp_path: Path) -> None:
     text = (PARAMS / "sweep.params").read_text().partition("ParameterSweep")[0]
-    text += 'GapLayer "Spikes" = { nf = 1; };\nIdentConn "SpikesToOut" = { channelCode = 0; };\n'
+    text += 'WTALayer "Spikes" = { nf = 1; };\nIdentConn "SpikesToOut" = { channelCode = 0; };\n'
     text += 'OwnProbe "P" = { };\n'
     (found,) = imported(tmp_path, text)
-    assert re.search(r"not supported +GapLayer Spikes\n +line 8, column 1: the class GapLayer", found.report)
+    assert re.search(r"not supported +WTALayer Spikes\n +line 8, column 1: the class WTALayer", found.report)
     assert re.search(r"not supported +IdentConn SpikesToOut\n +line 9", found.report)
     assert re.search(r"left out +OwnProbe P", found.report)
     assert "# NOT SUPPORTED: Spikes" in found.text
-    with pytest.raises(ParamsError, match="GapLayer is not supported"):
+    with pytest.raises(ParamsError, match="WTALayer is not supported"):
         petabatch.load(tmp_path / "net.params")
 
 
@@ -191,9 +191,16 @@ PvpLayer "I" = { nf = 2; phase = 0; inputPath = "images.pvp"; displayPeriod = 5;
 HyPerLCALayer "C" = { nf = 2; phase = 2; VThresh = 0.3; AMin = 0; AShift = 0.3; InitVType = "ZeroV"; };
 HyPerLayer "O" = { nf = 2; phase = 3; InitVType = "ZeroV"; };
 HyPerLayer "Grey" = { nf = 1; phase = 4; InitVType = "ZeroV"; };
+HyPerLayer "Half" = { nxScale = 0.5; nyScale = 0.5; nf = 2; phase = 4; InitVType = "ZeroV"; };
+PoolingIndexLayer "Places" = { nxScale = 0.5; nyScale = 0.5; nf = 2; phase = 5; };
+LIFGap "Spiking" = { nf = 2; phase = 1; };
 HyPerConn "W" = {
     preLayerName = "C"; postLayerName = "O"; channelCode = 0; nxp = 3; nyp = 3; plasticityFlag = false;
     weightInitType = "UniformWeight"; weightInit = 0.5; normalizeMethod = "none";
+};
+PoolingConn "Max" = {
+    preLayerName = "O"; postLayerName = "Half"; channelCode = 0; nxp = 1; nyp = 1;
+    needPostIndexLayer = true; postIndexLayerName = "Places";
 };
 ColumnEnergyProbe "E" = { };
 L2NormProbe "N" = { targetLayer = "O"; energyProbe = "E"; exponent = 2; coefficient = 0.5; };
@@ -207,6 +214,12 @@ NEEDED: dict[str, str] = {
     "FirmThresholdCostLayer": "VThresh = 0.3;",
     "DependentFirmThresholdCostLayer": 'originalLayerName = "C"; phase = 5;',
     "BinningLayer": 'originalLayerName = "Grey"; phase = 5;',
+    "GapLayer": 'originalLayerName = "Spiking"; phase = 2;',
+    "CloneVLayer": 'originalLayerName = "C"; phase = 3;',
+    "SigmoidLayer": 'originalLayerName = "C"; phase = 3;',
+    "BackgroundLayer": 'originalLayerName = "Grey"; phase = 5;',
+    "InputRegionLayer": 'originalLayerName = "I";',
+    "TransposePoolingConn": 'originalConnName = "Max"; preLayerName = "Half"; postLayerName = "O";',
     "ImageLayer": 'inputPath = "images.txt";',
     "PvpLayer": 'inputPath = "images.pvp";',
     "MomentumConn": 'momentumMethod = "simple"; timeConstantTau = 0.5;',
@@ -250,6 +263,100 @@ def test_a_copy_with_another_norm_is_a_clone_with_a_strength(tmp_path: Path) -> 
     }  # fmt: skip
     with pytest.raises(ParamsError, match="a copy is normalised as its original is"):
         translated(tmp_path, text + copy + 'normalizeMethod = "normalizeL2"; };')
+
+
+DEPENDENT = """
+HyPerCol "column" = { nx = 8; ny = 8; dt = 1; stopTime = 6; };
+PvpLayer "I" = {
+    nf = 2; phase = 0; inputPath = "images.pvp"; displayPeriod = 2; offsetX = 2; padValue = 0.5;
+    normalizeLuminanceFlag = true;
+};
+InputRegionLayer "Region" = { nf = 2; originalLayerName = "I"; };
+LIFGap "L" = { nf = 2; phase = 1; Vrest = -60; InitVType = "ConstantV"; valueV = -62; };
+SigmoidLayer "S" = { nf = 2; phase = 3; originalLayerName = "Gap"; Vrest = 0.2; VthRest = 0.4; %s };
+CloneVLayer "Copy" = { nf = 2; phase = 2; originalLayerName = "L"; };
+GapLayer "Gap" = { nf = 2; phase = 1; originalLayerName = "L"; ampSpikelet = 30; };
+LIFGap "M" = { nf = 2; phase = 1; };
+BackgroundLayer "B" = { nf = 6; phase = 1; originalLayerName = "I"; repFeatureNum = 2; };
+HyPerConn "GapToM" = {
+    channelCode = 3; nxp = 3; nyp = 3; plasticityFlag = false; weightInitType = "UniformWeight";
+    weightInit = 0.1; normalizeMethod = "none";
+};
+HyPerConn "GapToL" = {
+    channelCode = 2; nxp = 3; nyp = 3; plasticityFlag = false; weightInitType = "UniformWeight";
+    weightInit = 0.1; normalizeMethod = "none";
+};
+"""
+
+
+def test_layers_of_potentials_are_linear_layers_with_a_connection(tmp_path: Path) -> None:
+    found = tomllib.loads(translated(tmp_path, DEPENDENT % "SigmoidFlag = false; SigmoidAlpha = 0.25;"))
+    layers, links = found["layers"], found["connections"]
+    start = {"A": {"type": "constant", "value": -62.0}}
+    assert layers["Gap"] == {"type": "linear", "shape": [8, 8, 2], "start": start}
+    assert links["LToGap"] == {"type": "potential", "pre": "L", "post": "Gap"}
+    assert links["spikesOfLToGap"] == {"type": "identity", "pre": "L", "post": "Gap", "strength": 30.0}
+    assert links["GapToM"]["channel"] == "gap"
+    assert layers["Gap_ones"] == {"type": "constant", "shape": [8, 8, 2], "value": 1.0, "border": 1.0}
+    assert links["GapToM_conductance"] == {
+        "type": "clone", "pre": "Gap_ones", "post": "M", "of": "GapToM", "channel": "gap_conductance"
+    }  # fmt: skip
+    assert links["GapToL"]["channel"] == "inh_b"
+    assert layers["M"]["method"] == "arma_gap"
+    assert links["LToCopy"] == {"type": "potential", "pre": "L", "post": "Copy"}
+    assert links["GapToS"] == {"type": "identity", "pre": "Gap", "post": "S"}
+    numbers = {"center": pytest.approx(0.3), "width": pytest.approx(0.05)}
+    assert layers["S"] == {"type": "sigmoid", "shape": [8, 8, 2], "form": "line", **numbers}
+    assert links["IToB"] == {"type": "background", "pre": "I", "post": "B", "copies": 2}
+    states = in_memory.run(petabatch.load(tmp_path / "given.params").network, [1, 6]).states
+    region = states["layers/Region/A"][1, 0]
+    assert region[:, :6].all()
+    assert not region[:, 6:].any()
+    assert abs(states["layers/Copy/A"] - states["layers/L/V"]).max() == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            'nf = 2; phase = 1; originalLayerName = "L"',
+            'nf = 2; originalLayerName = "L"',
+            "the original is updated later",
+        ),
+        ('"L"; ampSpikelet = 30', '"I"', "gap junctions are between neurons that spike"),
+        ("repFeatureNum = 2", "repFeatureNum = 3", "the features are not those of the original"),
+        ('nf = 2; originalLayerName = "I"', 'nf = 2; originalLayerName = "L"', "this layer shows no images"),
+        ("%s", "SigmoidAlpha = 0.5;", "the sigmoid has no finite slope"),
+    ],
+)
+def test_layers_of_others_that_do_not_fit_are_refused(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert old in DEPENDENT
+    with pytest.raises(ParamsError, match=message):
+        translated(tmp_path, DEPENDENT.replace(old, new, 1).replace("%s", ""))
+
+
+def test_unpooling_by_index_is_a_layer_of_the_places(tmp_path: Path) -> None:
+    group = (
+        'TransposePoolingConn "Up" = { originalConnName = "Max"; preLayerName = "Half"; channelCode = 1; '
+        'postLayerName = "%s"; delay = 1; }; HyPerLayer "Back" = { nf = 2; phase = 6; };'
+    )
+    found = tomllib.loads(translated(tmp_path, CONTEXT + group % "Back"))
+    links = found["connections"]
+    assert found["layers"]["Up_placed"] == {"type": "max_unpool", "shape": [8, 8, 2], "window": [2, 2]}
+    assert links["Up"] == {"type": "pool", "pre": "Half", "post": "Up_placed", "delay": 1}
+    assert links["OToUp_placed"] == {"type": "identity", "pre": "O", "post": "Up_placed", "channel": "place"}
+    assert links["Up_placedToBack"] == {
+        "type": "identity", "pre": "Up_placed", "post": "Back", "channel": "inh"
+    }  # fmt: skip
+    mean = CONTEXT.replace("needPostIndexLayer = true", 'pvpatchAccumulateType = "avgpooling"')
+    links = tomllib.loads(translated(tmp_path, mean + group % "Back"))["connections"]
+    assert links["Up"] == {"type": "pool", "pre": "Half", "post": "Back", "channel": "inh", "delay": 1}
+    with pytest.raises(ParamsError, match="windows that overlap"):
+        translated(tmp_path, CONTEXT.replace("nxp = 1", "nxp = 2") + group % "Back")
+    with pytest.raises(ParamsError, match="the layers are not those of the original, exchanged"):
+        translated(tmp_path, CONTEXT + group % "Grey")
 
 
 ARBORS = """
@@ -345,7 +452,7 @@ def written(keyword: str, key: str = "", value: str = "") -> str:
         )
     if role == "layer":
         needed += "nf = 2; " + ("phase = 1; " if "phase" not in needed else "")
-    elif role == "connection" and keyword not in ("TransposeConn", "FeedbackConn"):
+    elif role == "connection" and keyword not in ("TransposeConn", "TransposePoolingConn", "FeedbackConn"):
         needed += CONNECTION if "nxp" in CLASSES[keyword].keys else CONNECTION.partition("nxp")[0]
         if keyword == "WTAConn":
             needed = needed.replace('"O"', '"Grey"')

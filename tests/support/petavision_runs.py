@@ -141,7 +141,9 @@ def _written(one: Imported, out: Path, last: int) -> Iterator[tuple[str, list[in
     draft = one.translation.draft
     for part in draft.parts.values():
         file = out / f"{part.name}.pvp"
-        if not file.exists() or file.stat().st_size == 0 or part.kind.role not in ("layer", "connection"):
+        if not file.exists() or file.stat().st_size == 0 or not part.becomes:
+            continue
+        if part.kind.role not in ("layer", "connection"):
             continue
         layer = part.kind.role == "layer"
         read: Any = Activities(str(file)) if layer else Weights(str(file))
