@@ -82,33 +82,62 @@ class Module:
 @cache
 def _build(code: str, checked: bool) -> Path:
     names = re.findall(r"__launch_bounds__\([^)]*\)\s+(\w+)\(", code)
-    here = Path(__file__).parent / "cuda_host.h"
-    headers = here.read_text() + here.with_name("cuda_checks.h").read_text()
+    header = _header(checked)
     calls = "".join(
         f'extern "C" int launch_{name}(const unsigned* grid, unsigned threads, unsigned shared, '
         "void** values)"
         f" {{ return host::launch({name}, grid, threads, shared, values); }}\n"
         for name in names
     )
-    text = f'#include "{here}"\n{code}\n{calls}'
-    key = hashlib.sha256(f"{checked}{text}{headers}".encode()).hexdigest()[:20]
-    library = _FOLDER / f"{key}.so"
+    text = f'#include "{header}"\n{code}\n{calls}'
+    library = _FOLDER / f"{_key(text)}.so"
     if not library.exists():
-        _FOLDER.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
             source, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
             source.write_text(text)
-            # -O1: most of the time goes into compiling.
-            flags = ["-std=c++17", "-O1", "-fPIC", "-w", "-U_FORTIFY_SOURCE", "-c"]
-            if checked:
-                flags += ["-DCHECKED", "-fsanitize=thread"]
             middle = source.with_suffix(".o")
-            subprocess.run([str(COMPILER), *flags, str(source), "-o", str(middle)], check=True)
+            subprocess.run([str(COMPILER), *_flags(checked), str(source), "-o", str(middle)], check=True)
             # Without the sanitizer's library: cuda_checks.h takes its place.
             subprocess.run([str(COMPILER), "-shared", str(middle), "-o", str(built)], check=True)
-            shutil.copy(built, library.with_suffix(f".{hash(folder)}"))
-            library.with_suffix(f".{hash(folder)}").replace(library)
+            _keep(built, library)
     return library
+
+
+@cache
+def _header(checked: bool) -> Path:
+    """Return a copy of cuda_host.h with its precompiled form beside it, which saves a third of the time."""
+    here = Path(__file__).parent
+    sources = [here / "cuda_host.h", here / "cuda_checks.h"]
+    folder = _FOLDER / _key(*(source.read_text() for source in sources), *_flags(checked))
+    folder.mkdir(parents=True, exist_ok=True)
+    header = folder / "cuda_host.h"
+    precompiled = header.with_suffix(".h.gch")
+    if not precompiled.exists():
+        for source in reversed(sources):
+            _keep(source, folder / source.name)
+        with tempfile.TemporaryDirectory() as work:
+            built = Path(work) / precompiled.name
+            command = [str(COMPILER), *_flags(checked), "-x", "c++-header", str(header), "-o", str(built)]
+            subprocess.run(command, check=True)
+            _keep(built, precompiled)
+    return header
+
+
+def _flags(checked: bool) -> list[str]:
+    # -O1: most of the time goes into compiling.
+    flags = ["-std=c++17", "-O1", "-fPIC", "-w", "-U_FORTIFY_SOURCE", "-c"]
+    return [*flags, "-DCHECKED", "-fsanitize=thread"] if checked else flags
+
+
+def _key(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:20]
+
+
+def _keep(file: Path, place: Path) -> None:
+    """Copy a file to its place, whole, though other workers do the same."""
+    part = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}")
+    shutil.copy(file, part)
+    part.replace(place)
 
 
 def _argument(value: Any) -> Any:
