@@ -38,11 +38,12 @@ class Recording:
 
     def steps(self, first: int, last: int) -> list[int]:
         """Return the steps first .. last at whose end the stream is recorded."""
+        begin = max(first, 1)
         regular = (
-            range(first + (self.offset - first) % self.period, last + 1, self.period) if self.period else ()
+            range(begin + (self.offset - begin) % self.period, last + 1, self.period) if self.period else ()
         )
         also = (step for step in self.also if first <= step <= last)
-        return sorted({*filter(self.due, regular), *also})
+        return sorted({*regular, *also})
 
 
 def recordings_of(graph: Graph) -> Iterator[Recording]:
