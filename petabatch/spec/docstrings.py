@@ -26,12 +26,17 @@ def docstrings(model: type[BaseModel]) -> Mapping[str, str]:
     for cls in reversed(model.__mro__):
         if issubclass(cls, BaseModel) and cls is not BaseModel:
             declared = inspect.get_annotations(cls)
-            found = {key: text for key, text in found.items() if key not in declared} | dict(_own(cls))
+            found = {key: text for key, text in found.items() if key not in declared} | _own(cls)
     return {key: text for key, text in found.items() if key in model.model_fields}
 
 
-def _own(cls: type) -> Iterator[tuple[str, str]]:
-    """Yield the keys that a class itself declares, with their docstrings."""
+@cache
+def _own(cls: type) -> dict[str, str]:
+    """Return the docstrings of the keys that a class itself declares."""
+    return dict(_described(cls))
+
+
+def _described(cls: type) -> Iterator[tuple[str, str]]:
     try:
         source = textwrap.dedent(inspect.getsource(cls))
     except (OSError, TypeError):  # defined at a prompt, for example
