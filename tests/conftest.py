@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from petabatch.stop_signals import WATCHED
 from support.commands import BIN, SMALL, Command
+from support.forked import environment_is_changed, forked
 from support.processes import PATIENCE
 
 # The same examples each time, so that a change passes or fails everywhere; other ones with
@@ -54,12 +55,15 @@ def small(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def petabatch(tmp_path: Path) -> Command:
-    """Run `petabatch ...` in a fresh process, in the test's folder; `ranks` starts it under mpirun."""
+    """Run `petabatch ...` in a process of its own, in the test's folder; `ranks` starts it under mpirun."""
 
     def command(*arguments: object, ranks: int = 0, **keys: object) -> subprocess.CompletedProcess[str]:
+        alone = [str(BIN / "petabatch"), *map(str, arguments)]
+        if not (ranks or keys or environment_is_changed()):
+            return forked(alone, tmp_path)
         launcher = [str(BIN / "mpirun"), "-n", str(ranks)] if ranks else []
         return subprocess.run(
-            [*launcher, str(BIN / "petabatch"), *map(str, arguments)],
+            [*launcher, *alone],
             cwd=tmp_path,
             capture_output=True,
             text=True,
