@@ -145,15 +145,17 @@ def test_grids_and_zips() -> None:
     assert Sweep(**grid.model_dump()) == grid
 
 
-def test_a_sweep_from_the_command_line_on_ranks_and_resumed(small: Path, petabatch: Command) -> None:
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 3])
+def test_a_sweep_from_the_command_line_on_ranks_and_resumed(
+    small: Path, petabatch: Command, ranks: int
+) -> None:
     shared = 'connections.dictionary.mode="shared"'
     values = ["--sweep", "layers.V1.threshold=0.2,0.5", "--sweep", "run.seed={start=3,stop=4,count=2}"]
     alone(small, "whole", shared, *override(values[1::2]))
-    for ranks in (2, 3):
-        out = small.parent / f"on_{ranks}"
-        done = petabatch("run", small, "--out", out, "-q", "-s", shared, *values, ranks=ranks)
-        assert done.returncode == 0, done.stderr
-        assert contents(out / "run.h5") == contents(small.parent / "whole" / "run.h5")
+    out = small.parent / "ranks"
+    done = petabatch("run", small, "--out", out, "-q", "-s", shared, *values, ranks=ranks)
+    assert done.returncode == 0, done.stderr
+    assert contents(out / "run.h5") == contents(small.parent / "whole" / "run.h5")
     for path in (out / "checkpoints").glob("step_000000060*"):
         path.unlink()
     simulation.resume(out, mpi=False, quiet=True)

@@ -104,13 +104,20 @@ def test_bits_are_compared_by_hash() -> None:
 
 
 @pytest.mark.mpi
-def test_several_ranks_sum_to_the_bits_of_one() -> None:
+@pytest.mark.parametrize(
+    "ranks", [3, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 2, 4))]
+)
+def test_several_ranks_sum_to_the_bits_of_one(ranks: int) -> None:
     expected = alone("sums").stdout
     blocking, overlapped = expected.split()
     assert blocking == overlapped
-    for ranks in (1, 2, 3, 4):
-        ended = mpirun(ranks, PROGRAM, "sums", "mpi")
-        assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
+    ended = mpirun(ranks, PROGRAM, "sums", "mpi")
+    assert (ended.returncode, ended.stdout) == (0, expected), ended.stderr
+
+
+@pytest.mark.mpi
+def test_ranks_that_poll_sum_to_the_bits_of_one() -> None:
+    blocking, _ = alone("sums").stdout.split()
     assert mpirun(2, PROGRAM, "polled").stdout.split() == [blocking]
 
 

@@ -20,18 +20,16 @@ session(Path(sys.argv[1]))
 
 
 @pytest.mark.mpi
-def test_a_session_on_ranks_has_the_bits_of_one_alone(tmp_path: Path) -> None:
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    session(alone)
-    expected = np.load(alone / "gathered.npz")
-    for ranks in (2, 3):
-        folder = tmp_path / str(ranks)
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.long), 3])
+def test_a_session_on_ranks_has_the_bits_of_one_alone(tmp_path: Path, ranks: int) -> None:
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    for folder in (alone, together):
         folder.mkdir()
-        done = mpirun(ranks, "-c", CALL, folder)
-        assert done.returncode == 0, done.stderr
-        found = np.load(folder / "gathered.npz")
-        assert found.files == expected.files
-        for key in expected.files:
-            np.testing.assert_array_equal(found[key], expected[key], err_msg=f"{ranks} ranks: {key}")
-        assert (folder / "state.h5").stat().st_size == (alone / "state.h5").stat().st_size
+    session(alone)
+    done = mpirun(ranks, "-c", CALL, together)
+    assert done.returncode == 0, done.stderr
+    expected, found = np.load(alone / "gathered.npz"), np.load(together / "gathered.npz")
+    assert found.files == expected.files
+    for key in expected.files:
+        np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
+    assert (together / "state.h5").stat().st_size == (alone / "state.h5").stat().st_size

@@ -71,6 +71,8 @@ def collectives(comm: Comm) -> None:
     values = np.array([comm.rank, 1.5])
     comm.start_sum(values).wait()
     assert values.tolist() == [sum(range(comm.size)), 1.5 * comm.size]
+    large_first = np.array([[2.0**53, 1.0, 1.0, -(2.0**53)][comm.rank], float(comm.rank)])
+    assert comm.sum_in_order(large_first).tolist() == [0.0, 6.0]  # 2.0 in another order
     assert comm.local_rank == comm.rank
     assert len(comm.hosts) == comm.size
     pair = comm.split(comm.rank // 2)
