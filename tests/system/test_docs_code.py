@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from petabatch import cli, simulation
 from support import docs
 from support.commands import BIN
 from support.docs import PAGES, REPOSITORY, Block
+from support.forked import forked_code
 from support.processes import PATIENCE
 
 SMALLER = {
@@ -162,7 +162,8 @@ def test_excerpts_of_params_files_are_valid_in_the_main_network(site: Path) -> N
         file.write_text(docs.toml(docs.merged((folder / "natural_images.toml").read_text(), block.text)))
         source += f"print({block.place!r})\nsimulation.plan(simulation.read({str(file)!r}))\n"
     assert len(found) >= 4
-    in_site(site, sys.executable, "-c", source)
+    done = forked_code(source, site)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}"
 
 
 def test_the_excerpt_in_the_readme_is_the_params_file() -> None:
@@ -191,7 +192,8 @@ def test_commands_of_a_page_run_and_then_its_python(name: str, site: Path) -> No
         for block in to_run(REPOSITORY / name, "python")
     )
     if source:
-        in_site(site, sys.executable, "-W", "error", "-c", source)
+        done = forked_code(source, site)
+        assert done.returncode == 0, f"{name}\n{done.stdout}{done.stderr}"
 
 
 def test_the_layer_of_the_page_on_extending_runs(site: Path) -> None:
