@@ -193,10 +193,13 @@ class Engine:
             history[index, self.step % history.shape[1]] = reader(number, item)
         self.state_changed()
 
-    def collect(self) -> None:
-        """Bring `state` up to date with lanes, devices and sums under way; collective."""
+    def collect(self, potentials: bool = True) -> None:
+        """Bring `state` up to date with lanes, devices and sums under way; collective.
+
+        Without `potentials`, those of lazily evaluated codes stay behind: what is enough to go on from.
+        """
         self.updates.reduction.settle()
-        for lane in self.lanes:
+        for lane in self.lanes if potentials else ():
             lane.stepper.materialise()
         self.backend.collect()
 

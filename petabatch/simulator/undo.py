@@ -28,6 +28,8 @@ class Undo:
         """The step of the copy; None if there is none."""
         self._next = 0.0
         """The time of the next copy."""
+        self._clock = time.process_time if engine.device is None else time.monotonic
+        """Pauses between calls, and other programs, do not count where steps are made by the processor."""
 
     def forget(self) -> None:
         """Copy the state before the next steps, since it was changed."""
@@ -35,13 +37,13 @@ class Undo:
 
     def keep(self) -> None:
         """Copy the state if that is due; collective."""
-        begin, engine = time.monotonic(), self._engine
+        begin, engine = self._clock(), self._engine
         if self._again and self._step is not None and begin < self._next:
             return
-        engine.collect()
+        engine.collect(potentials=False)
         for key, array in self._arrays.items():
             np.copyto(array, engine.state.arrays[key])
-        end = time.monotonic()
+        end = self._clock()
         self._step, self._next = engine.step, end + _SELDOM * (end - begin)
 
     def back_to(self, step: int) -> None:

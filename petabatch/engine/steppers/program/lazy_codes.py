@@ -18,10 +18,15 @@ class LazyCodes:
     def __init__(self, program: CompiledProgram, of: ProgramSlice) -> None:
         self.tables, self.arrays, self.own = program.tables, of.arrays, of.own
         self._program, self._addresses = program, of.addresses
-        self.behind = False
-        """The potentials are those of a step before."""
+        self._written = False
+        """The potentials are those of the last step."""
         self._normed = False
         """The norms of weights of each unit's own are those of the present weights."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether the potentials are those of a step before, also in a state that was taken over."""
+        return not self._written and any(self.arrays[code.decay][0] != 0 for code in self.tables.program.lazy)
 
     def warm_up(self, space: Workspace) -> None:
         """Compile what writes the potentials."""
@@ -32,10 +37,15 @@ class LazyCodes:
 
     def start(self) -> None:
         """Prepare a call of the compiled loop."""
+        self._written = False
+        if self.tables.norms_of:
+            self._norm()
+
+    def _norm(self) -> None:
+        """Compute the norms of weights of each unit's own, if these may have changed."""
         for code in self.tables.program.lazy:
             starts = self.arrays[code.decay][0] == 0 and self.arrays[code.awake][0] == 0
             self._normed = self._normed and not starts
-            self.behind = True
         if not self._normed:
             for key, weights in self.tables.norms_of.items():
                 patches = self.arrays[weights.key].reshape(-1, weights.patches.length)
@@ -46,14 +56,13 @@ class LazyCodes:
         """Go on from V as it is now, instead of from what is kept."""
         for code in self.tables.program.lazy:
             self.arrays[code.decay][...] = 0
-        self.behind = False
 
     def write_potentials(self, space: Workspace) -> None:
         """Write V, with the weights in the workspace of this thread."""
         arrays = np.where(self._addresses != 0, self._addresses, space.arrays[0])
         for row in self.tables.lazy_rows:
             materialise(self._program.rows[row], self._program.drives, arrays, space.shapes)
-        self.behind = False
+        self._written = True
 
     def computed(self, steps: int) -> dict[str, float]:
         """Return the share of units computed in a step so far, of `steps`, of each code."""
