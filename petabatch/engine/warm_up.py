@@ -20,26 +20,28 @@ class WarmUp:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._busy, self._spent, self._since = 0, 0.0, 0.0
+        self._busy = 0
+        self._spent: tuple[float, float | None] = 0.0, None
+        """Seconds so far, and since when further ones are spent; read without the lock, by each call."""
         self._noticed = False
 
     @property
     def seconds(self) -> float:
         """Seconds so far."""
-        with self._lock:
-            return self._spent + (time.monotonic() - self._since if self._busy else 0.0)
+        spent, since = self._spent
+        return spent if since is None else spent + time.monotonic() - since
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._busy:
-                self._since = time.monotonic()
+                self._spent = self._spent[0], time.monotonic()
             self._busy += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._busy -= 1
             if not self._busy:
-                self._spent += time.monotonic() - self._since
+                self._spent = self.seconds, None
 
     def watched(self) -> AbstractContextManager[None]:
         """Count what numba compiles, on any thread, while the block runs."""

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from petabatch.errors import PetabatchError
 from petabatch.parallel.comm import Comm
 
 
-@contextmanager
-def agreed(comm: Comm) -> Iterator[None]:
+def agreed(comm: Comm) -> AbstractContextManager[None]:
     """Raise an error at the end of the block on all ranks where one has raised one in it; collective."""
+    return nullcontext() if comm.size == 1 else _agreed(comm)
+
+
+@contextmanager
+def _agreed(comm: Comm) -> Iterator[None]:
     error: BaseException | None = None
     try:
         yield
     except BaseException as raised:
         error = raised
-    if comm.size > 1 and comm.any(int(error is not None)):
+    if comm.any(int(error is not None)):
         told = comm.gather(None if error is None else f"{type(error).__name__}: {error}")
         rank, text = comm.broadcast(None if told is None else _first(told))
         if error is None:

@@ -50,6 +50,8 @@ class Running:
             if not key.startswith("connections/") or key.split("/")[1] in plastic
         ]
         again = not self._live and self.engine.comm.size == 1
+        self._sync = 0, 0
+        """A step, and that at whose end slices meet next."""
         self.undo: Undo | None = Undo(self.engine, changing, again)
         """What steps that fail are undone with; None where nothing goes on after an error."""
 
@@ -60,10 +62,13 @@ class Running:
 
     def next_stop(self) -> int:
         """Return the next step at whose end slices meet in any case."""
+        begin, sync = self._sync
+        if not begin <= self.step < sync:
+            sync = self.engine.plan.next_sync(self.step)
+            self._sync = self.step, sync
         display = self.engine.plan.graph.network.run.display
-        changes = (reader.layer.next_change(self.step + 1, display) for reader in self._live)
-        shown = (change - 1 for change in changes if change is not None)
-        return min(self.engine.plan.next_sync(self.step), *shown, _ENDLESS)
+        changes = [reader.layer.next_change(self.step + 1, display) for reader in self._live]
+        return min([sync, *(change - 1 for change in changes if change is not None)])
 
     def advance(self, stop: int) -> None:
         """Make the steps up to `stop`, at most `next_stop`; collective.

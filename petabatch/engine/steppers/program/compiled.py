@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import wait
-from contextlib import contextmanager
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -131,7 +130,7 @@ class CompiledProgram:
                 tickets[:] = _NONE_LEFT  # so that no thread waits for this one
                 raise
 
-        with self._naming():
+        try:
             if len(own) == 1 or self.team is None:
                 work(own[0])
                 return
@@ -139,17 +138,15 @@ class CompiledProgram:
             wait(tasks)
             for task in tasks:
                 task.result()
-
-    @contextmanager
-    def _naming(self) -> Iterator[None]:
-        """Name the layer whose row function raises an error, or all that share the function."""
-        try:
-            yield
         except Exception as error:
-            functions = self.tables.row_functions.items()
-            names = [name for name, row in functions if raised_in(row.function, error)]
-            if not names:
-                raise
-            layer = self.tables.graph.network.layers[names[0]]
-            with calling(layer, " or ".join(f"layers.{name}" for name in names)):
-                raise
+            self._raise_named(error)
+
+    def _raise_named(self, error: Exception) -> NoReturn:
+        """Raise an error, naming the layer whose row function raised it, or all that share the function."""
+        functions = self.tables.row_functions.items()
+        names = [name for name, row in functions if raised_in(row.function, error)]
+        if not names:
+            raise error
+        layer = self.tables.graph.network.layers[names[0]]
+        with calling(layer, " or ".join(f"layers.{name}" for name in names)):
+            raise error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import cached_property, partial
 from itertools import pairwise, zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -134,7 +134,9 @@ class ProgramStepper(Stepper):
         slices = _programs(steppers)
         if self._begins:
             for one in slices:
-                one._begin(first, last)
+                one.codes.start()
+                if one.slice.margins.arrays:
+                    one.slice.margins.begin(first, last)
         columns = len(self.probes.columns)
         watched = np.zeros((last - first, columns), bool)
         watched[self.probes.due(first, last)] = True
@@ -204,11 +206,6 @@ class ProgramStepper(Stepper):
             sections = self.compiled.sections(space, mine, *pairwise(ends))
             self._joined = known = Joined(slices, space, sections, layers)
         return known
-
-    def _begin(self, first: int, last: int) -> None:
-        """Prepare what steps first+1 .. last start from."""
-        self.codes.start()
-        self.slice.margins.begin(first, last)
 
     def _reach(self, first: int, last: int) -> None:
         """Count steps first+1 .. last."""
@@ -316,8 +313,9 @@ class ProgramStepper(Stepper):
         return thread_workspace(self.tables)
 
 
-def _programs(steppers: Sequence[Stepper]) -> list[ProgramStepper]:
-    return [one for one in steppers if isinstance(one, ProgramStepper)]
+def _programs(steppers: Sequence[Stepper]) -> Sequence[ProgramStepper]:
+    """Return steppers of one `kind`, which programs have among themselves."""
+    return cast(Sequence[ProgramStepper], steppers)
 
 
 def _each(advance: Callable[[int], object], steps: Sequence[int]) -> None:

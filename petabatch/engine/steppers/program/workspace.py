@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,7 +22,6 @@ from petabatch.kernels.cpu.program.lazy import layout as lazy_layout
 from petabatch.network.operations import Carry
 from petabatch.variable import Array
 
-_workspaces = threading.local()
 _OF_GEOMETRY = (*GEOMETRY, "strips")
 
 
@@ -163,14 +160,12 @@ class Workspace:
 
 
 def thread_workspace(tables: Tables) -> Workspace:
-    """Return this thread's own workspace for a program."""
-    spaces: WeakKeyDictionary[Tables, Workspace] = _workspaces.__dict__.setdefault(
-        "by_tables", WeakKeyDictionary()
-    )
+    """Return this thread's own workspace for a program, which lasts as long as this."""
     shared = tables.workspace_of
-    if shared not in spaces:
-        spaces[shared] = Workspace(shared)
-    return spaces[shared]
+    space: Workspace | None = getattr(shared.threads, "space", None)
+    if space is None:
+        space = shared.threads.space = Workspace(shared)
+    return space
 
 
 def _slack(tables: Tables, key: str) -> int:

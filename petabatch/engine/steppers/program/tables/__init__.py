@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -78,6 +79,8 @@ class Tables(Writer):
         super().__init__(graph, program, slices)
         self.kept = kept
         self._like: Tables | None = None
+        self.threads = threading.local()
+        """What each thread keeps for the program."""
         spans, parts = [], []
         for operation in program.operations:
             begin = len(self.rows)
