@@ -213,13 +213,13 @@ def open_images(plan: Plan, blocking_io: BlockingIO) -> dict[str, ImageReader]:
 
 
 def log_notes(readers: Mapping[str, ImageReader]) -> None:
-    """Warn of what will make reading slow, as far as is open now."""
+    """Warn of what can hardly be meant, or will make reading slow, as far as is open now."""
     noted: dict[str, list[str]] = {}
     for name, read in readers.items():
-        noted.setdefault(read.stream.note, []).append(f"layers.{name}")
+        for note in read.stream.notes:
+            noted.setdefault(note, []).append(f"layers.{name}")
     for note, names in noted.items():
-        if note:
-            log.warning("%s: %s", ", ".join(names), note)
+        log.warning("%s: %s", ", ".join(names), note)
 
 
 class ImageMargin:

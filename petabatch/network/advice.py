@@ -30,12 +30,19 @@ class Advice(NamedTuple):
     text: str
 
 
-def advice(plan: Plan, arrays: Mapping[str, Array] = MappingProxyType({})) -> Iterator[Advice]:
-    """Yield what is to be said of a checked network; `arrays` are those of step 0, by key, where known."""
+def advice(
+    plan: Plan, arrays: Mapping[str, Array] = MappingProxyType({}), *, files: bool = True
+) -> Iterator[Advice]:
+    """Yield what is to be said of a checked network; `arrays` are those of step 0, by key, where known.
+
+    `files` says that it is run to a directory, which is of use for what is recorded alone.
+    """
     graph = plan.graph
     silence = Silence(graph, [name for name in (*graph.weighted, *graph.synapses) if _all_zero(name, arrays)])
     warnings = list(without_effect(graph, silence))
     yield from (Advice("warning", text) for text in warnings)
+    if files and all(one.key.startswith("inputs/") for one in plan.recordings):
+        yield Advice("warning", "nothing is recorded: neither [output] nor a probe asks for anything")
     if text := consequences(graph, silence):
         yield Advice("warning" if warnings else "note", text)
     notes = [_read_once(plan), _penalties(graph.network), _resets(plan), unneeded(graph, silence)]
@@ -43,9 +50,9 @@ def advice(plan: Plan, arrays: Mapping[str, Array] = MappingProxyType({})) -> It
         yield from (Advice("note", text) for text in texts)
 
 
-def log_advice(plan: Plan, arrays: Mapping[str, Array]) -> None:
+def log_advice(plan: Plan, arrays: Mapping[str, Array], *, files: bool = True) -> None:
     """Log what is to be said of a network, at the beginning of its run."""
-    for one in advice(plan, arrays):
+    for one in advice(plan, arrays, files=files):
         if one.level == "warning":
             log.warning("%s", one.text)
         else:

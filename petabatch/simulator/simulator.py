@@ -16,7 +16,7 @@ from petabatch.arguments import checked, whole_number
 from petabatch.arrays import Channels
 from petabatch.assembly import assert_same_software, reloaded
 from petabatch.engine.engine import Engine
-from petabatch.engine.images import Instead
+from petabatch.engine.images import Instead, log_notes
 from petabatch.errors import ArgumentError, PetabatchError, unknown
 from petabatch.logs import shown
 from petabatch.network.advice import log_advice
@@ -25,6 +25,7 @@ from petabatch.params import given
 from petabatch.progress import Progress
 from petabatch.results.in_memory import ResultsInMemory
 from petabatch.simulator import file
+from petabatch.simulator.agreement import agreed
 from petabatch.simulator.callbacks import Callbacks, callback
 from petabatch.simulator.interrupts import interrupts_after
 from petabatch.simulator.opened import Opened
@@ -94,7 +95,8 @@ class Simulator:
         assert_same_software(self._comm, loaded)
         self._busy, self._callbacks = False, Callbacks()
         self._opened = Opened(loaded, self._comm, threads)
-        log_advice(self._engine.plan, self._engine.state.arrays)
+        log_notes(self._engine.readers)
+        log_advice(self._engine.plan, self._engine.state.arrays, files=False)
 
     @classmethod
     @checked()
@@ -337,7 +339,8 @@ class Simulator:
                     latest = self._engine.recorder.latest
                     progress.update(self.n_steps, latest("total"), latest("fraction"))
                 for one in self._callbacks.due(self.n_steps):
-                    one.function(self)
+                    with agreed(self._comm):
+                        one.function(self)
 
     @contextmanager
     def _using(self) -> Iterator[None]:

@@ -32,6 +32,11 @@ class Playlist(ABC):
     def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
         """Return the number of the frame; `rng` returns the generator that also draws the crop."""
 
+    @property
+    def note(self) -> str:
+        """What can hardly be meant; "" if there is nothing."""
+        return ""
+
     def crop(self, slice_: int, display: int) -> tuple[int, ...]:
         """Return the key of the crop: displays with the same key have the same random crop."""
         return slice_, display
@@ -222,6 +227,15 @@ class _Interleaved(Playlist):
 class _Parts(Playlist):
     count: int
     batch: int
+
+    @property
+    def note(self) -> str:
+        if self.count >= self.batch or self.batch == 1:
+            return ""
+        return (
+            f'order = "by_movie" starts all {self.batch} slices at the first frame, and they show the same: '
+            f"there are fewer frames ({self.count}) than slices"
+        )
 
     def frame(self, slice_: int, display: int, rng: LazyStream) -> int:
         return (slice_ * (self.count // self.batch) + display) % self.count

@@ -59,6 +59,11 @@ class TransformedSource(Source):
         return self.slices == "same"
 
     @property
+    def crops_as_asked(self) -> bool:
+        """Whether keys say which part of larger images is shown."""
+        return True
+
+    @property
     def steps(self) -> tuple[Transform, ...]:
         """The transforms, also where they are given in short."""
         return self.transforms or self.short

@@ -81,6 +81,11 @@ class View(TransformedSource):
         return Crop(position=self.crop, offset=self.offset, contrast=contrast), *super().short
 
     @property
+    def crops_as_asked(self) -> bool:
+        """Whether `transforms`, or a key of the crop, is given."""
+        return bool(self.transforms) or not self.model_fields_set.isdisjoint(("crop", "offset", "contrast"))
+
+    @property
     def resets(self) -> bool:
         """As its order says."""
         return self.order.resets

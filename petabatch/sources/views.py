@@ -22,6 +22,8 @@ from petabatch.spec.images import ImageStream, Shown
 
 DRAWS = 100
 """Largest number of crops drawn to reach the required contrast."""
+_LITTLE = 8
+"""The part of a layer, 1 / 8, by which images are larger that may have been meant to be as large."""
 KEPT = 8
 """Displays of each slice whose image and crop are remembered: more than are read ahead."""
 
@@ -82,9 +84,23 @@ class Views(ImageStream):
         return picture.pixels.astype(np.float32)
 
     @property
-    def note(self) -> str:
-        """What following films will cost all that do."""
-        return self._gallery.note()
+    def notes(self) -> Sequence[str]:
+        """What following films will cost all that do, slices that show the same, crops that nobody chose."""
+        notes = self._gallery.note(), self._playlist.note, self._note_of_crops()
+        return [note for note in notes if note]
+
+    def _note_of_crops(self) -> str:
+        """Say that images are a little larger than the layer, unless the source says how they are cropped."""
+        shapes, (ny, nx, _) = {self._gallery.shapes[number][:2] for number in self._usable}, self._chain.layer
+        if self._source.crops_as_asked or len(shapes) != 1:
+            return ""
+        ((rows, columns),) = shapes
+        if (rows, columns) == (ny, nx) or rows - ny > ny // _LITTLE or columns - nx > nx // _LITTLE:
+            return ""
+        return (
+            f"its images of {rows} x {columns} are a little larger than the layer of {ny} x {nx}: displays "
+            'show a random part of them; crop = "random" says that this is meant'
+        )
 
     def expect(self, slices: int) -> None:
         """Prepare for the number of slices, which follow films, unless another reader reads them."""

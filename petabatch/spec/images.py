@@ -40,9 +40,9 @@ class ImageStream:
         return self._read(slice_, display)
 
     @property
-    def note(self) -> str:
-        """What will make reading slow, for `petabatch check`, as far as is open now; "" if nothing does."""
-        return ""
+    def notes(self) -> Sequence[str]:
+        """What can hardly be meant, or will make reading slow, as far as is open now."""
+        return ()
 
     def expect(self, slices: int) -> None:
         """Prepare for the number of slices for which it is read."""

@@ -35,6 +35,7 @@ from support.programs import random_network
 ROOT = Path(__file__).parents[2]
 FILES = [*ROOT.glob("params/*.toml"), *ROOT.glob("demos/*/*.toml")]
 SHAPE = (4, 4, 2)
+NO_RECORDS = "nothing is recorded: neither [output] nor a probe asks for anything"
 IMAGE = Input(shape=SHAPE, source=GivenImages(data=images(1, 1, SHAPE)))
 
 
@@ -250,8 +251,15 @@ def test_a_run_logs_what_check_prints_once(tmp_path: Path, caplog: pytest.LogCap
     in_memory.run(net)
     assert records() == (logged, noted)
     petabatch.run(net, tmp_path / "run", mpi=False)
-    assert records() == (logged, noted)
+    assert records() == ([*logged, NO_RECORDS], noted)
     assert (tmp_path / "run/log.txt").read_text().count(logged[0]) == 1
+
+
+def test_a_run_to_files_that_records_nothing_is_told_so() -> None:
+    silent = chain(LeakyIntegrator(shape=SHAPE), output=Output())
+    assert NO_RECORDS in warnings(silent)
+    assert NO_RECORDS not in warnings(silent.model_copy(update={"probes": {"size": L2(layer="layer")}}))
+    assert NO_RECORDS not in warnings(chain(LeakyIntegrator(shape=SHAPE)))
 
 
 def recorded(every: Every, displays: int) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support import simulator_faults
 from support.mpirun import mpirun
 from support.simulator_program import session
 
@@ -15,6 +16,13 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from support.simulator_program import session
+session(Path(sys.argv[1]))
+"""
+FAULTS = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+from support.simulator_faults import session
 session(Path(sys.argv[1]))
 """
 
@@ -33,3 +41,17 @@ def test_a_session_on_ranks_has_the_bits_of_one_alone(tmp_path: Path, ranks: int
     for key in expected.files:
         np.testing.assert_array_equal(found[key], expected[key], err_msg=key)
     assert (together / "state.h5").stat().st_size == (alone / "state.h5").stat().st_size
+
+
+@pytest.mark.mpi
+@pytest.mark.long
+def test_errors_and_interrupts_of_one_rank_leave_all_after_the_same_whole_step(tmp_path: Path) -> None:
+    simulator_faults.session(tmp_path, faults=False)
+    with np.load(tmp_path / "faults.npz") as alone:
+        expected = dict(alone)
+    done = mpirun(2, "-c", FAULTS, tmp_path)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "faults.npz") as found:
+        assert found.files == list(expected)
+        for key, array in expected.items():
+            np.testing.assert_array_equal(found[key], array, err_msg=key)

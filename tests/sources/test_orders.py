@@ -29,6 +29,34 @@ def test_sequential_slices_take_turns_and_movies_of_images_start_at_equal_distan
     assert frames(ByMovie(), [1] * 7, 3, 4) == [[0, 1, 2, 3], [2, 3, 4, 5], [4, 5, 6, 0]]
 
 
+@pytest.mark.parametrize(
+    ("count", "batch", "said"), [(3, 4, True), (4, 4, False), (1, 1, False), (3, 2, False)]
+)
+def test_by_movie_says_that_there_are_fewer_frames_than_slices(count: int, batch: int, said: bool) -> None:
+    assert ("the same" in ByMovie().open([1] * count, batch, 1).note) == said
+    assert ByMovie().open([count], batch, 1).note == ByMovie().open([1] * count, batch, 1).note
+
+
+@pytest.mark.parametrize(
+    ("image", "keys", "said"),
+    [
+        ((9, 9), {}, True),
+        ((8, 9), {}, True),
+        ((8, 8), {}, False),
+        ((10, 9), {}, False),
+        ((9, 9), {"crop": "random"}, False),
+        ((9, 9), {"crop": "center"}, False),
+        ((9, 9), {"transforms": [{"type": "crop"}]}, False),
+    ],
+)
+def test_images_that_are_a_little_larger_than_their_layer_are_told_of(
+    image: tuple[int, int], keys: dict[str, Any], said: bool
+) -> None:
+    source = ImageArray(data=np.zeros((3, *image, 1), "f4"), **keys)
+    notes = source.stream((8, 8, 1), 2, 1).notes
+    assert [note.partition(" are")[0] for note in notes] == [f"its images of {image[0]} x {image[1]}"] * said
+
+
 def test_specified_slices_start_and_advance_as_their_lists_say() -> None:
     assert frames(Specified(start=(0, 4), skip=(1, 2)), [6], 2, 4) == [[0, 1, 2, 3], [4, 0, 2, 4]]
     for order, message in [

@@ -211,7 +211,7 @@ def test_places_in_films_are_counted_once_also_behind_a_plug_in(
     for room, note in ((2, "slices follow films at 3 places, and a process keeps 2 decoders"), (3, "")):
         monkeypatch.setattr(video, "DECODERS", decoders.Decoders(room, most_bytes=1))
         reader = ImageReader(graph, "image", BlockingIO())
-        assert reader.stream.note.partition(":")[0] == note
+        assert "".join(reader.stream.notes).partition(":")[0] == note
 
 
 def test_check_and_a_run_tell_once_that_there_is_no_room_for_the_decoders_of_all_layers(
@@ -235,7 +235,7 @@ def test_check_and_a_run_tell_once_that_there_is_no_room_for_the_decoders_of_all
         caplog.clear()
         petabatch.run(loaded, tmp_path / "run", force=True, mpi=False)
         found = [r.message.partition(" decoders")[0] for r in caplog.records if r.levelname == "WARNING"]
-        assert found == told
+        assert found == [*told, "nothing is recorded: neither [output] nor a probe asks for anything"]
 
 
 def test_a_damaged_film_is_replaced_by_the_next_good_one_from_its_first_frame(tmp_path: Path) -> None:

@@ -167,6 +167,21 @@ def test_a_gpu_asked_for_and_missing_is_an_error_that_says_why(
     assert "cpu only: " in shown.stdout
 
 
+@pytest.mark.skipif(MISSING is None, reason="there is a GPU")
+@pytest.mark.parametrize("other", ["source", "precision", "batch", "run directory"])
+def test_that_there_is_no_gpu_is_said_before_any_other_reason(
+    other: str, petabatch: Command, small: Path
+) -> None:
+    wrong = {
+        "source": ["-s", "layers.image.source.files=there_is_no_such_file.png"],
+        "precision": ["-s", "run.precision=float64"],
+        "batch": ["-s", "run.batch=100000000"],
+        "run directory": ["--out", str(small)],
+    }
+    done = petabatch("run", small, "--device", "gpu", *wrong[other])
+    assert done.stderr.startswith('run.device = "gpu", but no GPU was found'), done.stderr
+
+
 def test_a_gpu_kernel_on_the_cpu_is_refused() -> None:
     with pytest.raises(ValueError, match="runs on a GPU"):
         Run(displays=1, kernel="display")
