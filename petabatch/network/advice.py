@@ -41,11 +41,11 @@ def advice(
     silence = Silence(graph, [name for name in (*graph.weighted, *graph.synapses) if _all_zero(name, arrays)])
     warnings = list(without_effect(graph, silence))
     yield from (Advice("warning", text) for text in warnings)
-    if files and all(one.key.startswith("inputs/") for one in plan.recordings):
-        yield Advice("warning", "nothing is recorded: neither [output] nor a probe asks for anything")
     if text := consequences(graph, silence):
         yield Advice("warning" if warnings else "note", text)
     notes = [_read_once(plan), _penalties(graph.network), _resets(plan), unneeded(graph, silence)]
+    if files and all(one.key.startswith("inputs/") for one in plan.recordings):
+        yield Advice("note", "nothing is recorded: neither [output] nor a probe asks for anything")
     for texts in (*notes, _recordings(plan), too_short(plan), _evaluation(plan), gpu_costs(plan)):
         yield from (Advice("note", text) for text in texts)
 

@@ -203,7 +203,10 @@ def test_what_may_be_meant_is_a_note() -> None:
     assert len(notes(often)) == 1
     assert notes(often)[0].startswith("layers.layer is reset every 12 steps alone")
     unread = chain(Linear(shape=SHAPE), output=Output())
-    assert notes(unread) == ["layers that nothing reads, and that no probe or output records: layer"]
+    assert notes(unread) == [
+        NO_RECORDS,
+        "layers that nothing reads, and that no probe or output records: layer",
+    ]
     assert notes(chain(Linear(shape=SHAPE), output=Output(), probes={"size": L2(layer="layer")})) == []
     held = Conv(pre="image", post="layer", patch=(1, 1), init=GivenWeights(data=np.ones(1)), channel="none")
     assert any("nothing uses its weights" in note for note in notes(chain(Linear(shape=SHAPE), held)))
@@ -251,15 +254,15 @@ def test_a_run_logs_what_check_prints_once(tmp_path: Path, caplog: pytest.LogCap
     in_memory.run(net)
     assert records() == (logged, noted)
     petabatch.run(net, tmp_path / "run", mpi=False)
-    assert records() == ([*logged, NO_RECORDS], noted)
+    assert records() == (logged, [f"note: {NO_RECORDS}", *noted])
     assert (tmp_path / "run/log.txt").read_text().count(logged[0]) == 1
 
 
 def test_a_run_to_files_that_records_nothing_is_told_so() -> None:
     silent = chain(LeakyIntegrator(shape=SHAPE), output=Output())
-    assert NO_RECORDS in warnings(silent)
-    assert NO_RECORDS not in warnings(silent.model_copy(update={"probes": {"size": L2(layer="layer")}}))
-    assert NO_RECORDS not in warnings(chain(LeakyIntegrator(shape=SHAPE)))
+    assert NO_RECORDS in notes(silent)
+    assert NO_RECORDS not in notes(silent.model_copy(update={"probes": {"size": L2(layer="layer")}}))
+    assert NO_RECORDS not in notes(chain(LeakyIntegrator(shape=SHAPE)))
 
 
 def recorded(every: Every, displays: int) -> list[str]:
