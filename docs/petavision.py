@@ -44,7 +44,7 @@ def section(keyword: str, one: Class, seen: dict[str, str]) -> list[str]:
         text = f"{spec.becomes or 'not needed'}|{spec.default}"
         if seen.setdefault(f"{one.role}.{key}.{text}", keyword) == keyword:
             own[key] = spec
-    becomes = one.becomes if one.becomes.startswith("`") else f"`{one.becomes}`"
+    becomes = one.becomes if "`" in one.becomes or " " in one.becomes else f"`{one.becomes}`"
     lines = [
         f"### {keyword}",
         "",
