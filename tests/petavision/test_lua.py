@@ -6,16 +6,21 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import petabatch
+from petabatch import in_memory
 from petabatch.errors import ParamsError
 from petabatch.petavision import read
 from petabatch.petavision.lua import read as lua
+from petabatch.petavision.pvp import write_activities
+from petabatch.spec.load import parse as parse_toml
 from support.commands import Command
 
 pytest.importorskip("lupa.lua54", reason="lupa is not installed (extra petavision)")
 
+RNG = np.random.default_rng(1)
 NETWORK = """
 package.path = package.path .. ";" .. "../parameterWrapper/?.lua"
 local pv = require "PVModule"
@@ -169,8 +174,38 @@ def test_the_subnets_that_are_supplied_are_networks(tmp_path: Path) -> None:
     assert net["connections"]["ImageToImageScaled"]["init"]["value"] == 0.5
     assert net["connections"]["ImageError_S1ToS1"]["of"] == "S1ToImageError_S1"
     assert net["layers"]["ImageMask"]["vertices"] == [[0.0, 1.0], [0.0, 0.0]]
-    said = failure(tmp_path, text.replace("addMaxPoolingLayer", "deconvPath"))
-    assert "PVSubnets.deconvPath is not supplied" in said
+    said = failure(tmp_path, text.replace("addMaxPoolingLayer", "addMaxPooling"))
+    assert "PVSubnets.addMaxPooling is not supplied" in said
+
+
+def test_perceptrons_and_backpropagation_are_networks_that_learn(tmp_path: Path) -> None:
+    """Of PetaVision's module, singleLayerPerceptron, backPropStep and deconvPath."""
+    text = (Path(__file__).parent / "params" / "backprop.lua").read_text()
+    images = [(float(t), RNG.normal(size=(4, 4, 1))) for t in range(2)]
+    write_activities(tmp_path / "images.pvp", (4, 4, 1), images)
+    (found,) = imported(tmp_path, text)
+    assert found.translation.error() is None, found.report
+    net = tomllib.loads(found.text)
+    layers, links = net["layers"], net["connections"]
+    recon, delta = "TruthRecon_Pooled", "DeltaTruthRecon_Pooled"
+    assert links[f"PooledTo{recon}"]["learn"]["error"] == delta
+    assert links[f"TruthBiasTo{recon}"]["learn"]["error"] == delta
+    assert layers["TruthBias"] == {"type": "constant", "shape": [1, 1, 1], "value": 1.0}
+    assert layers["DeltaPooled"]["scale"] == 0.5
+    assert links[f"{delta}ToDeltaPooled"] == {
+        "type": "transpose", "pre": delta, "post": "DeltaPooled", "channel": "inh", "of": f"PooledTo{recon}"
+    }  # fmt: skip
+    assert layers["DeltaPooledToDeltaHidden_placed"]["window"] == [4, 4]
+    assert links["ImageToHidden"]["learn"]["error"] == "DeltaHiddenMaskedByHidden"
+    assert links["DeltaHiddenMaskedByHiddenToDeltaImage"]["of"] == "ImageToHidden"
+    assert layers["HiddenRecon_Pooled"]["every"] == "display"
+    run = parse_toml(found.text, "x", tmp_path).network
+    done = in_memory.run(run, [0, 20]).states
+    for name in ("ImageToHidden", f"PooledTo{recon}"):
+        first, last = done[f"connections/{name}/weights"]
+        assert abs(last - first).max() > 1e-4, name
+    assert "the parameter nxp is missing" in failure(tmp_path, text.replace("{ nxp = 1, nyp = 1,", "{"))
+    assert "neither" in failure(tmp_path, text.replace('"forward"', '"sideways"'))
 
 
 def test_import_alone_executes_a_file(tmp_path: Path, petabatch: Command) -> None:
