@@ -53,14 +53,16 @@ def unpool(draft: Draft, part: Part, pre: Part, post: Part) -> None:
         part.differs("negative values are spread, too")
         draft.add("connections", part, table)
         return
-    index = draft.named(original, "postIndexLayerName", "layer")
+    # On a GPU PetaVision finds the places without an index layer.
+    key = "postIndexLayerName"
+    index = [draft.named(original, key, "layer")] if original.optional_text(key) is not None else []
     placed = f"{part.name}_placed"
     while placed in draft.parts:
         placed += "_"
     draft.add("layers", part, {"type": "max_unpool", "shape": draft.shape(post), "window": blocks}, placed)
     into = {key: table.pop(key) for key in ("channel", "strength") if key in table}
     draft.add("connections", part, table | {"post": placed})
-    seen = [fine, coarse, index, post]
+    seen = [fine, coarse, *index, post]
     late = sum(one.whole("phase") >= other.whole("phase") for one, other in pairwise(seen))
     place: Table = {"type": "identity", "pre": fine.name, "post": placed, "channel": "place"}
     (pooled,) = delays_of(original, 1)

@@ -265,6 +265,19 @@ def test_a_copy_with_another_norm_is_a_clone_with_a_strength(tmp_path: Path) -> 
         translated(tmp_path, text + copy + 'normalizeMethod = "normalizeL2"; };')
 
 
+def test_units_that_are_to_be_zero_are_counted(tmp_path: Path) -> None:
+    probe = 'RequireAllZeroActivityProbe "X" = { targetLayer = "Ones"; nnzThreshold = %s; };'
+    text = (
+        'HyPerCol "column" = { nx = 2; ny = 2; dt = 1; stopTime = 3; };\n'
+        'ConstantLayer "Ones" = { nf = 1; InitVType = "ConstantV"; valueV = 1; };\n'
+    )
+    for above, expected in (("0.5", 4), ("1.5", 0)):
+        (found,) = imported(tmp_path, text + probe % above)
+        assert "units that are not zero are counted; they do not end the run" in found.report
+        recorded = in_memory.run(petabatch.load(tmp_path / "net.params").network).recorded
+        assert recorded["probes/X/active"][:, 0].tolist() == [expected] * 3
+
+
 DEPENDENT = """
 HyPerCol "column" = { nx = 8; ny = 8; dt = 1; stopTime = 6; };
 PvpLayer "I" = {
@@ -410,6 +423,21 @@ def test_arbors_of_a_file_have_their_own_weights(tmp_path: Path) -> None:
     WeightFile(path="W.npy")
     with pytest.raises(ParamsError, match=r"only a \.pvp file has arbors"):
         WeightFile(path="W.npy", arbor=1)
+
+
+def test_negative_frames_count_from_the_end(tmp_path: Path) -> None:
+    frames = RNG.normal(size=(3, 1, 1, 2, 3, 3, 2)).astype(np.float32)
+    write_weights(tmp_path / "W.pvp", [(float(t), frame) for t, frame in enumerate(frames)])
+    potentials = RNG.normal(size=(3, 8, 8, 2)).astype(np.float32)
+    write_activities(tmp_path / "V.pvp", (8, 8, 2), [(float(t), one) for t, one in enumerate(potentials)])
+    text = CONTEXT.replace('"UniformWeight"', '"FileWeight"; initWeightsFile = "W.pvp"; frameNumber = -1')
+    text = text.replace(
+        'InitVType = "ZeroV"', 'InitVType = "InitVFromFile"; Vfilename = "V.pvp"; frameNumber = -2', 1
+    )
+    translated(tmp_path, text)
+    found = in_memory.run(petabatch.load(tmp_path / "given.params").network, [0]).states
+    np.testing.assert_array_equal(found["connections/W/weights"][0, 0], frames[-1])
+    np.testing.assert_array_equal(found["layers/C/V"][0, 0], potentials[-2])
 
 
 def test_one_chance_for_a_unit_is_a_layer_of_spikes(tmp_path: Path) -> None:

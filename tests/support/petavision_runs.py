@@ -4,11 +4,11 @@
 
 Each folder in FOLDER has `run.params`, what it reads, and `out/` as PetaVision wrote it: `LAYER.pvp` of all
 written steps, `CONNECTION.pvp` whose first frame has the weights in step 0, and `Checkpoints/` with the
-potentials. Printed is, for each, the layer or connection with the largest difference, as a fraction of the
-largest value that it ever has there, or that a layer has that it takes a difference of; of a network with
-random numbers also the means of its layers. Activities of step 0 that nothing sees are not imported, and not
-compared. The exit code is 1 where one cannot be imported or run, or more than 1e-4 apart without random
-numbers.
+potentials. Input layers whose files are not there show what they were in each step. Printed is, for each run,
+the layer or connection with the largest difference, as a fraction of the largest value that it ever has
+there, or that a layer has that it takes a difference of; of a network with random numbers also the means of
+its layers. Activities of step 0 that nothing sees are not imported, and not compared. The exit code is 1
+where one cannot be imported or run, or more than 1e-4 apart without random numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from petabatch.spec.load import parse
 _MOST = 60
 """Steps of a run that are made again."""
 _LIMIT = 1e-4
-_RANDOM = ("dropout", "gaussian_noise", "retina", "conductance_lif")
+_RANDOM = ("dropout", "gaussian_noise", "retina", "conductance_lif", "shuffled")
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,7 @@ def compared(folder: Path) -> Compared:
         if not by <= worst:
             worst, where = by, name
     kinds = [table["type"] for table in one.tables["layers"].values()]
+    kinds += [str(table.get("source", {}).get("order")) for table in one.tables["layers"].values()]
     kinds += [str(table.get("stochastic")) for table in one.tables.get("connections", {}).values()]
     return Compared(worst, where, frames, any(kind in (*_RANDOM, "True") for kind in kinds), means)
 
@@ -98,10 +99,22 @@ def _started(one: Imported, out: Path) -> dict[str, Any]:
     tables["connections"] = {
         name: _weighted(one, out, name, table) for name, table in one.tables.get("connections", {}).items()
     }
+    lost = set(one.translation.draft.files.missing)
     tables["layers"] = {
-        name: _charged(out, start, name, table) for name, table in one.tables["layers"].items()
+        name: _shown(out, name, _charged(out, start, name, table), lost)
+        for name, table in one.tables["layers"].items()
     }
     return tables
+
+
+def _shown(out: Path, name: str, table: dict[str, Any], lost: set[str]) -> dict[str, Any]:
+    """Return an input layer; where its file is not there, with what it was in each step from step 1 on."""
+    file, source = out / f"{name}.pvp", table.get("source", {})
+    paths = source.get("file", source.get("files", []))
+    if not lost.intersection([paths] if isinstance(paths, str) else paths) or not file.exists():
+        return table
+    shown = {"type": "array", "file": str(file.absolute()), "order": {"type": "specified", "start": [1]}}
+    return {key: table[key] for key in table if key != "border"} | {"every": "step", "source": shown}
 
 
 def _weighted(one: Imported, out: Path, name: str, table: Mapping[str, Any]) -> dict[str, Any]:
