@@ -282,7 +282,9 @@ class Engine:
         """Have all groups run to `stop`."""
         self.groups = self._grouped[stop - self.step < self.plan.lane_steps]
         waiting = deque((group, self.step) for group in self.groups)
-        turns = 1 < self.workers < len(self.groups)
+        # Slices whose parts meet those of other ranks begin in the same order on all of them.
+        joined = self.plan.method.stepper == "program" and bool(self.plan.method.program.joined)
+        turns = 1 < self.workers < len(self.groups) and not joined
         workers = [pool.submit(self._work, waiting, stop, turns) for _ in range(self.workers)]
         reduction = self.updates.reduction
         try:

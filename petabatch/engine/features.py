@@ -9,7 +9,8 @@ import numpy as np
 
 from petabatch.engine.recorder import Record
 from petabatch.network.plan import Plan
-from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.compiled import Term
+from petabatch.spec.parts import Layer, Probe, Reading
 from petabatch.variable import Array
 
 
@@ -21,7 +22,7 @@ class Features(Protocol):
     whole_plan: Plan
     """That of all features."""
     together: bool
-    """All slices of a rank are one lane, since their parts meet in one message."""
+    """All slices of a rank are one lane, so that one message has the parts of all of them."""
     writes: bool
     """This rank writes what is recorded of its slices."""
 
@@ -30,6 +31,12 @@ class Features(Protocol):
 
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
+
+    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
+
+    def norms(self, probe: Probe, layers: Mapping[str, Layer]) -> Mapping[str, Sequence[Term]]:
+        """Return this rank's terms of what a probe sums up; raises NotSuitable where it is no such sum."""
 
     def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return this rank's share of what a probe measures."""
@@ -59,6 +66,14 @@ class AllFeatures:
     def add(self, part: Array) -> Array:
         """Return the sum, which is whole."""
         return part
+
+    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Copy the sum, which is whole."""
+        total[...] = part
+
+    def norms(self, probe: Probe, layers: Mapping[str, Layer]) -> Mapping[str, Sequence[Term]]:
+        """Return all terms."""
+        return probe.norms(layers)
 
     def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return what the probe measures."""

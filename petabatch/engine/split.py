@@ -15,19 +15,20 @@ import numpy as np
 
 from petabatch.engine.recorder import Record
 from petabatch.network.build import build
+from petabatch.network.feature_range import FeatureRange
 from petabatch.network.features import split_layers
+from petabatch.network.method import of_part
 from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
+from petabatch.spec.compiled import Term
 from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Probe, Reading
+from petabatch.spec.parts import Connection, Layer, Probe, Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
 
 
 class Split:
     """The part of rank `group.rank` of the features of a plan, among the ranks that have the same slices."""
-
-    together = True
 
     def __init__(self, whole: Plan, group: Comm) -> None:
         self.group = group
@@ -37,7 +38,9 @@ class Split:
         part = schedule(build(_part(whole.graph.network, self.layers, group)))
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
-        self.plan = replace(part, flush=whole.flush, block=whole.block, method=whole.method)
+        method = of_part(whole.method, part.graph, self.layers)
+        self.plan = replace(part, flush=whole.flush, block=whole.block, method=method)
+        self.together = method.by_layers
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
         self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
         before, after = whole.variables, self.plan.variables
@@ -50,6 +53,18 @@ class Split:
     def add(self, part: Array) -> Array:
         """Return the sum of the parts of all ranks of the group; collective."""
         return module_of(part).asarray(self.group.sum_in_order(np.ascontiguousarray(host(part))))
+
+    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
+        self.group.add_parts(part, total, tag)
+
+    def norms(self, probe: Probe, layers: Mapping[str, Layer]) -> Mapping[str, Sequence[Term]]:
+        """Return this rank's terms: norms of layers that all ranks hold are summed up on the first."""
+        found = probe.norms(self.whole_plan.graph.network.layers)
+        return {
+            quantity: [term for term in terms if term.layer in self.layers or self.group.rank == 0]
+            for quantity, terms in found.items()
+        }
 
     def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return this rank's share of what a probe measures: the shares of a group add up to it."""
@@ -127,8 +142,12 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
         ny, nx, nf = layer.shape
         shape = (ny, nx, nf // group.size)
         layers[name] = layer.model_copy(update={"shape": shape}) if name in split else layer
-    connections = {}
+    connections: dict[str, Connection] = {}
     for name, connection in network.connections.items():
+        ends = connection.pre in split, connection.post in split
+        if connection.operation == "copy" and ends[0] != ends[1]:
+            connections[name] = _range(connection, network.layers[connection.post].shape[2], ends[0], group)
+            continue
         if connection.owner is not None and connection.pre in split:
             init = _Portion(
                 type="",
@@ -140,6 +159,15 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
             connection = connection.model_copy(update={"init": init})
         connections[name] = connection
     return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})
+
+
+def _range(connection: Connection, features: int, gathers: bool, group: Comm) -> FeatureRange:
+    """Return the part of an identity from a split layer (`gathers`) or to one of these features."""
+    count = features // group.size
+    given = {name: getattr(connection, name) for name in Connection.model_fields}
+    return FeatureRange(
+        **given, first=group.rank * count, count=count, features=features if gathers else count
+    )
 
 
 def _axis(whole: Sequence[int], part: Sequence[int]) -> int | None:

@@ -1,7 +1,7 @@
 """Feature parallelism, `[parallel] features`: the layers that are split over ranks, and what prevents it.
 
 A layer answers `splittable` where its units do not depend on each other. Its features can be split over ranks
-if the layer acts on others only through sums over features, and if each feature learns independently. All
+if it acts on others through sums over features or one to one, and if each feature learns independently. All
 other layers and connections are computed on every rank of a group. `engine/split.py` makes the parts.
 """
 
@@ -65,18 +65,23 @@ def _layers(network: Network, split: frozenset[str]) -> Iterator[tuple[str, str]
             yield f"layers.{name}.shape", f"{layer.shape[2]} features cannot be split into {ranks} parts"
         if name in split and layer.controller is not None:
             yield f"layers.{name}.time_scale", "adaptive time scales need the energy of all features"
-        if layer.reset_to is not None and ({name, layer.reset_to} & split):
-            yield f"layers.{name}.reset_to", "split layers cannot be reset to other layers, or others to them"
+        if layer.reset_to is not None and (name in split) != (layer.reset_to in split):
+            yield f"layers.{name}.reset_to", "one of the two layers is split, the other is not"
 
 
 def _connection(network: Network, connection: Connection, split: frozenset[str]) -> Iterator[tuple[str, str]]:
-    ends = (connection.pre in split, connection.post in split)
-    if ends == (True, True):
+    ends, operation = (connection.pre in split, connection.post in split), connection.operation
+    if operation == "copy":
+        pass
+    elif ends == (True, True):
         yield "", "it connects all features of one split layer to all features of another"
-    elif ends == (True, False) and connection.operation != "forward":
-        yield "", "outgoing connections of a split layer must be conv or clone, which sum over features"
-    elif ends == (False, True) and connection.operation != "transposed":
-        yield "", "incoming connections of a split layer must be the transpose of an outgoing one"
+    elif ends == (True, False) and operation != "forward":
+        yield "", "outgoing connections of a split layer must be identity, conv or clone"
+    elif ends == (False, True) and operation != "transposed":
+        yield (
+            "",
+            "incoming connections of a split layer must be identity, or the transpose of an outgoing one",
+        )
     if connection.borrows is not None:
         owner = network.connections.get(connection.borrows)
         if connection.learns_against in split:

@@ -16,14 +16,15 @@ or the number of threads and ranks, takes part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
 
 from petabatch.errors import Problem, ResourceError
 from petabatch.kernels.cuda import source, tiling
 from petabatch.kernels.cuda.device import Limits
+from petabatch.network.features import split_layers
 from petabatch.network.gpu_rows import ways
 from petabatch.network.graph import Graph
 from petabatch.network.lazy_codes import lazy_codes
@@ -122,6 +123,8 @@ class Method:
                 text += f"; on threads beyond one for each slice, side by side: {', '.join(labels)}"
             for layer, reason in self.program.interpreted.items():
                 text += f"; {layer} is interpreted step by step, because {reason}"
+            joined = [one.label.removeprefix("join ") for one in self.program.joined]
+            text += f"; summed over ranks in each step: {', '.join(joined)}" if joined else ""
         for layer, reason in self.unfollowed.items():
             text += f"; the time scale of {layer} is adapted in the interpreter, because {reason}"
         return text
@@ -150,6 +153,17 @@ def choose(graph: Graph, limits: Limits | None = None) -> Method:
         asked = run.kernel == "array" or run.precision != "float32" or graph.network.parallel.features > 1
         rows = ways(graph) if run.device == "gpu" else {}
         return Method("layers", moving, str(reason), not asked, compiled, rows=rows)
+
+
+def of_part(whole: Method, part: Graph, split: Collection[str]) -> Method:
+    """Return the method of one rank's part of the features of a network: that of the whole, for its shapes.
+
+    What depends on sizes is decided for the whole, so that all ranks keep the same arrays.
+    """
+    if whole.stepper != "program":
+        return whole
+    program = find_program(part, measured_layers(part), whole.program.codes, split)
+    return replace(whole, found=program, concurrent=())
 
 
 def check_kernel(graph: Graph) -> list[Problem]:
@@ -181,13 +195,14 @@ def _check_run(graph: Graph) -> None:
         raise NotSuitable('run.kernel is "array"')
     if run.precision != "float32":
         raise NotSuitable(f"run.precision is {run.precision}, and compiled steps are float32")
-    if graph.network.parallel.features > 1:
+    if run.device == "gpu" and graph.network.parallel.features > 1:
         raise NotSuitable("parallel.features splits the code over ranks")
 
 
 def _program(graph: Graph, moving: tuple[str, ...]) -> Method:
     """Return the method of a network on the CPU."""
-    program = find_program(graph, measured_layers(graph), lazy_codes(graph))
+    split = split_layers(graph.network)
+    program = find_program(graph, measured_layers(graph), lazy_codes(graph), split)
     alone = set(moving) <= program.interpreted.keys()
     if alone and not (moving and graph.network.run.kernel == "auto"):
         reasons = "; ".join(f"{name}: {why}" for name, why in program.interpreted.items())

@@ -13,7 +13,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from petabatch.network.arrivals import Arrivals, active_units, with_margin
-from petabatch.network.graph import Graph
+from petabatch.network.graph import Edge, Graph
 from petabatch.network.lazy_codes import MOST_ACTIVE, NAME, lazy_edges
 from petabatch.network.looks import find_look
 from petabatch.network.operations import (
@@ -24,6 +24,7 @@ from petabatch.network.operations import (
     Copy,
     Drive,
     Fill,
+    Join,
     LazyUpdate,
     List,
     Operation,
@@ -38,20 +39,27 @@ from petabatch.spec.parts import Layer
 
 
 def find_program(
-    graph: Graph, measured: Collection[str] = (), codes: Mapping[str, str] = MappingProxyType({})
+    graph: Graph,
+    measured: Collection[str] = (),
+    codes: Mapping[str, str] = MappingProxyType({}),
+    split: Collection[str] = (),
 ) -> Program:
     """Return the program of a step.
 
     A layer without a rule, or with a connection without an operation, is a `Call` to the layer itself.
     `measured` are layers of which a norm is wanted in the middle of a run. `codes` says which codes are to be
-    lazily evaluated, as `lazy_codes` returns it; none by default.
+    lazily evaluated, as `lazy_codes` returns it; none by default. The features of layers in `split` are those
+    of one rank of several.
     """
-    return _Maker(graph, measured, codes).make()
+    return _Maker(graph, measured, codes, split).make()
 
 
 class _Maker:
-    def __init__(self, graph: Graph, measured: Collection[str], codes: Mapping[str, str]) -> None:
+    def __init__(
+        self, graph: Graph, measured: Collection[str], codes: Mapping[str, str], split: Collection[str]
+    ) -> None:
         self.graph, self.layers, self.run = graph, graph.network.layers, graph.network.run
+        self.split = split
         self.codes, self.arrivals = codes, Arrivals(graph)
         self.listed = {
             edge.connection.pre
@@ -81,7 +89,8 @@ class _Maker:
         )
         self.look = find_look(graph) if inside else None
         """Where it ends a run of steps early, those that only later steps would need are made too."""
-        self.windows = dict.fromkeys(self.layers, 0) if self.look else windows(graph, self.rules, measured)
+        every = self.look is not None or bool(split)
+        self.windows = dict.fromkeys(self.layers, 0) if every else windows(graph, self.rules, measured)
 
     def make(self) -> Program:
         operations: list[Operation] = [
@@ -133,6 +142,7 @@ class _Maker:
                     Drive(f"{NAME}/{name}/filtered/{edge.name}", seen, carry.weights, carry.patches)
                 )
             else:
+                arrival, operations = self._joined(edge, arrival, operations, when)
                 sources.append(arrival)
             yield from operations
         yield from self._restart(name, layer, when, drives)
@@ -144,11 +154,26 @@ class _Maker:
             yield Update(key, rule, tuple(sources), name, when=when)
             return
         kept = f"{NAME}/{name}"
+        # Whether all units are computed is decided by the active ones of all features, which no rank has.
+        always = self.run.kernel == "lazy" or bool(self.split)
         yield LazyUpdate(
             key, rule, tuple(sources), name, tuple(drives),
             f"{kept}/history", f"{kept}/decay", f"{kept}/awake",
-            display=self.run.display, most=1.0 if self.run.kernel == "lazy" else MOST_ACTIVE, when=when,
+            display=self.run.display, most=1.0 if always else MOST_ACTIVE, when=when,
         )  # fmt: skip
+
+    def _joined(
+        self, edge: Edge, arrival: Source, operations: list[Operation], when: When
+    ) -> tuple[Source, list[Operation]]:
+        """Return what an update reads of an edge, summed over ranks where its own is a partial sum."""
+        pre, post = edge.connection.pre, edge.connection.post
+        if pre not in self.split or post in self.split:
+            return arrival, operations
+        out, size = f"scratch/{edge.name} from all ranks", math.prod(self.layers[post].shape)
+        self.arrivals.scratch[out] = size
+        part = replace(arrival, factor=1.0, buffer=0)
+        join = Join(out, part, size, when=when)
+        return replace(arrival, key=out, lookback=0), [*operations, join]
 
     def _call(self, name: str, reason: str) -> list[Operation]:
         """Return the update in the interpreter, and what comes before it of what its connections deliver."""
@@ -156,7 +181,7 @@ class _Maker:
         sources, operations = [], []
         try:
             for edge in self.graph.edges[name]:
-                arrival, before = self.arrivals.of(edge, when)
+                arrival, before = self._joined(edge, *self.arrivals.of(edge, when), when)
                 sources.append(arrival)
                 operations += before
         except NotSuitable:

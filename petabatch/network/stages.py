@@ -39,7 +39,7 @@ def row_tiles(one: Operation) -> int:
 
 def side_by_side(graph: Graph, program: Program) -> tuple[tuple[Operation, ...], ...]:
     """Return the operations that are worth being shared by threads, stage by stage."""
-    if program.interpreted:
+    if program.interpreted or program.joined:
         return ()
     found: dict[int, list[Operation]] = {}
     for one, stage in zip(program.operations, find_stages(graph, program), strict=True):

@@ -106,6 +106,13 @@ class Comm(Sums, Protocol):
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
         """Return the sum over ranks, added in rank order: its bits depend only on the number of ranks."""
 
+    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum over ranks, added in rank order.
+
+        Its bits depend only on the number of ranks. Unlike other methods, several threads may be inside of it
+        at once, each with a `tag` of its own.
+        """
+
     def split(self, group: int) -> Comm:
         """Return the communicator of the ranks that passed the same `group`, in the same order."""
 
@@ -201,6 +208,10 @@ class Serial:
     def sum_in_order(self, array: np.ndarray) -> np.ndarray:
         """Return the array."""
         return array
+
+    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Copy the one part."""
+        total[...] = part
 
     def start_sum(self, array: np.ndarray) -> Pending:
         """Leave the array as it is."""

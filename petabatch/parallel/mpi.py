@@ -142,11 +142,13 @@ class MPI:
         # MPI matches the collectives of a communicator by their order. Non-blocking ones get a communicator
         # of their own, so that ranks may start them on either side of a barrier.
         self._background = self._world.Dup()
+        self._exchange = self._world.Dup()
         self.rank: int = self._world.rank
         self.size: int = self._world.size
         self.local_rank: int = self._world.Split_type(self._mpi.COMM_TYPE_SHARED).rank
         self.hosts: tuple[str, ...] = tuple(self._world.allgather(platform.node()))
         self.waiting = False
+        self._lock, self._threads_waiting = threading.Lock(), 0
         self._given_up: list[tuple[Any, np.ndarray, np.ndarray]] = []
         self._all: MPI = self if parent is None else parent._all
         self.waited: dict[str, float] = (
@@ -161,12 +163,19 @@ class MPI:
     @contextmanager
     def marked_waiting(self, activity: str = FOR_RANKS) -> Iterator[None]:
         """Set `waiting` while the block runs, and count its time to an activity."""
-        self._all.waiting, begin = True, time.monotonic()
+        begin = time.monotonic()
+        self._all._count_waiting(1)
         try:
             yield
         finally:
-            self._all.waiting = False
+            self._all._count_waiting(-1)
             self.waited[activity] += time.monotonic() - begin
+
+    def _count_waiting(self, threads: int) -> None:
+        """Count threads that wait for other ranks."""
+        with self._lock:
+            self._threads_waiting += threads
+            self.waiting = self._threads_waiting > 0
 
     def barrier(self) -> None:
         """Wait for all ranks."""
@@ -213,6 +222,19 @@ class MPI:
             parts[0] += part
         total: np.ndarray = parts[0]
         return total
+
+    def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
+        """Set `total` to the sum over ranks, added in rank order; see `Comm`."""
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        parts = {rank: np.empty_like(part) for rank in others}
+        with self.marked_waiting(COMMUNICATION):
+            requests = [self._exchange.Irecv(parts[rank], rank, tag) for rank in others]
+            requests += [self._exchange.Isend(part, rank, tag) for rank in others]
+            self._mpi.Request.Waitall(requests)
+        parts[self.rank] = part
+        np.add(parts[0], parts[1], out=total)
+        for rank in range(2, self.size):
+            total += parts[rank]
 
     def start_sum(self, array: np.ndarray) -> Pending:
         """Start replacing an array by its sum over ranks."""

@@ -120,7 +120,7 @@ def _parallel(plan: Plan) -> Iterator[str]:
             held[variable.per] += variable.nbytes(precision)
     slices, common = (held[per] * (ways - 1) / ways for per in ("slice", "network"))
     names = ", ".join(sorted(split))
-    yield f"features           of {names} split over {ways} ranks; steps run layer by layer"
+    yield f"features           of {names} split over {ways} ranks"
     yield f"                   cost: {_bytes(sent)} from each other rank of the group, per step and slice"
     yield f"                   saving on each rank: {_bytes(slices)} per slice, plus {_bytes(common)}"
 

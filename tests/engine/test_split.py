@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,19 @@ layer = "V1"
 type = "psnr"
 image = "image"
 reconstruction = "recon"
+"""
+
+
+RESET = """
+[layers.given]
+type = "leaky_integrator"
+shape = [6, 6, 8]
+tau = 5.0
+[layers.M]
+type = "lca"
+shape = [6, 6, 8]
+reset_to = "given"
+reset = "display"
 """
 
 
@@ -124,7 +138,7 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
             '[probes.p]\ntype = "statistics"\nlayer = "V1"\n[output]\n',
             "energy, l0, l1 and l2 can",
         ),
-        ("tau = 10.0", 'tau = 10.0\nreset_to = "V1"\nreset = "display"', "cannot be reset to other layers"),
+        ("[output]\n", RESET + "[output]\n", "one of the two layers is split, the other is not"),
     ],
 )
 def test_networks_that_cannot_be_split_are_refused_with_the_reason(
@@ -145,7 +159,8 @@ def test_connections_into_split_layers_must_be_transposes(small: Path) -> None:
     with pytest.raises(ParamsError) as error:
         simulation.plan(simulation.read(small, ("parallel.features=2",)))
     assert "connections.bottom_up: incoming connections of a split layer" in str(error.value)
-    assert "connections.copy: outgoing connections of a split layer" in str(error.value)
+    assert "connections.pooled: outgoing connections of a split layer" in str(error.value)
+    assert "connections.copy" not in str(error.value)
     assert "connections.up: it connects all features" in str(error.value)
 
 
@@ -166,6 +181,10 @@ init = { type = "gaussian" }
 type = "identity"
 pre = "V1"
 post = "seen"
+[connections.pooled]
+type = "pool"
+pre = "V1"
+post = "seen"
 [connections.up]
 type = "conv"
 pre = "V1"
@@ -175,7 +194,7 @@ init = { type = "gaussian" }
 """
 
 
-def test_the_parts_of_a_loop_that_alone_would_be_lazy_are_made_layer_by_layer(
+def test_all_ranks_evaluate_the_same_codes_lazily_as_without_a_split(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lazy_codes, "_SHORT", 0)
@@ -185,6 +204,73 @@ def test_the_parts_of_a_loop_that_alone_would_be_lazy_are_made_layer_by_layer(
     group = Serial()
     group.size, group.rank = 2, 1
     part = Split(whole, group).plan
-    assert choose(part.graph).program.lazy
-    assert (whole.method.stepper, part.method.stepper) == ("layers", "layers")
+    monkeypatch.setattr(lazy_codes, "LEAST", 10**9)  # a part alone would be too small
+    assert not choose(part.graph).program.lazy
+    assert part.method.decision == whole.method.decision
+    assert [one.layer for one in Split(whole, group).plan.method.program.lazy] == ["V1"]
     assert part.variables.keys() == whole.variables.keys()
+
+
+TWO_LAYERS = """
+[layers.V1error]
+type = "linear"
+shape = [6, 6, 8]
+[layers.V2]
+type = "lca"
+shape = [3, 3, 4]
+tau = 10.0
+threshold = 0.01
+[layers.V1recon]
+type = "linear"
+shape = [6, 6, 8]
+[connections.V1_to_V1error]
+type = "identity"
+pre = "V1"
+post = "V1error"
+[connections.V1recon_to_V1error]
+type = "identity"
+pre = "V1recon"
+post = "V1error"
+channel = "inh"
+feedback = true
+[connections.code_error]
+type = "identity"
+pre = "V1error"
+post = "V1"
+channel = "inh"
+feedback = true
+[connections.drive2]
+type = "transpose"
+pre = "V1error"
+post = "V2"
+of = "dictionary2"
+[connections.dictionary2]
+type = "conv"
+pre = "V2"
+post = "V1recon"
+patch = [2, 2]
+init = { type = "gaussian" }
+normalize = { type = "l2" }
+"""
+
+
+@pytest.mark.mpi
+def test_two_split_layers_with_identities_between_them_are_resumed_with_the_bits_of_one_run(
+    small: Path, petabatch: Command
+) -> None:
+    outputs = "output.layers.V1={variables=['A', 'V']}", "output.layers.V2={every='step'}"
+    small.write_text(small.read_text().replace("[output]", TWO_LAYERS + "[output]"))
+    folder, more = small.parent, (*MORE, "run.kernel=lazy", "checkpoint.every=7", *outputs)
+    alone(small, "one", *more)
+    split = set_all(*more, "parallel.features=2")
+    done = petabatch("run", small, "--out", "whole", "-q", "--threads", 2, *split, ranks=2)
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(folder / "whole", folder / "killed")
+    for file in (folder / "killed" / "checkpoints").glob("step_000000040*"):
+        file.unlink()  # as if it had been killed after step 35, within a display
+    done = petabatch("resume", "killed", "-q", "--threads", 1, ranks=2)
+    assert done.returncode == 0, done.stderr
+    one, whole = (datasets(folder / name / "run.h5") for name in ("one", "whole"))
+    assert_close(one, whole)
+    assert abs(one["layers/V2/A"]).max() > 0
+    assert contents(folder / "whole" / "run.h5") == contents(folder / "killed" / "run.h5")

@@ -46,7 +46,7 @@ class Calibration:
     reduction: float | None
     """Until an MPI reduction has started; None without mpi4py."""
     split: dict[int, float]
-    """Of a step of a slice, layer by layer, by the number of ranks that share its features."""
+    """Of a step of a slice, by the number of ranks that share its features."""
     machine: dict[str, Any]
 
     def save(self, path: Path) -> None:

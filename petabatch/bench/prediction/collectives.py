@@ -21,8 +21,6 @@ from petabatch.bench.prediction.link import Link
 
 _SHORT = 2048
 """Bytes up to which MPICH sums by recursive doubling (MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE)."""
-_GATHER_SHORT, _GATHER_LONG = 81920, 524288
-"""Bytes of the result up to which MPICH gathers in log2 p messages: any p, and powers of two."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +73,10 @@ def tree(nbytes: int, ranks: int, size: int = 8) -> Collective:
     return (recursive_doubling if nbytes <= _SHORT or few else halving_doubling)(nbytes, ranks)
 
 
-def allgather(nbytes: int, ranks: int) -> Collective:
-    """Return an all-gather of `nbytes` from each rank, as MPICH selects it."""
-    total, rounds = nbytes * ranks, (ranks - 1).bit_length()
-    short = total < _GATHER_SHORT or (total < _GATHER_LONG and ranks == 2**rounds)
+def exchange(nbytes: int, ranks: int) -> Collective:
+    """Return messages of `nbytes` from each rank to each other one, all at once."""
     sent = float((ranks - 1) * nbytes)
-    return Collective(rounds if short else ranks - 1, sent, sent)
+    return Collective(int(ranks > 1), sent, sent)
 
 
 def gather(nbytes: int, ranks: int) -> Collective:

@@ -98,7 +98,7 @@ def choose_split(batch: Prediction, features: Prediction | None, reason: str) ->
             return f"split the batch, which sends {sends} from update to update; features would send {other}"
         return (
             f"split the batch, though features would send less ({other} instead of {sends} from update to "
-            "update): their steps are made layer by layer, with messages in each"
+            "update): each step waits for messages"
         )
     if features.sent <= batch.sent:
         return f"split the features, which sends {other} from update to update; the batch would send {sends}"

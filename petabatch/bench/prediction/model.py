@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from petabatch.bench.prediction.calibration import Calibration
-from petabatch.bench.prediction.collectives import Collective, allgather, gather, tree
+from petabatch.bench.prediction.collectives import Collective, exchange, gather, tree
 from petabatch.bench.prediction.link import Link
 from petabatch.bench.prediction.traffic import Traffic
 from petabatch.parallel.comm import shares
@@ -91,7 +91,7 @@ def by_features(traffic: Traffic, calibration: Calibration, link: Link, ranks: i
     of_slice = traffic.display * _split_step(calibration, ranks) + between
     computing = traffic.batch * of_slice + traffic.events * calibration.event
     updating = traffic.update_events * (calibration.update + traffic.batch * calibration.update_slice) / ranks
-    parts = [allgather(nbytes * traffic.batch, ranks) for nbytes in traffic.partial]
+    parts = [exchange(nbytes, ranks) for nbytes in traffic.partial for _ in range(traffic.batch)]
     of_parts = sum(one.seconds(link) + one.path * calibration.addition for one in parts)
     of_meeting = sum(one.seconds(link) for one in _meeting(ranks))
     communication = traffic.display * of_parts + traffic.events * of_meeting

@@ -41,13 +41,13 @@ class StepperMaker:
             if len(self._known) >= MOST_PLANS:
                 self._known.clear()
                 self._kinds.clear()
-            known = self._known[id(plan)] = plan, self._maker(plan)
+            known = self._known[id(plan)] = plan, self._maker(plan, bound)
         return known[1](bound)
 
-    def _maker(self, plan: Plan) -> Callable[[Binding], Stepper]:
+    def _maker(self, plan: Plan, bound: Binding) -> Callable[[Binding], Stepper]:
         if plan.method.stepper != "program":
             return _STEPPERS[plan.method.stepper]
-        tables, probes, records = make_tables(plan)
+        tables, probes, records = make_tables(plan, bound.signals.features)
         if not any(tables.share_workspace(kind) for kind in self._kinds):
             self._kinds.append(tables)
         return partial(ProgramStepper, tables=tables, probes=probes, records=records, pages=self._pages)

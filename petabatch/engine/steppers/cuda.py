@@ -21,7 +21,7 @@ class CudaStepper(Stepper):
     def __init__(self, bound: Binding) -> None:
         plan, method = bound.plan, bound.plan.method
         self.loop = loop = bind_loop(plan, bound.arrays)
-        probes = StepProbes.of(plan, loop_norms(method.loop))
+        probes = StepProbes.of(plan, bound.signals.features, loop_norms(method.loop))
         if method.kernel == "step" or plan.graph.network.run.until is not None:
             probes.recordings.clear()  # the display kernel alone sums up its steps, of slices that move
         super().__init__(bound, probes)

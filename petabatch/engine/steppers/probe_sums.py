@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from petabatch.engine.features import Features
 from petabatch.engine.recorder import Recorder
 from petabatch.network.plan import Plan
 from petabatch.network.recordings import Recording
@@ -40,12 +41,12 @@ class StepProbes:
         return cls((), (), {}, {})
 
     @classmethod
-    def of(cls, plan: Plan, columns: Sequence[Term] | None = None) -> StepProbes:
+    def of(cls, plan: Plan, features: Features, columns: Sequence[Term] | None = None) -> StepProbes:
         """Return the probes that are sums of these norms, by default of any norms of layers."""
         found = {}
         for name, probe in plan.graph.network.probes.items():
             try:
-                norms = probe.norms(plan.graph.network.layers)
+                norms = features.norms(probe, plan.graph.network.layers)
             except NotSuitable:
                 continue
             named = {(term.layer, term.norm) for terms in norms.values() for term in terms}

@@ -6,7 +6,17 @@
 from petabatch.network.operations.base import ALWAYS, Operation, Source, When
 from petabatch.network.operations.look import Look
 from petabatch.network.operations.program import Program
-from petabatch.network.operations.transport import Carry, Compare, Copy, Crop, Extend, Fill, List, Scatter
+from petabatch.network.operations.transport import (
+    Carry,
+    Compare,
+    Copy,
+    Crop,
+    Extend,
+    Fill,
+    Join,
+    List,
+    Scatter,
+)
 from petabatch.network.operations.updates import Call, Control, Drive, LazyUpdate, Update
 
 __all__ = [
@@ -20,6 +30,7 @@ __all__ = [
     "Drive",
     "Extend",
     "Fill",
+    "Join",
     "LazyUpdate",
     "List",
     "Look",

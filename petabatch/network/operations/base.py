@@ -19,6 +19,11 @@ class When:
     window: int = 0
     """If not 0, only in the last `window` steps of a run: earlier results are not read."""
 
+    def due(self, step: int) -> bool:
+        """Say whether it is made in a step; `window` aside, which depends on the length of a run."""
+        fires = self.period > 0 and (step - self.offset) % self.period == 0
+        return fires != self.stands
+
     def __str__(self) -> str:
         steps = f"t = {self.offset} mod {self.period}" if self.period else "never"
         text = "" if self.period == 1 else f"  where {'not ' if self.stands else ''}{steps}"

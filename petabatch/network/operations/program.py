@@ -8,7 +8,7 @@ from functools import cached_property
 
 from petabatch.network.operations.base import Operation
 from petabatch.network.operations.look import Look
-from petabatch.network.operations.transport import List
+from petabatch.network.operations.transport import Join, List
 from petabatch.network.operations.updates import Call, LazyUpdate, Update
 
 
@@ -33,6 +33,11 @@ class Program:
     def interpreted(self) -> dict[str, str]:
         """The layers that are updated in the interpreter, step by step, and why."""
         return {one.layer: one.reason for one in self.operations if isinstance(one, Call)}
+
+    @cached_property
+    def joined(self) -> tuple[Join, ...]:
+        """The sums over ranks, after each of which a step waits for the other parts of a layer."""
+        return tuple(one for one in self.operations if isinstance(one, Join))
 
     @cached_property
     def readers(self) -> set[str]:

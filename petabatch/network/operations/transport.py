@@ -94,6 +94,30 @@ class Crop(Operation):
 
 
 @dataclass(frozen=True)
+class Join(Operation):
+    """The sum of the partial sums of all ranks that share the features of a layer, in the order of ranks."""
+
+    source: Source
+    """The partial sum of this rank."""
+    size: int
+    """Its numbers."""
+
+    @property
+    def reads(self) -> Sequence[Source]:
+        """The arrays that it reads."""
+        return (self.source,)
+
+    @property
+    def label(self) -> str:
+        """Its name in a profile."""
+        return f"join {self.out.removeprefix('scratch/').removesuffix(' from all ranks')}"
+
+    @property
+    def _text(self) -> str:
+        return f"sum over ranks of {self.source}"
+
+
+@dataclass(frozen=True)
 class Carry(Operation):
     """What patches deliver: each unit's product with its patch, or (`scatter`) the sum of patches."""
 

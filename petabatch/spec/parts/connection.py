@@ -29,10 +29,12 @@ Operation = Literal[
     "sparse",
     "largest",
     "background",
+    "features",
     "other",
 ]
 """Of a connection: the activity as it is, through patches of weights, through them the other way, pooled over
-windows, over single synapses, the largest feature, features and their background, or else."""
+windows, over single synapses, the largest feature, features and their background, from
+or to a range of features, or else."""
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def test_split_features_send_in_each_step() -> None:
     steps = 10 * (0.2 + 0.8 / 8)
     assert found.computing == pytest.approx(4 * (steps + 1 + 2 / 8 + 3 * 0.5) + 0.25)
     assert found.sent == 10 * 7 * 400
-    assert found.messages == 10 * 3
+    assert found.messages == 10 * 4
     assert found.slices == 4
 
 

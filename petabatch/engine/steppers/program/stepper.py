@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from petabatch.engine.features import Features
 from petabatch.engine.pages import Pages
 from petabatch.engine.recorder import Recorder
 from petabatch.engine.step_records import StepRecords
@@ -16,6 +17,7 @@ from petabatch.engine.steppers.base import Binding, Rows, Stepper, StepTimes
 from petabatch.engine.steppers.probe_sums import StepProbes
 from petabatch.engine.steppers.program.compiled import CompiledProgram, Section
 from petabatch.engine.steppers.program.interpreted import InterpretedLayer
+from petabatch.engine.steppers.program.joined_sum import JoinedSum
 from petabatch.engine.steppers.program.lazy_codes import LazyCodes
 from petabatch.engine.steppers.program.slice import ProgramSlice
 from petabatch.engine.steppers.program.tables import Tables
@@ -24,23 +26,24 @@ from petabatch.engine.steppers.program.workspace import Workspace, thread_worksp
 from petabatch.engine.steppers.timing import PROGRAM_STEPS, time_program_step
 from petabatch.kernels.cpu.program.look import STOPPED
 from petabatch.kernels.cpu.program.whole import norm
+from petabatch.network.operations import Join
 from petabatch.network.plan import Plan
 from petabatch.spec.weights import Learning
 from petabatch.variable import Array
 
 
 class Joined(NamedTuple):
-    """What slices are advanced by together: a section, an interpreted layer, ..., a section."""
+    """What slices are advanced by together: a section, an update or a sum over ranks, ..., a section."""
 
     slices: Sequence[Stepper]
     space: Workspace
     sections: Sequence[Section]
-    layers: Sequence[InterpretedLayer]
+    between: Sequence[InterpretedLayer | JoinedSum]
 
 
-def make_tables(plan: Plan) -> tuple[Tables, StepProbes, StepRecords]:
+def make_tables(plan: Plan, features: Features) -> tuple[Tables, StepProbes, StepRecords]:
     """Return the program of a plan in tables, with what it measures and records inside; for all slices."""
-    probes, records, method = StepProbes.of(plan), StepRecords.of(plan), plan.method
+    probes, records, method = StepProbes.of(plan, features), StepRecords.of(plan), plan.method
     tables = Tables(
         plan.graph, method.program, probes.columns, method.together, records.copies, records.places
     )
@@ -144,9 +147,9 @@ class ProgramStepper(Stepper):
         if self.looks_inside:
             self._run_with_looks(slices, first, last, new_image, watched, found)
             return found.swapaxes(0, 1)
-        _, space, sections, layers = self._joined_with(slices)
+        _, space, sections, between = self._joined_with(slices)
         self.compiled.list_active(sections, first)
-        if not layers:
+        if not between:
             self.compiled.advance(space, sections[0], first, last, last, new_image, watched, found)
             for one in slices:
                 one._reach(first, last)
@@ -154,11 +157,11 @@ class ProgramStepper(Stepper):
         for number, step in enumerate(range(first + 1, last + 1)):
             sums, new = np.zeros((len(slices), 1, columns)), new_image and number == 0
             ends = (step - 1, step, last, new, watched[number : number + 1], sums)
-            for section, layer in zip_longest(sections, layers):
+            for section, after in zip_longest(sections, between):
                 if len(section.rows):
                     self.compiled.advance(space, section, *ends)
-                if layer is not None:
-                    layer.advance(step)
+                if after is not None:
+                    after.advance(step)
             found[:, number] = sums[:, 0]
             for one in slices:
                 one._reach(step - 1, step)
@@ -197,14 +200,19 @@ class ProgramStepper(Stepper):
         if known is None or known.space is not space or known.slices != slices:
             calls, bounds = self.tables.calls, [one.bound for one in slices]
             ends = (0, *(at.row for at in calls), len(self.compiled.rows))
-            layers = []
+            between: list[InterpretedLayer | JoinedSum] = []
             for at in calls:
+                if isinstance(at.call, Join):
+                    keys = (*at.drives, at.call.out)
+                    part, total = (space.slices_of(key, len(slices), (at.call.size,)) for key in keys)
+                    between.append(JoinedSum(at.call.when, self.bound, part, total))
+                    continue
                 shape = self.tables.graph.network.layers[at.call.layer].shape
                 drives = [space.slices_of(key, len(slices), shape) for key in at.drives]
-                layers.append(InterpretedLayer(at.call.layer, bounds, drives))
+                between.append(InterpretedLayer(at.call.layer, bounds, drives))
             mine = [one.slice for one in slices]
             sections = self.compiled.sections(space, mine, *pairwise(ends))
-            self._joined = known = Joined(slices, space, sections, layers)
+            self._joined = known = Joined(slices, space, sections, between)
         return known
 
     def _reach(self, first: int, last: int) -> None:
@@ -300,9 +308,9 @@ class ProgramStepper(Stepper):
             for label, section in zip(self.tables.labels, sections, strict=True)
         ]
         if self.tables.calls:
-            layers = self._joined_with(slices).layers
-            for at, layer in zip(self.tables.calls, layers, strict=True):
-                jobs.append((at.call.label, partial(_each, layer.advance, range(now + 1, last + 1))))
+            between = self._joined_with(slices).between
+            for at, job in zip(self.tables.calls, between, strict=True):
+                jobs.append((at.call.label, partial(_each, job.advance, range(now + 1, last + 1))))
         self.compiled.list_active(sections, now)
         changed = [array for one in mine for array in one.changing]
         return time_program_step(jobs, changed, len(slices))

@@ -23,6 +23,7 @@ from petabatch.network.operations import (
     Crop,
     Extend,
     Fill,
+    Join,
     LazyUpdate,
     List,
     Operation,
@@ -55,6 +56,7 @@ _WRITE: Mapping[type[Operation], Callable[[Writer, Any], None]] = {
     Update: updates.update,
     Control: updates.control,
     Call: updates.call,
+    Join: updates.join,
     LazyUpdate: lazy.lazy_update,
 }
 """What writes the rows of each type of operation."""
@@ -116,5 +118,5 @@ class Tables(Writer):
         return (
             self.rows, self.sources, self.drives, self.scratch, self.constants, self.lists, self.geometries,
             self.weights, self.turned, self.numbers_of, self.own, self.read_by_rows, self.slices,
-            [(at.row, at.call.layer, at.drives) for at in self.calls],
+            [(at.row, at.call.out, at.drives) for at in self.calls],
         )  # fmt: skip

@@ -16,6 +16,7 @@ from petabatch.network.graph import Graph
 from petabatch.network.operations import (
     Call,
     Control,
+    Join,
     Operation,
     Program,
     Source,
@@ -36,11 +37,11 @@ TRAIN = "spikes/"
 
 
 class CallAt(NamedTuple):
-    """An update in the interpreter."""
+    """What is done between compiled operations: an update in the interpreter, or a sum over ranks."""
 
     row: int
     """The first row after it."""
-    call: Call
+    call: Call | Join
     drives: tuple[str, ...]
     """The arrays of its input, one for each buffer; none where it gathers its input itself."""
 
