@@ -10,7 +10,7 @@ import numpy as np
 from petabatch.engine.recorder import Record
 from petabatch.network.plan import Plan
 from petabatch.spec.compiled import Term
-from petabatch.spec.parts import Layer, Probe, Reading
+from petabatch.spec.parts import Probe, Reading
 from petabatch.variable import Array
 
 
@@ -35,8 +35,8 @@ class Features(Protocol):
     def add_parts(self, part: np.ndarray, total: np.ndarray, tag: int) -> None:
         """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
 
-    def norms(self, probe: Probe, layers: Mapping[str, Layer]) -> Mapping[str, Sequence[Term]]:
-        """Return this rank's terms of what a probe sums up; raises NotSuitable where it is no such sum."""
+    def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
+        """Return this rank's terms of what a probe of a plan sums up; raises NotSuitable if it is no sum."""
 
     def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return this rank's share of what a probe measures."""
@@ -71,9 +71,10 @@ class AllFeatures:
         """Copy the sum, which is whole."""
         total[...] = part
 
-    def norms(self, probe: Probe, layers: Mapping[str, Layer]) -> Mapping[str, Sequence[Term]]:
+    def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return all terms."""
-        return probe.norms(layers)
+        network = plan.graph.network
+        return network.probes[probe].norms(network.layers)
 
     def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return what the probe measures."""

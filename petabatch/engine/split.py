@@ -22,7 +22,7 @@ from petabatch.network.plan import Plan, schedule
 from petabatch.parallel.comm import Comm
 from petabatch.spec.compiled import Term
 from petabatch.spec.network import Network, Parallel
-from petabatch.spec.parts import Connection, Layer, Probe, Reading
+from petabatch.spec.parts import Connection, Probe, Reading
 from petabatch.spec.weights import Initial
 from petabatch.variable import Array, host, module_of
 
@@ -39,7 +39,7 @@ class Split:
         # What depends on sizes is that of the whole, so that all ranks meet at the same steps and keep the
         # same arrays.
         method = of_part(whole.method, part.graph, self.layers)
-        self.plan = replace(part, flush=whole.flush, block=whole.block, method=method)
+        self.plan = replace(part, flush=whole.flush, block=whole.block, method=method, whole=whole)
         self.together = method.by_layers
         streams = {recording.stream.path: recording.stream for recording in whole.recordings}
         self._streams = {r.stream.path: (streams[r.stream.path], r.stream) for r in self.plan.recordings}
@@ -58,9 +58,10 @@ class Split:
         """Set `total` to the sum of the parts of all ranks of the group; collective for each `tag`."""
         self.group.add_parts(part, total, tag)
 
-    def norms(self, probe: Probe, layers: Mapping[str, Layer]) -> Mapping[str, Sequence[Term]]:
+    def norms(self, probe: str, plan: Plan) -> Mapping[str, Sequence[Term]]:
         """Return this rank's terms: norms of layers that all ranks hold are summed up on the first."""
-        found = probe.norms(self.whole_plan.graph.network.layers)
+        network = (plan.whole or self.whole_plan).graph.network
+        found = network.probes[probe].norms(network.layers)
         return {
             quantity: [term for term in terms if term.layer in self.layers or self.group.rank == 0]
             for quantity, terms in found.items()
@@ -110,17 +111,26 @@ class Split:
 
 
 class _Portion(Initial):
-    """The weights of some features as they are in the whole."""
+    """The weights, or the state, of some features as they are in the whole."""
 
-    type: str
+    type: str = ""
     whole: Any
     """The initialiser of all features."""
+    axis: int
+    """Of features."""
     part: int
     parts: int
 
     def weights(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        full = (*shape[:-4], shape[-4] * self.parts, *shape[-3:])
-        return np.split(self.whole.weights(full, rng), self.parts, -4)[self.part]
+        full = list(shape)
+        full[self.axis] *= self.parts
+        return np.split(self.whole.weights(tuple(full), rng), self.parts, self.axis)[self.part]
+
+
+class _GivenPortion(_Portion):
+    """The same of values that are given for each slice."""
+
+    given = True
 
 
 class _Others:
@@ -139,9 +149,11 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
     """Return the network of one rank of the group."""
     layers = {}
     for name, layer in network.layers.items():
-        ny, nx, nf = layer.shape
-        shape = (ny, nx, nf // group.size)
-        layers[name] = layer.model_copy(update={"shape": shape}) if name in split else layer
+        layers[name] = layer
+        if name in split:
+            ny, nx, nf = layer.shape
+            start = {variable: _portion(one, -1, group) for variable, one in layer.start.items()}
+            layers[name] = layer.model_copy(update={"shape": (ny, nx, nf // group.size), "start": start})
     connections: dict[str, Connection] = {}
     for name, connection in network.connections.items():
         ends = connection.pre in split, connection.post in split
@@ -149,16 +161,15 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
             connections[name] = _range(connection, network.layers[connection.post].shape[2], ends[0], group)
             continue
         if connection.owner is not None and connection.pre in split:
-            init = _Portion(
-                type="",
-                per_slice=connection.owner.init.per_slice,
-                whole=connection.owner.init,
-                part=group.rank,
-                parts=group.size,
-            )
+            init = _portion(connection.owner.init, -4, group)
             connection = connection.model_copy(update={"init": init})
         connections[name] = connection
     return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})
+
+
+def _portion(whole: Initial, axis: int, group: Comm) -> _Portion:
+    kind = _GivenPortion if whole.given else _Portion
+    return kind(per_slice=whole.per_slice, whole=whole, axis=axis, part=group.rank, parts=group.size)
 
 
 def _range(connection: Connection, features: int, gathers: bool, group: Comm) -> FeatureRange:

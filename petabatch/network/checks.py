@@ -57,18 +57,10 @@ def check_starts(network: Network, problems: list[Problem]) -> None:
                         expected="array, constant without same_feature, file, gaussian or uniform",
                     )
                 )
-            elif network.parallel.features > 1:
-                problems.append(
-                    Problem(key, "initialised variables cannot be split by features", expected="features = 1")
-                )
     for name, connection in network.connections.items():
         owner, key = connection.owner, f"connections.{name}.init.per_slice"
         if owner is None or not owner.init.per_slice:
             continue
-        if owner.init.given and network.parallel.features > 1:
-            problems.append(
-                Problem(key, "values of each slice cannot be split by features", expected="features = 1")
-            )
         if over_slices(owner.mode):
             problems.append(
                 Problem(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from petabatch.errors import Problem
-from petabatch.network.checks import check_whole_slices
 from petabatch.network.evaluation import of_updates
 from petabatch.network.numbers import problem_of_values, with_value
 from petabatch.spec.network import Network
@@ -17,8 +16,6 @@ def check_over_time(network: Network, problems: list[Problem]) -> None:
     """Check that each key is a number that may change, with valid values, by a clock that it has."""
     for path in network.over_time:
         problems += _problems(network, path)
-    if network.over_time:
-        check_whole_slices(network, "over_time", "values over time are", problems)
 
 
 def at_step(network: Network, step: int) -> Network:

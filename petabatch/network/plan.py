@@ -16,8 +16,9 @@ from petabatch.errors import ParamsError, Problem
 from petabatch.kernels.cuda.device import Limits
 from petabatch.network import lazy_codes
 from petabatch.network.build import build, with_numbers
+from petabatch.network.features import split_layers
 from petabatch.network.graph import Graph
-from petabatch.network.method import Method, choose
+from petabatch.network.method import Method, choose, of_part
 from petabatch.network.numbers import is_source
 from petabatch.network.over_time import at_step, next_change, values_at
 from petabatch.network.recordings import Recording, recordings_of
@@ -82,6 +83,8 @@ class Plan:
     """A slice that is no longer finite stops, and the others go on."""
     limits: Limits | None = None
     """Those of the GPU that runs it, None where it is not known, or on the CPU."""
+    whole: Plan | None = None
+    """The plan of all features, where this one is of a rank's part of them."""
 
     @cached_property
     def inputs(self) -> dict[str, ImageLayer]:
@@ -144,7 +147,7 @@ class Plan:
             if graph.variables.keys() != self.graph.variables.keys():
                 key = next(iter(network.slices), "sweep")
                 raise ParamsError([_other_state(key, f"slice {number}", graph, self.graph)])
-            self._plans[own] = replace(self, graph=graph, method=choose(graph, self.limits))
+            self._plans[own] = self._with(graph, self.whole and self.whole.of_slice(number))
         return self._plans[own]
 
     @cached_property
@@ -176,9 +179,16 @@ class Plan:
             found = self._plans_at[values] = self._alike(graph, step)
         return found
 
+    def _with(self, graph: Graph, whole: Plan | None) -> Plan:
+        """Return the plan of a graph that differs in numbers, with the method for these."""
+        if whole is None:
+            return replace(self, graph=graph, method=choose(graph, self.limits))
+        method = of_part(whole.method, graph, split_layers(whole.graph.network))
+        return replace(self, graph=graph, method=method, whole=whole)
+
     def _alike(self, graph: Graph, step: int) -> Plan:
         """Return the plan of a graph that differs in numbers; raises ParamsError if that is not all."""
-        plan = replace(self, graph=graph, method=choose(graph, self.limits))
+        plan = self._with(graph, self.whole and self.whole.at_step(step))
         if graph.variables.keys() != self.graph.variables.keys():
             raise ParamsError(
                 [_other_state(next(iter(graph.network.over_time)), f"step {step}", graph, self.graph)]

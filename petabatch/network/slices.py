@@ -26,8 +26,8 @@ def check_slices(network: Network, problems: list[Problem]) -> None:
             problems.append(found)
     if network.sweep is not None:
         problems += _sweep_problems(network)
-    if network.slices or network.sweep is not None:
-        check_whole_slices(network, "slices" if network.slices else "sweep", "values per slice are", problems)
+    if network.sweep is not None:
+        check_whole_slices(network, "sweep", "sweeps are", problems)
 
 
 def own_values(network: Network, number: int) -> dict[str, float]:
@@ -153,7 +153,7 @@ def check_some_points(network: Network) -> None:
     The others are checked with the waves that have them. Raises ParamsError.
     """
     problems = list(_sweep_problems(network, _SOME))
-    check_whole_slices(network, "sweep", "values per slice are", problems)
+    check_whole_slices(network, "sweep", "sweeps are", problems)
     if problems:
         raise ParamsError(problems)
 

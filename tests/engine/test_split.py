@@ -274,3 +274,21 @@ def test_two_split_layers_with_identities_between_them_are_resumed_with_the_bits
     assert_close(one, whole)
     assert abs(one["layers/V2/A"]).max() > 0
     assert contents(folder / "whole" / "run.h5") == contents(folder / "killed" / "run.h5")
+
+
+@pytest.mark.mpi
+def test_values_of_slices_over_time_and_random_starts_are_those_of_a_run_without_a_split(
+    small: Path, petabatch: Command
+) -> None:
+    text = small.read_text().replace(
+        "threshold = 0.3", "threshold = { slices = [0.2, 0.3, 0.4, 0.5] }\n" + START
+    )
+    small.write_text(text.replace("tau = 10.0", "tau = { at = [1, 2], values = [10.0, 15.0] }"))
+    folder, more = small.parent, (*MORE, "run.kernel=lazy", "output.layers.V1={every='step'}")
+    alone(small, "one", *more)
+    done = petabatch("run", small, "--out", "two", "-q", *set_all(*more, "parallel.features=2"), ranks=2)
+    assert done.returncode == 0, done.stderr
+    assert_close(datasets(folder / "one" / "run.h5"), datasets(folder / "two" / "run.h5"))
+
+
+START = 'start = { V = { type = "uniform", low = 0.0, high = 0.5, per_slice = true } }\n'

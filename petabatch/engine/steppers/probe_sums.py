@@ -44,9 +44,9 @@ class StepProbes:
     def of(cls, plan: Plan, features: Features, columns: Sequence[Term] | None = None) -> StepProbes:
         """Return the probes that are sums of these norms, by default of any norms of layers."""
         found = {}
-        for name, probe in plan.graph.network.probes.items():
+        for name in plan.graph.network.probes:
             try:
-                norms = features.norms(probe, plan.graph.network.layers)
+                norms = features.norms(name, plan)
             except NotSuitable:
                 continue
             named = {(term.layer, term.norm) for terms in norms.values() for term in terms}
