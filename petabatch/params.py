@@ -8,6 +8,7 @@ from pathlib import Path
 
 from petabatch import builtins  # noqa: F401  (makes every built-in type known)
 from petabatch.arguments import checked
+from petabatch.engine.features import AllFeatures
 from petabatch.engine.images import log_notes, open_images
 from petabatch.engine.state import State
 from petabatch.errors import ArgumentError, ParamsError, Problem
@@ -126,7 +127,10 @@ def first_state(loaded: Loaded, plan: Plan) -> State:
         state = State(plan.graph, plan.graph.variables, 0, 1)
         readers = open_images(plan, BlockingIO())
         log_notes(readers)
-        state.start({name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted})
+        state.start(
+            {name: read for name, read in readers.items() if not plan.inputs[name].source.unfitted},
+            AllFeatures(plan),
+        )
         if loaded.network.evaluate is not None:
             with naming_evaluate(loaded.network):
                 open_images(schedule(build(held_out(loaded.network))), BlockingIO())

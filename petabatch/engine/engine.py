@@ -87,7 +87,7 @@ class Engine:
         mine = slices or range(*share(self.plan.graph.network.batch, comm.rank, comm.size))
         lo, hi = mine.start, mine.stop
         self.state = State(self.plan.graph, self.plan.variables, lo, hi)
-        self.updates = Updates(self.plan, comm, self.state)
+        self.updates = Updates(self.plan, self.features, comm, self.state)
         self.step = 0
         self.blocking_io = BlockingIO()
         self.warm_up = WarmUp()
@@ -145,7 +145,7 @@ class Engine:
 
     def start(self) -> None:
         """Set the state of step 0."""
-        self.state.start(self.readers)
+        self.state.start(self.readers, self.features)
 
     def restart(self) -> None:
         """Set the state of step 0 again, after a run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +41,14 @@ class Features(Protocol):
 
     def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return this rank's share of what a probe measures."""
+
+    def all_of(
+        self, connection: str, arrays: Mapping[str, Array], tag: int = 0
+    ) -> AbstractContextManager[Mapping[str, Array]]:
+        """Have arrays of a connection, by their names, with all features within the block; then write them.
+
+        Collective for each `tag`.
+        """
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return this rank's features of the arrays of a checkpoint."""
@@ -79,6 +88,12 @@ class AllFeatures:
     def measure(self, probe: Probe, read: Reading, slices: int, xp: Any) -> Mapping[str, Array]:
         """Return what the probe measures."""
         return probe.measure(read, xp)
+
+    def all_of(
+        self, connection: str, arrays: Mapping[str, Array], tag: int = 0
+    ) -> AbstractContextManager[Mapping[str, Array]]:
+        """Have them as they are."""
+        return nullcontext(arrays)
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Return them all."""

@@ -11,7 +11,7 @@ from petabatch.engine.finite import assert_finite, changed_by_updates
 from petabatch.engine.signals import Signals
 from petabatch.engine.state import refresh
 from petabatch.engine.steppers import Stepper
-from petabatch.engine.weight_update import change, normalise
+from petabatch.engine.weight_update import change_all, normalise
 from petabatch.network.plan import Plan
 from petabatch.spec.parts import StepContext
 
@@ -36,6 +36,7 @@ class LaneLearning:
         Raises NonFiniteError when these are then not finite.
         """
         graph, signals, changed = self._plan.graph, self._signals, set()
+        whole = self._plan.whole_graph
         due = [update for update in self._plan.weight_updates if update.due(step)]
         for update in due:
             signals.product(update.name, step, self._stepper.products)
@@ -44,10 +45,13 @@ class LaneLearning:
         for update in due:
             if not update.reduced:
                 mine, slices = signals.learning[update.name], self._ctx.slices
-                change(graph, update.name, mine, mine, update.update(step), 1, slices, self._ctx.xp)
+                number, xp = update.update(step), self._ctx.xp
+                change_all(whole, signals.features, update.name, mine, {}, number, 1, slices, xp)
                 changed.add(update.name)
         if changed:
-            for name in normalise(graph, signals.arrays, self._ctx.xp, changed):
+            for name in normalise(
+                graph, signals.features, signals.arrays, self._ctx.xp, changed, self._ctx.slices[0]
+            ):
                 self._check(name, step)
                 refresh(graph, signals.arrays, signals.kernels, name)
             self._stepper.load_weights()

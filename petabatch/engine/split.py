@@ -7,7 +7,8 @@ alone. Where the shapes of an array in the whole and in the part differ, that ax
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +75,30 @@ class Split:
             return {quantity: xp.zeros(slices) for quantity in probe.quantities()}
         found = probe.measure(read if self.group.rank == 0 else _Others(read, self.layers), xp)
         return probe.split_share(found, self.group.size) if mine else found
+
+    @contextmanager
+    def all_of(
+        self, connection: str, arrays: Mapping[str, Array], tag: int = 0
+    ) -> Iterator[Mapping[str, Array]]:
+        """Have arrays of a connection with all features within the block, then write this rank's part."""
+        found: dict[str, Array] = {}
+        for name, array in arrays.items():
+            axis = self._axes[f"connections/{connection}/{name}"]
+            found[name] = array if axis is None else self._all_features(array, axis + 1, tag)
+        yield found
+        for name, array in arrays.items():
+            axis = self._axes[f"connections/{connection}/{name}"]
+            if axis is not None:
+                array[...] = module_of(array).split(found[name], self.group.size, axis + 1)[self.group.rank]
+
+    def _all_features(self, part: Array, axis: int, tag: int) -> Array:
+        """Return an array with the features of all ranks along an axis; collective for each `tag`."""
+        shape = list(part.shape)
+        shape[axis] *= self.group.size
+        mine, total = np.zeros(shape, part.dtype), np.empty(shape, part.dtype)
+        np.split(mine, self.group.size, axis)[self.group.rank][...] = host(part)
+        self.group.add_parts(mine, total, tag)
+        return module_of(part).asarray(total)
 
     def part(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return this rank's features of the arrays of a checkpoint, each with its leading axis."""
@@ -161,8 +186,11 @@ def _part(network: Network, split: frozenset[str], group: Comm) -> Network:
             connections[name] = _range(connection, network.layers[connection.post].shape[2], ends[0], group)
             continue
         if connection.owner is not None and connection.pre in split:
-            init = _portion(connection.owner.init, -4, group)
-            connection = connection.model_copy(update={"init": init})
+            init, learn = _portion(connection.owner.init, -4, group), connection.owner.learn
+            if learn is not None:
+                starts = {key: _portion(one, -4, group) for key, one in learn.starts.values()}
+                learn = learn.model_copy(update=starts)
+            connection = connection.model_copy(update={"init": init, "learn": learn})
         connections[name] = connection
     return network.model_copy(update={"layers": layers, "connections": connections, "parallel": Parallel()})
 

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from petabatch.engine.arrays import FixedArrays
+from petabatch.engine.features import Features
 from petabatch.engine.finite import assert_finite, watched
 from petabatch.engine.pages import Pages
 from petabatch.engine.weight_update import normalise
@@ -69,7 +70,7 @@ class State:
         seen.lo, seen.hi = slices.start, slices.stop
         return seen
 
-    def start(self, readers: Readers) -> None:
+    def start(self, readers: Readers, features: Features) -> None:
         """Fill the state of step 0: weights, first images, membrane potentials and their activity.
 
         Raises InputFileError with everything that cannot be used of what the network names, NonFiniteError
@@ -89,7 +90,7 @@ class State:
             problems += self._start_synapses(name, synapses)
         if problems:
             raise InputFileError(problems)
-        normalise(self.graph, self.arrays, np)
+        normalise(self.graph, features, self.arrays, np)
         self.refresh()
         self.start_layers(readers)
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from petabatch.engine.features import Features
 from petabatch.engine.finite import changed_by_updates
 from petabatch.engine.reduction import Exact, Overlapped, Reduction
 from petabatch.engine.state import State, owned
-from petabatch.engine.weight_update import SUMMED, change, normalise
+from petabatch.engine.weight_update import SUMMED, change_all, normalise
 from petabatch.errors import NonFiniteError
 from petabatch.network.plan import Plan, UpdateSchedule
 from petabatch.parallel.comm import Comm
@@ -23,8 +24,8 @@ class Updates:
     A group's sums travel in one message.
     """
 
-    def __init__(self, plan: Plan, comm: Comm, state: State) -> None:
-        self.plan, self.comm, self.state = plan, comm, state
+    def __init__(self, plan: Plan, features: Features, comm: Comm, state: State) -> None:
+        self.plan, self.features, self.comm, self.state = plan, features, comm, state
         self.products: Mapping[str, Array] = state.arrays
         """Where lanes leave what is summed: the state's own arrays, or those on a GPU."""
         self.run = plan.graph.network.run
@@ -53,7 +54,7 @@ class Updates:
                 self._change(schedule, step, sums)
                 changed.add(schedule.name)
         if changed:
-            for name in normalise(self.plan.graph, self.state.arrays, np, changed):
+            for name in normalise(self.plan.graph, self.features, self.state.arrays, np, changed):
                 self.state.assert_finite(
                     step, changed_by_updates(name, self.state.arrays, self.plan.variables)
                 )
@@ -84,9 +85,10 @@ class Updates:
         )
 
     def _change(self, schedule: UpdateSchedule, step: int, sums: Mapping[str, Array]) -> None:
-        graph, mine = self.plan.at_step(step).graph, owned(self.state.arrays, f"connections/{schedule.name}")
+        mine = owned(self.state.arrays, f"connections/{schedule.name}")
         own = {kind: sums[called] for kind in SUMMED if (called := _called(schedule.name, kind)) in sums}
-        change(graph, schedule.name, mine, own, schedule.update(step), graph.network.batch, (0,), np)
+        graph, update = self.plan.at_step(step).whole_graph, schedule.update(step)
+        change_all(graph, self.features, schedule.name, mine, own, update, graph.network.batch, (0,), np)
 
     def _verify(self, group: Sequence[UpdateSchedule]) -> None:
         names = [schedule.name for schedule in group]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
+from petabatch.engine.features import Features
 from petabatch.learning.decorrelate import decorrelate
+from petabatch.network.features import learns_together, normalised_together
 from petabatch.network.graph import Graph
 from petabatch.spec.part_errors import calling
 from petabatch.spec.parts import WeightOwner
@@ -29,7 +32,7 @@ def change(
 ) -> None:
     """Change the weights of connection `name` in place by update number `update`.
 
-    `mine` holds the connection's arrays by their names, `sums` those of `SUMMED` that there are, over
+    `mine` holds the connection's arrays by their names, `sums` has those of `SUMMED` that there are, over
     `slices` slices. `owners` are the slices the weights belong to, (0,) when they are one for all.
     """
     owner = graph.plastic[name]
@@ -45,6 +48,29 @@ def change(
         mine["usage"][...] = sums["active"]
     if owner.revive is not None:
         _revive(graph, name, owner, mine, update, owners, xp)
+
+
+def change_all(
+    graph: Graph,
+    features: Features,
+    name: str,
+    mine: Mapping[str, Array],
+    sums: Mapping[str, Array],
+    update: int,
+    slices: int,
+    owners: Sequence[int],
+    xp: Any,
+) -> None:
+    """Do as `change` does, on all features where their update is one of all; `graph` is that of the whole.
+
+    Of `SUMMED`, what is not in `sums` is in `mine`.
+    """
+    if not learns_together(graph.plastic[name]):
+        change(graph, name, mine, {**mine, **sums}, update, slices, owners, xp)
+        return
+    tag = owners[0]
+    with features.all_of(name, mine, tag) as all_mine, features.all_of(name, sums, tag) as all_sums:
+        change(graph, name, all_mine, {**all_mine, **all_sums}, update, slices, owners, xp)
 
 
 def _revive(
@@ -75,7 +101,12 @@ def _revive(
 
 
 def normalise(
-    graph: Graph, arrays: Mapping[str, Array], xp: Any, changed: Collection[str] | None = None
+    graph: Graph,
+    features: Features,
+    arrays: Mapping[str, Array],
+    xp: Any,
+    changed: Collection[str] | None = None,
+    tag: int = 0,
 ) -> set[str]:
     """Normalise weights in place, after the update of connections `changed`, or at the start.
 
@@ -89,6 +120,14 @@ def normalise(
         members = (name, *rule.together)
         due = rule.at_start if changed is None else rule.at_updates and not touched.isdisjoint(members)
         if due:
-            rule.apply_together([arrays[f"connections/{member}/weights"] for member in members], xp)
+            each = {member: arrays[f"connections/{member}/weights"] for member in members}
+            if normalised_together(rule):
+                with ExitStack() as stack:
+                    for member, weights in each.items():
+                        whole = stack.enter_context(features.all_of(member, {"weights": weights}, tag))
+                        each[member] = whole["weights"]
+                    rule.apply_together(list(each.values()), xp)
+            else:
+                rule.apply_together(list(each.values()), xp)
             touched.update(members)
     return touched

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from petabatch.network.feature_range import FeatureRange
 from petabatch.network.graph import Edge, Graph
 from petabatch.network.operations import Carry, Compare, Crop, Extend, Operation, Scatter, Source, When
 from petabatch.spec.compiled import NotSuitable
@@ -40,8 +39,8 @@ class Arrivals:
         place = f"connections.{edge.name}"
         if c.operation == "copy":
             return replace(seen, factor=edge.factor, buffer=edge.buffer), []
-        if isinstance(c, FeatureRange):
-            return self._features(edge, c, seen, when)
+        if c.operation == "features":
+            return self._features(edge, seen, when)
         if c.operation == "sparse" and edge.wiring.synapses is not None:
             out = f"connections/{edge.name}/pending"
             if out not in self.graph.variables:
@@ -91,17 +90,15 @@ class Arrivals:
             operations.append(Crop(out, Source(arrived), shape, start, p.x.units, when=when))
         return Source(out, 0, edge.factor, edge.buffer), operations
 
-    def _features(
-        self, edge: Edge, c: FeatureRange, seen: Source, when: When
-    ) -> tuple[Source, list[Operation]]:
+    def _features(self, edge: Edge, seen: Source, when: When) -> tuple[Source, list[Operation]]:
         """Return what a range of features delivers: features are columns of single numbers here."""
-        out, post, pre = f"scratch/{edge.name}", self.layers[c.post].shape, self.layers[c.pre].shape
-        self.scratch[out] = math.prod(post)
-        ny, nx, nf = pre
-        if c.features == c.count:
-            some: Operation = Crop(out, seen, (ny * nx, c.count, 1), (0, c.first), nf, when=when)
+        c, out = edge.connection, f"scratch/{edge.name}"
+        (ny, nx, nf), post = self.layers[c.pre].shape, self.layers[c.post].shape
+        self.scratch[out], first = math.prod(post), c.first_feature
+        if nf > post[2]:
+            some: Operation = Crop(out, seen, (ny * nx, post[2], 1), (0, first), nf, when=when)
         else:
-            beside = c.first, c.features - c.first - c.count
+            beside = first, post[2] - first - nf
             some = Extend(out, seen, (ny * nx, nf, 1), (0, 0), beside, "zero", when=when)
         return Source(out, 0, edge.factor, edge.buffer), [some]
 

@@ -26,6 +26,11 @@ class FeatureRange(Connection):
         """A range of features."""
         return "features"
 
+    @property
+    def first_feature(self) -> int:
+        """The first feature of the range."""
+        return self.first
+
     def wire(
         self, layers: Mapping[str, Layer], connections: Mapping[str, Connection], report: Callable[..., None]
     ) -> Wiring | None:

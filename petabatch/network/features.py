@@ -1,8 +1,9 @@
 """Feature parallelism, `[parallel] features`: the layers that are split over ranks, and what prevents it.
 
 A layer answers `splittable` where its units do not depend on each other. Its features can be split over ranks
-if it acts on others through sums over features or one to one, and if each feature learns independently. All
-other layers and connections are computed on every rank of a group. `engine/split.py` makes the parts.
+if it acts on others through sums over features or one to one. All other layers and connections are computed
+on every rank of a group. Updates of weights that couple features have those of all ranks for their time.
+`engine/split.py` makes the parts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 
 from petabatch.errors import Problem
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Connection, Probe
+from petabatch.spec.parts import Connection, Probe, WeightOwner
+from petabatch.spec.weights import Normalize
 
 
 def split_layers(network: Network) -> frozenset[str]:
@@ -32,6 +34,17 @@ def partial_sums(network: Network) -> list[int]:
         for connection in network.connections.values()
         if connection.pre in split and connection.post not in split
     ]
+
+
+def learns_together(owner: WeightOwner) -> bool:
+    """Return whether an update of weights is one of all features at once."""
+    apart = owner.learn is None or owner.learn.featurewise
+    return not apart or bool(owner.decorrelate) or owner.revive is not None
+
+
+def normalised_together(rule: Normalize) -> bool:
+    """Return whether weights are normalised over several features or connections."""
+    return not rule.featurewise or bool(rule.together)
 
 
 def check_features(network: Network, problems: list[Problem]) -> None:
@@ -89,21 +102,8 @@ def _connection(network: Network, connection: Connection, split: frozenset[str])
         if owner is not None and (owner.pre in split) != (ends[0] or ends[1]):
             yield ".of", "its weights and its layers are split differently"
     weighted = connection.owner
-    if weighted is None:
-        return
-    if weighted.learn is not None and weighted.learn.against in split:
+    if weighted is not None and weighted.learn is not None and weighted.learn.against in split:
         yield ".learn", f"the rule multiplies with all features of {weighted.learn.against}, which is split"
-    if not ends[0]:
-        return
-    if weighted.learn is not None and not weighted.learn.featurewise:
-        yield ".learn", "only the learning rules hebbian and adam treat features independently"
-    if weighted.decorrelate:
-        yield ".decorrelate", "decorrelation couples all features"
-    if weighted.revive is not None:
-        yield ".revive", "reinitialisation needs the random numbers of all features"
-    rule = weighted.normalize
-    if rule is not None and (not rule.featurewise or rule.together):
-        yield ".normalize", "only normalisers of one connection by pre feature treat them independently"
 
 
 def _probe(network: Network, probe: Probe, split: frozenset[str]) -> Iterator[str]:

@@ -110,6 +110,11 @@ class Plan:
         return kept | self.graph.variables
 
     @property
+    def whole_graph(self) -> Graph:
+        """The graph of all features."""
+        return self.graph if self.whole is None else self.whole.graph
+
+    @property
     def _differ(self) -> bool:
         """Whether slices may have values of their own."""
         return bool(self.graph.network.slices) or self.graph.network.sweep is not None

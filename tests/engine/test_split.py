@@ -130,8 +130,6 @@ def test_each_rank_holds_its_part_and_check_says_what_that_saves_and_costs(small
     ("old", "new", "reason"),
     [
         ("shape = [6, 6, 8]", "shape = [6, 6, 9]", r"layers\.V1\.shape: 9 features cannot be split into 2"),
-        ('type = "hebbian", error', 'type = "oja", input', "hebbian and adam treat features independently"),
-        ('type = "l2" }', 'type = "l2", by = "post" }', "normalisers of one connection by pre feature"),
         ('type = "lca"', 'type = "ista"', "there is no layer of type lca"),
         (
             "[output]\n",
@@ -292,3 +290,26 @@ def test_values_of_slices_over_time_and_random_starts_are_those_of_a_run_without
 
 
 START = 'start = { V = { type = "uniform", low = 0.0, high = 0.5, per_slice = true } }\n'
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('normalize = { type = "l2" }', 'normalize = { type = "l2", by = "post" }\ndecorrelate = 0.1'),
+        ('normalize = { type = "l2" }', 'normalize = { type = "l2" }\nrevive = { after = 1 }'),
+    ],
+    ids=["decorrelate", "revive"],
+)
+def test_updates_of_all_features_at_once_are_those_of_a_run_without_a_split(
+    small: Path, petabatch: Command, old: str, new: str
+) -> None:
+    text = small.read_text().replace("rate = 0.5, momentum = 0.5", "rate = 0.5")
+    assert old in text
+    small.write_text(text.replace(old, new))
+    folder, more = small.parent, (*MORE, "layers.V1.threshold=4", "output.connections.dictionary={}")
+    alone(small, "one", *more)
+    done = petabatch("run", small, "--out", "two", "-q", *set_all(*more, "parallel.features=2"), ranks=2)
+    assert done.returncode == 0, done.stderr
+    assert_close(datasets(folder / "one" / "run.h5"), datasets(folder / "two" / "run.h5"))
+    assert_close(state(folder / "one"), state(folder / "two"))

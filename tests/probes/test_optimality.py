@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from petabatch.engine.features import AllFeatures
 from petabatch.engine.state import State
 from petabatch.errors import ParamsError, TableError
 from petabatch.network.build import build
 from petabatch.network.graph import Graph
+from petabatch.network.plan import schedule
 from petabatch.probes import Optimality
 from petabatch.report.stability import StepLimit, step_limits
 from support.optimum import METHODS, problem
@@ -121,7 +123,7 @@ def test_a_price_of_zero_has_no_certificate() -> None:
 
 def limits_of(graph: Graph) -> tuple[StepLimit, ...]:
     state = State(graph, graph.variables, 0, 1)
-    state.start({})
+    state.start({}, AllFeatures(schedule(graph)))
     return step_limits(state)
 
 

@@ -33,8 +33,8 @@ Operation = Literal[
     "other",
 ]
 """Of a connection: the activity as it is, through patches of weights, through them the other way, pooled over
-windows, over single synapses, the largest feature, features and their background, from
-or to a range of features, or else."""
+windows, over single synapses, the largest feature, features and their background, from or
+to a range of features, or else."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,11 @@ class Connection(Part):
     def carries(self) -> str:
         """The variable of the pre layer that it delivers: its activity, unless it says otherwise."""
         return "A"
+
+    @property
+    def first_feature(self) -> int:
+        """Of the range of features from or to which it delivers, where it does that."""
+        return 0
 
     @property
     def owner(self) -> WeightOwner | None:
