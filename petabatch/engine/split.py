@@ -205,7 +205,11 @@ def _range(connection: Connection, features: int, gathers: bool, group: Comm) ->
     count = features // group.size
     given = {name: getattr(connection, name) for name in Connection.model_fields}
     return FeatureRange(
-        **given, first=group.rank * count, count=count, features=features if gathers else count
+        **given,
+        first=group.rank * count,
+        count=count,
+        features=features if gathers else count,
+        variable=connection.carries,
     )
 
 

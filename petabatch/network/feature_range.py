@@ -20,6 +20,13 @@ class FeatureRange(Connection):
     count: int
     features: int
     """Of the post layer."""
+    variable: str
+    """Of the pre layer."""
+
+    @property
+    def carries(self) -> str:
+        """The variable of the identity."""
+        return self.variable
 
     @property
     def operation(self) -> Operation:

@@ -210,6 +210,13 @@ def test_all_ranks_evaluate_the_same_codes_lazily_as_without_a_split(
 
 
 TWO_LAYERS = """
+[layers.potential]
+type = "linear"
+shape = [6, 6, 8]
+[connections.V1_to_potential]
+type = "potential"
+pre = "V1"
+post = "potential"
 [layers.V1error]
 type = "linear"
 shape = [6, 6, 8]
@@ -256,7 +263,11 @@ normalize = { type = "l2" }
 def test_two_split_layers_with_identities_between_them_are_resumed_with_the_bits_of_one_run(
     small: Path, petabatch: Command
 ) -> None:
-    outputs = "output.layers.V1={variables=['A', 'V']}", "output.layers.V2={every='step'}"
+    outputs = (
+        "output.layers.V1={variables=['A', 'V']}",
+        "output.layers.V2={every='step'}",
+        "output.layers.potential={}",
+    )
     small.write_text(small.read_text().replace("[output]", TWO_LAYERS + "[output]"))
     folder, more = small.parent, (*MORE, "run.kernel=lazy", "checkpoint.every=7", *outputs)
     alone(small, "one", *more)
