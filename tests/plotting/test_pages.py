@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -114,8 +115,12 @@ def _close() -> Any:
 
 
 SPIKES = ("raster", "traces", "phase", "correlation")
-CASES = ((4, 1, 1), (4, 64, 2), (1000, 1, 2), (1000, 64, 1))
-"""Features, slices and columns: any two of them together in one of the cases."""
+QUICK = ((4, 1, 1), (4, 64, 2), (1000, 1, 2), (1000, 64, 1))
+"""Features, slices and columns: any two of them together in one of these cases; the others are long tests."""
+CASES = [
+    pytest.param(*case, marks=[] if case in QUICK else pytest.mark.long)
+    for case in itertools.product((4, 1000), (1, 64), (1, 2))
+]
 
 
 @pytest.mark.parametrize(("features", "batch", "columns"), CASES)
