@@ -79,6 +79,7 @@ def correlation(
     figure, axes = panels(figure, 3.2 if beside else 5.0, *shape, **ratios)
     left, right = axes.flat
     image = left.imshow(matrix, cmap="RdBu_r", vmin=-1, vmax=1)
+    left.set_anchor("W")  # in the middle, the place of the colour bar would follow from that of the axes
     colour_bar(left, image, "Correlation")
     ends = np.cumsum([0, *(len(each.numbers) for each in drawn)])
     for end in ends[1:-1]:
@@ -98,7 +99,8 @@ def correlation(
     right.set(xlabel="Correlation of two units", ylabel="Pairs of units", xlim=(low, high))
     right.locator_params(axis="y", integer=True)
     grid(right)
-    axes_title(right, f"Mean {pairs.mean():.2f}, s.d. {pairs.std():.2f}")
+    mean = f"{pairs.mean():.2f}".replace("-", "−")
+    axes_title(right, f"Mean {mean}, s.d. {pairs.std():.2f}")
     bins = span(run, width * every_of(found[0]), unit)
     heading(
         figure,

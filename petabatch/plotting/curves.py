@@ -20,6 +20,8 @@ _MOST = 4000
 """Records that are drawn."""
 _MOST_ENDS = 400
 """Displays of which the ends are drawn: more than a line can show."""
+_BAR = 3.0
+"""Points of the width of a bar."""
 
 
 class Curve(NamedTuple):
@@ -91,10 +93,10 @@ def draw_curves(
     axes.set_ylabel(label)
     lowest = np.inf
     for (label, (steps, mean, band)), colour in zip(curves.items(), colours(len(curves)), strict=True):
-        marker = "o" if len(steps) == 1 else None
+        marker, edge = ("o", _BAR) if len(steps) == 1 else (None, 0)  # a band of a single record is a bar
         axes.plot(steps / clock.per, mean, marker=marker, color=colour, label=label, zorder=3)
         lowest = min(lowest, np.nanmin(mean, initial=np.inf), np.nanmin(band, initial=np.inf))
-        axes.fill_between(steps / clock.per, *band.T, color=colour, alpha=0.18, linewidth=0)
+        axes.fill_between(steps / clock.per, *band.T, color=colour, alpha=0.18, linewidth=edge)
     grid(axes)
     if log:
         logarithmic(axes)
@@ -123,18 +125,23 @@ def over_the_run(run: Results, axes: Any, clock: Clock, at_ends: bool = False, s
     """Label the axes of curves over a run; `at_ends` as `ends` says of what is drawn."""
     clock.label_axis(axes, steps)
     mark_gaps(axes, run.gaps, clock.per)
-    if notes := [*meaning([run.batch], at_ends, len(axes.lines)), *left_out(run)]:
+    single = all(len(line.get_xdata()) == 1 for line in axes.lines)
+    if notes := [*meaning([run.batch], at_ends, len(axes.lines), single), *left_out(run)]:
         note(axes, capital("; ".join(notes)))
 
 
-def meaning(batches: Collection[int], at_ends: bool, lines: int = 2) -> list[str]:
-    """Return a note of what lines and bands of runs with these batches are, if there is anything to say."""
+def meaning(batches: Collection[int], at_ends: bool, lines: int = 2, single: bool = False) -> list[str]:
+    """Return a note of what lines and bands of runs with these batches are, if there is anything to say.
+
+    Those of a `single` record are dots and bars.
+    """
     when = ["at the end of each display"] if at_ends else []
     if max(batches) == 1:
         return when
     slices = f"of {max(batches)} slices" if len(set(batches)) == 1 else "over slices"
-    line, band = ("line", "band") if lines == 1 else ("lines", "bands")
-    return [" ".join([f"{line}: mean {slices}", *when]), f"{band}: percentiles 10–90"]
+    line, band = ("dot", "bar") if single else ("line", "band")
+    plural = "" if lines == 1 else "s"
+    return [" ".join([f"{line}{plural}: mean {slices}", *when]), f"{band}{plural}: percentiles 10–90"]
 
 
 def left_out(run: Results) -> list[str]:

@@ -81,8 +81,19 @@ class Page:
                 f"{style}: there is no such style sheet\n"
                 "    expected: a file, or the name of a style of matplotlib, such as ggplot"
             )
-        with plt.style.context(["default", style, {"text.parse_math": False}]):  # names may contain $
+        sheet = plt.style.library.get(style) or _read_style(style)
+        with plt.style.context(["default", sheet, {"text.parse_math": False}]):  # names may contain $
             yield
+
+
+def _read_style(file: str) -> Any:
+    from matplotlib import rc_params_from_file
+
+    try:
+        return rc_params_from_file(file, use_default_template=False)
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise InputError(f"{file}: the style sheet cannot be read: {why}") from error
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from petabatch.errors import InputError
-from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels, logarithmic, styled
+from petabatch.plotting.figures import colours, from_zero, grid, grid_of_panels, logarithmic, plain, styled
 from petabatch.plotting.many_points import cloud, gridded, heat_map, is_log, many
 from petabatch.plotting.options import Option, Title
 from petabatch.plotting.select import with_records
@@ -94,7 +94,7 @@ def sweep(
         values = in_figures(series.name, series[-last:].mean(axis=0))
         for (others, numbers), colour in zip(curves.items(), colours(len(curves)), strict=True):
             label = ", ".join(
-                f"{spaced(key)} {value:.6g}" for key, value in zip(columns, others, strict=True)
+                f"{spaced(key)} {plain(float(value))}" for key, value in zip(columns, others, strict=True)
             )
             _curve(axes, along[numbers], values[numbers], colour, label)
         if _is_wide(along):

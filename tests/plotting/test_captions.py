@@ -19,7 +19,7 @@ from petabatch import in_memory, plotting
 from petabatch.errors import InputError
 from petabatch.layers import Constant
 from petabatch.plotting.activity import Units, most_varied
-from petabatch.plotting.curves import curve
+from petabatch.plotting.curves import Curve, curve, draw_curves, meaning
 from petabatch.plotting.figures import bars_by_rank, colour_bar, plain
 from petabatch.plotting.receptive_fields import _examples
 from petabatch.plotting.select import psnr, quality
@@ -304,3 +304,14 @@ def test_info_report_and_figures_count_the_same_dead_features(small: Path) -> No
         assert any("8 features of 4 × 4, 8 of them dead" in line for line in lead(run))
         (found,) = dead_features(run)
     assert found == "V1: 8 of 8 features: inactive in the last 30 recorded codes"
+
+
+def test_the_spread_of_a_single_record_is_a_bar_that_can_be_seen() -> None:
+    clock, band = Clock(1.0, "Step", "per step", 1.0), np.array([[1.0, 3.0]])
+    for steps, width in ((np.array([5]), 3.0), (np.array([5, 6]), 0.0)):
+        axes = Figure().subplots()
+        curves = {"total": Curve(steps, np.full(len(steps), 2.0), band.repeat(len(steps), axis=0))}
+        draw_curves(axes, curves, clock, "Energy")
+        assert axes.collections[0].get_linewidth() == width
+    assert meaning([4], False, 1, True) == ["dot: mean of 4 slices", "bar: percentiles 10–90"]
+    assert meaning([4], False, 3, False) == ["lines: mean of 4 slices", "bands: percentiles 10–90"]

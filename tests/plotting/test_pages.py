@@ -191,6 +191,9 @@ def test_a_page_has_the_size_the_pixels_and_the_style_that_are_asked_for(
         plotting.finish(figure, tmp_path / "x.png", page)
         with pytest.raises(InputError, match="there is no such style sheet"):
             plotting.energy(run, figure=plotting.Page(style="https://example.org/x.mplstyle"))
+        sheet.write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(InputError, match="the style sheet cannot be read: it is no text"):
+            plotting.energy(run, figure=page)
     with Image.open(tmp_path / "x.png") as picture:
         assert picture.size == (300, 180)
 
