@@ -6,14 +6,11 @@ from petabatch.sources.transforms.channels import Colour, Grey
 from petabatch.sources.transforms.crop import Crop
 from petabatch.sources.transforms.flip import Flip
 from petabatch.sources.transforms.frames import Frames
-from petabatch.sources.transforms.invert import Invert
-from petabatch.sources.transforms.noise import AddNoise
 from petabatch.sources.transforms.normalize import Normalize
 from petabatch.sources.transforms.pad import Pad
-from petabatch.sources.transforms.region import Region
+from petabatch.sources.transforms.pointwise import AddNoise, Invert, Region
 from petabatch.sources.transforms.resize import Resize
-from petabatch.sources.transforms.whiten import Whiten
-from petabatch.sources.transforms.zca import ZCA
+from petabatch.sources.transforms.whitening import ZCA, Whiten
 
 __all__ = [
     "ZCA",

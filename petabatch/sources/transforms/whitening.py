@@ -1,13 +1,15 @@
-"""Whitening by a matrix fitted to the images (ZCA)."""
+"""Whitening: by a fixed filter in the frequency domain, or by a matrix fitted to the images (ZCA)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from petabatch.errors import InputError
+from petabatch.libm import exp
 from petabatch.sources.memory import Data
 from petabatch.sources.transforms.base import Draws, Transform
 from petabatch.sources.transforms.picture import Shape
@@ -17,6 +19,25 @@ _TOGETHER = 256
 """Images whose products are summed in one call."""
 _LARGEST = 8192
 """Largest number of pixels and channels; the matrix then takes 512 MiB."""
+
+
+class Whiten(Transform):
+    """The filter f exp(-(f / cutoff)^4), which flattens the spectrum of natural images up to the cutoff.
+
+    Each channel is filtered on its own, and has zero mean; edges wrap around. A crop that follows is of the
+    filtered image. Source: Olshausen and Field, Vision Research 37 (1997).
+    """
+
+    costly: ClassVar[bool] = True
+    type: Literal["whiten"] = "whiten"
+    cutoff: Positive = 0.4
+    """Frequency in cycles per pixel above which the filter removes noise."""
+
+    def apply(self, pixels: np.ndarray, draws: Draws) -> np.ndarray:
+        """Return the filtered pixels."""
+        ny, nx, _ = pixels.shape
+        spectrum = np.fft.rfft2(pixels, axes=(0, 1)) * _filter(ny, nx, self.cutoff)[:, :, None]
+        return np.fft.irfft2(spectrum, (ny, nx), axes=(0, 1))
 
 
 class ZCA(Transform):
@@ -84,3 +105,9 @@ class ZCA(Transform):
     def nbytes(self, layer: Shape) -> int:
         """Return the bytes of the matrix, and of what fitting it to images of the layer's size needs."""
         return (1 if self.matrix is not None else 4) * 8 * int(np.prod(layer)) ** 2
+
+
+@lru_cache(maxsize=16)
+def _filter(ny: int, nx: int, cutoff: float) -> np.ndarray:
+    f = np.hypot(np.fft.fftfreq(ny)[:, None], np.fft.rfftfreq(nx)[None, :])
+    return np.asarray(f * exp(-((f / cutoff) ** 4)))
