@@ -130,10 +130,11 @@ def killed_everywhere(
 
     In the last one it was not killed. Each comes with what `prepare` returned of it.
     """
+    whole = make(tmp_path, "prepared")
+    prepared = prepare(whole)
     number, killed = 0, True
     while killed:
-        directory = make(tmp_path, f"run{number}")
-        prepared = prepare(directory)
+        directory = RunDirectory.open(shutil.copytree(whole.path, tmp_path / f"run{number}"))
         killed = killed_at(number, lambda directory=directory: work(directory))  # type: ignore[misc]
         yield directory, prepared
         number += 1
