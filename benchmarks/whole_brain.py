@@ -84,7 +84,9 @@ def edges(seed: int = 1) -> dict[str, np.ndarray]:
 def draw(count: int) -> tuple[np.ndarray, np.ndarray]:
     """Return strengths and drives."""
     rng = np.random.default_rng(2)
-    return rng.uniform(*STRENGTH, count), rng.uniform(*DRIVE, count)
+    low, high = zip(STRENGTH, DRIVE, strict=True)
+    strength, drive = rng.uniform(low, high, (count, 2)).T
+    return strength, drive
 
 
 def advance(
@@ -205,12 +207,20 @@ def compare_alone(folder: Path, out: Path, count: int) -> int:
     return len(chosen)
 
 
-def last_states(folder: Path, count: int) -> np.ndarray:
-    """Return the last E of some points `[nodes, points]`."""
+def last_states(folder: Path, count: int) -> tuple[float, np.ndarray]:
+    """Return milliseconds a point in this process, on one core, and the last E `[nodes, points]`."""
     loaded = simulation.read(folder / "net.toml", ['output.layers.nodes={variables=["E"]}'])
-    drawn = dict(zip(KEYS, draw(count), strict=True))
-    found = petabatch.sweep(loaded, drawn, lambda one: one["layers/nodes/E"][-1, 0].ravel(), threads=1)
-    return np.stack([point.observed for point in found], axis=1)
+    strength, drive = draw(count)
+
+    def made(points: slice) -> list[np.ndarray]:
+        drawn = dict(zip(KEYS, (strength[points], drive[points]), strict=True))
+        found = petabatch.sweep(loaded, drawn, lambda one: one["layers/nodes/E"][-1, 0].ravel(), threads=1)
+        return [point.observed for point in found]
+
+    made(slice(2))  # compiles
+    begin = time.process_time()
+    states = np.stack(made(slice(None)), axis=1)
+    return (time.process_time() - begin) / count * 1e3, states
 
 
 def time_tvb(folder: Path, python: str, count: int) -> tuple[float, np.ndarray]:
@@ -250,9 +260,10 @@ def main() -> None:
                 flush=True,
             )
             print(f"{compare_alone(folder, out, given.alone)} points made alone: all bits alike", flush=True)
-        ours = last_states(folder, 32)
+        took, ours = last_states(folder, 256)
+        print(f"petabatch.sweep, 256 points: {took:.2f} ms a point", flush=True)
         for name, batch, took, found in time_numpy(edges()):
-            apart = float(np.abs(found[:, : ours.shape[1]] - ours).max())
+            apart = float(np.abs(found - ours[:, :batch]).max())
             print(
                 f"NumPy, by {name}, batch {batch}: {took:.2f} ms a point; largest difference {apart:.1e}",
                 flush=True,

@@ -251,3 +251,20 @@ def test_units_that_learned_at_their_place_of_a_face_code_unseen_faces_better(fo
     run = petabatch.run(short, folder / "runs" / "short", quiet=True)
     faces, others = run["probes/evaluate/energy_total"][-1]
     assert faces < 0.95 * others
+
+
+def test_the_recording_is_fitted_best_by_its_own_inputs() -> None:
+    names = network_cell("fitting")
+    truth, traces = names["TRUTH"], names["traces"]
+    near = truth[:, None] + np.array([[0.0, 0.1, 0.0], [0.0, 0.0, -0.2]])
+    errors = ((traces(near) - names["measured"]) ** 2).mean(axis=1)
+    assert errors[0] == pytest.approx(0.02**2, rel=0.2)  # the noise
+    assert (errors[1:] > 2 * errors[0]).all()
+
+
+def test_the_numbers_of_a_simulation_tell_its_inputs() -> None:
+    pytest.importorskip("sbi", reason="sbi is not installed")
+    simulate = network_cell("inference")["simulate"]
+    resting, oscillating = simulate(np.array([[0.2, 2.0], [1.45, -0.6]]))
+    assert resting[0] < 0.1 < oscillating[0]
+    assert 30 < oscillating[2] < 45  # Hz
