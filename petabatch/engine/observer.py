@@ -95,11 +95,13 @@ class Observer:
 
 
 class _View:
-    """What a probe sees of a lane at the end of a step."""
+    """What a probe sees of a lane at the end of a step: of each slice, also what all have in common."""
 
     def __init__(self, observer: Observer, step: int) -> None:
         self.through = observer.signals.through
-        self._observer, self._step = observer, step
+        self._observer, self._step, self._xp = observer, step, observer.signals.kernels.xp
 
     def __call__(self, layer: str, variable: str) -> Array:
-        return self._observer.variable(layer, variable, self._step)
+        values = self._observer.variable(layer, variable, self._step)
+        slices = self._observer.lanes.stop - self._observer.lanes.start
+        return values if len(values) == slices else self._xp.broadcast_to(values, (slices, *values.shape[1:]))

@@ -1,12 +1,13 @@
 """What a GPU takes of types, keys, demos and params files: a table, judged by runs on the emulated GPU.
 
-    python tests/support/gpu_table.py [--networks 100] [--seed 0]       print the table, in Markdown
+    python tests/support/gpu_table.py [--networks 100] [--seed 0] [--write]
 
 Started in the root of the repository, where it writes the images of demos to `runs/demos`. Each network
-makes some steps on the emulation of `gpu_emulation.py` and on the CPU. A row says by which method the GPU
-advances it and how far all arrays of the states differ, relative to their norms, or why it is refused.
-Types, modes and keys are those of random networks (`random_networks`), each step of which is compared with
-layers one by one in float64. The exit code is 1 where something differs, or is refused that the CPU takes.
+makes some steps on the emulation of `gpu_emulation.py` and on the CPU. The table says which way the GPU
+advances each, and how far arrays of the states differ at most, relative to their norms. Types, modes and keys
+are those of random networks (`random_networks`), each step of which is compared with layers one by one in
+float64. What differs, or is refused that the CPU takes, is printed below the table; the exit code is then 1.
+`--write` puts the table into `docs/gpu.md`, in the place of the one that is there.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import argparse
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 
@@ -25,23 +28,40 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 import petabatch  # noqa: E402
+from petabatch.engine import assembly  # noqa: E402
+from petabatch.engine.assembly import Assembly  # noqa: E402
 from petabatch.errors import PetabatchError  # noqa: E402
 from petabatch.network.build import build  # noqa: E402
+from petabatch.network.method import Method  # noqa: E402
 from petabatch.network.plan import schedule  # noqa: E402
-from petabatch.spec.network import Network  # noqa: E402
+from petabatch.parallel.comm import Comm, Serial  # noqa: E402
+from petabatch.spec.load import Loaded  # noqa: E402
+from petabatch.spec.network import Network, Run  # noqa: E402
+from petabatch.waves.items import Items  # noqa: E402
 from support.gpu_emulation import EmulatedGpu  # noqa: E402
 from support.gpu_runs import state_of  # noqa: E402
 from support.random_networks.campaign import Campaign  # noqa: E402
 from support.random_networks.comparing import Reference  # noqa: E402
-from support.random_networks.pairs import spoken  # noqa: E402
+from support.random_networks.pairs import possible, spoken  # noqa: E402
 from support.random_networks.runs import run, with_run  # noqa: E402
+from support.random_networks.values import drawn  # noqa: E402
+from support.rank_threads import on_threads  # noqa: E402
+from support.sparse_coding import CODES  # noqa: E402
+from support.sparse_coding import network as with_code  # noqa: E402
 
-TOLERANCE = {"tf32": 2e-3}
-"""Of rows by the last word of their name; of others 1e-4."""
+PAGE = ROOT / "docs" / "gpu.md"
+BEGIN, END = "<!-- table of tests/support/gpu_table.py -->\n", "<!-- end of the table -->\n"
+TOLERANCE, TF32 = 1e-4, 2e-3
+LEAST = 5e4
+"""Times as large as its float32 is off on the CPU an array is, at least, when a distance is related to it:
+a mean of numbers that cancel each other has no size of its own."""
 STEPS = 20
 """Of a display."""
+PLAIN = ["run.batch=2", "run.displays=2", f"run.display={STEPS}"]
+IMAGE = ["layers.image.source={type='photographs'}"]
+"""In place of images that are not in the repository."""
 KEYS = {
-    "values per slice": ["layers.V1.threshold={slices=[0.3,0.5]}", "run.batch=2"],
+    "values per slice": ["layers.V1.threshold={slices=[0.3,0.5]}"],
     "values over time": ["layers.V1.threshold={at=[1,2],values=[0.5,0.3]}"],
     "sweep": ["sweep.layers.V1.threshold=[0.3,0.5]"],
     "until": [
@@ -50,48 +70,119 @@ KEYS = {
         "drive='error_to_V1',coefficient=0.55}",
     ],
     "evaluate": ["evaluate.every='1 displays'", "evaluate.source={type='photographs'}"],
-    "plain": [],
+    "pool": ["run.pool=true"],
+    "image held once": [
+        "layers.image.batch=1",
+        "layers.image.every='never'",
+        "layers.image.source={type='photographs',slices='same'}",
+    ],
+    "weights of each slice": ["connections.dictionary.mode='shared'"],
+    "no key": [],
 }
 """Settings on top of a network whose dictionary is fixed, by each of the ways."""
-WAYS = {"display": [], "step": ["run.kernel='step'"], "array": ["run.kernel='array'"]}
-OTHERS = {
+LAYERS_ONLY = {
+    "weights of each unit": ["connections.dictionary.mode='extra_non_shared'"],
+    "weights of each unit and slice": ["connections.dictionary.mode='non_shared'"],
     "float64": ["run.precision='float64'"],
-    "tf32": ["run.tf32=true"],
-    "all weights learn apart": ["connections.dictionary.mode='shared'"],
+    "features split over ranks": ["parallel.features=2"],
 }
+WAYS = {"display kernel": "display", "step kernel": "step", "layer by layer": "array"}
+Arrays = Mapping[str, np.ndarray]
 
 
 class Row(NamedTuple):
     """What became of a network."""
 
+    group: str
     name: str
     way: str
-    distance: float
-    refused: bool = False
-    """By the GPU alone."""
+    distance: float = 0.0
+    problem: str = ""
+    """What the GPU does not do, or does otherwise than the CPU."""
 
 
-def judged(name: str, file: Path, settings: list[str]) -> Row:
-    """Return how a network is advanced, and how far its state is from that of the CPU."""
-    short = [*settings, "run.displays=2", f"run.display={STEPS}"]
+def judged(group: str, name: str, given: Loaded, tolerance: float = TOLERANCE) -> Row:
+    """Return how a network is advanced on a GPU, and how far its state is from that of the CPU."""
+    run, device = given.network.run, EmulatedGpu()
+    here = run.model_copy(update={"device": "cpu", "kernel": "auto", "tf32": False})
+    wanted = _on(given, run.model_copy(update={"device": "gpu"}))
     try:
-        there = [setting for setting in short if setting not in ("run.kernel='step'", "run.kernel='display'")]
-        _, expected = state_of(petabatch.load(file, there).network)
+        expected = _state(_on(given, here), None)
     except PetabatchError as error:
-        return Row(name, f"no run on the CPU either: {_reason(error)}", np.nan)
-    device = EmulatedGpu()
+        return Row(group, name, "none", 0.0, f"no run on the CPU either: {_reason(error)}")
     try:
-        wanted: Network = petabatch.load(file, [*short, "run.device='gpu'"]).network
-        method = schedule(build(wanted), device.limits).method
-        _, found = state_of(wanted, device)
+        way = _way(schedule(build(wanted.network), device.limits).method)
+        found = _state(wanted, device)
     except PetabatchError as error:
-        return Row(name, f"refused: {_reason(error)}", np.nan, True)
-    far = [
-        float(np.linalg.norm(found[key] - values) / max(np.linalg.norm(values), 1e-30))
+        return Row(group, name, "refused", 0.0, f"refused: {_reason(error)}")
+
+    def exact() -> Arrays:
+        return _state(_on(given, here.model_copy(update={"precision": "float64"})), None)
+
+    far = _distance(found, expected, exact)
+    return Row(group, name, way, far, f"differs by {far:.1e}" if far > tolerance else "")
+
+
+def _on(given: Loaded, run: Run) -> Loaded:
+    return replace(given, network=given.network.model_copy(update={"run": run}))
+
+
+def _distance(found: Arrays, expected: Arrays, exact: Callable[[], Arrays]) -> float:
+    """Return the largest distance of two arrays, relative to their norms; `exact` are those of float64."""
+    norm = np.linalg.norm
+    compared = [
+        key
         for key, values in expected.items()
         if key in found and values.dtype.kind == "f" and np.isfinite(values).all()
     ]
-    return Row(name, str(method).split(",")[0].split(":")[0], max(far, default=0.0))
+    assert compared
+
+    def far(key: str, scale: float) -> float:
+        return float(norm(found[key] - expected[key]) / max(norm(expected[key]), scale, 1e-30))
+
+    largest = max(far(key, 0.0) for key in compared)
+    if largest <= TOLERANCE:
+        return largest
+    precise = exact()
+    return max(far(key, LEAST * float(norm(expected[key] - precise[key]))) for key in compared)
+
+
+def _state(given: Loaded, device: EmulatedGpu | None) -> Arrays:
+    """Return all arrays at the end of a run; of a pool what it records."""
+    network = given.network
+    if network.run.pool:
+        return _pooled(given, device)
+    if network.parallel.features > 1:
+        return _split(network, device is not None)
+    return state_of(network, device)[1]
+
+
+def _pooled(given: Loaded, device: EmulatedGpu | None) -> Arrays:
+    items = Items.of(given, Serial(), 1)
+    parts = items.parts(items.points(), 1, Serial())
+    with patch.object(assembly, "choose", lambda network, comm: device):
+        waves = list(items.computed(parts, Serial(), 1, lambda: False))
+    rows = np.concatenate([wave.rows for wave in waves])
+    return {path: rows[path] for path in items.layout.steps if path in (rows.dtype.names or ())}
+
+
+def _split(network: Network, on_gpu: bool) -> Arrays:
+    def final(comm: Comm) -> Arrays:
+        engine = Assembly.of(network, comm, 1, EmulatedGpu() if on_gpu else None).engine()
+        engine.start()
+        for _ in engine.run():
+            engine.recorder.take(engine.step)
+        engine.collect()
+        return dict(engine.features.whole(engine.state.saved()))
+
+    first: Arrays = on_threads(2, final)[0]
+    return first
+
+
+def _way(method: Method) -> str:
+    if not method.by_layers:
+        return f"{method.kernel} kernel"
+    return "layer by layer, with generated kernels" if "" in method.rows.values() else "layer by layer"
 
 
 def _reason(error: PetabatchError) -> str:
@@ -101,31 +192,43 @@ def _reason(error: PetabatchError) -> str:
 
 def prepare() -> None:
     """Write what demos read that others of them make."""
+    for script in sorted((ROOT / "demos").glob("*/demo.py")):
+        exec(script.read_text().partition("# ## Run")[0], {})  # writes its images
     rng, units = np.random.default_rng(0), 400
     patterns = rng.choice([-1.0, 1.0], size=(20, units))
     weights = patterns.T @ patterns / units
     np.save("runs/demos/hopfield_weights.npy", weights.reshape(units, 1, 1, units))
     np.save("runs/demos/hopfield_cues.npy", patterns.reshape(-1, 1, 1, units))
-    short = ["run.displays=2", f"run.display={STEPS}"]
-    learnt = petabatch.load("demos/digits/learn.toml", short)
+    learnt = petabatch.load("demos/digits/learn.toml", PLAIN[1:])
     petabatch.run(learnt, "runs/demos/digits", force=True, quiet=True)
 
 
 def rows() -> Iterator[Row]:
-    """Judge all demos, all params files, and a network with other keys."""
-    for script in sorted((ROOT / "demos").glob("*/demo.py")):
-        exec(script.read_text().partition("# ## Run")[0], {})  # writes its images
-    prepare()
+    """Judge all demos, all params files, all codes, and a network with other keys."""
     for file in sorted((ROOT / "demos").glob("*/*.toml")):
-        yield judged(str(file.relative_to(ROOT)), file, [])
+        name = file.parent.name + (f"/{file.stem}" if len(list(file.parent.glob("*.toml"))) > 1 else "")
+        yield judged("demos", name, petabatch.load(file, PLAIN[1:]))
     for file in sorted((ROOT / "params").glob("*.toml")):
-        yield judged(str(file.relative_to(ROOT)), file, ["run.batch=2"])
+        try:
+            given = petabatch.load(file, PLAIN)
+            build(given.network)
+            name = file.stem
+        except PetabatchError:
+            given, name = petabatch.load(file, [*PLAIN, *IMAGE]), f"{file.stem} (photographs)"
+        yield judged("params files", name, given)
     fixed = ROOT / "params" / "lca_fixed.toml"
     for key, settings in KEYS.items():
-        for way, more in WAYS.items():
-            yield judged(f"{fixed.name}, {key}, {way}", fixed, ["run.batch=2", *settings, *more])
-    for key, settings in OTHERS.items():
-        yield judged(f"{fixed.name}, {key}", fixed, ["run.batch=2", *settings])
+        for way, kernel in WAYS.items():
+            given = petabatch.load(fixed, [*PLAIN, *settings, "run.device='gpu'", f"run.kernel='{kernel}'"])
+            yield judged(f"keys, {way}", key, given)
+    for key, settings in LAYERS_ONLY.items():
+        yield judged("keys, layer by layer", key, petabatch.load(fixed, [*PLAIN, *settings]))
+    yield judged("keys, step kernel", "tf32", petabatch.load(fixed, [*PLAIN, "run.tf32=true"]), TF32)
+    for code in CODES:
+        for way, kernel in {**WAYS, "auto": "auto"}.items():
+            if way != "display kernel" or not code.startswith("fista"):
+                network = with_code(code, learn=False, device="gpu", kernel=kernel)
+                yield judged(f"codes, {way}", code, Loaded(network, ""))
 
 
 class Said:
@@ -138,7 +241,7 @@ class Said:
     def add(self, campaign: Campaign) -> None:
         """Draw a network, and run it on the GPU."""
         network = campaign.network()
-        words = {f"`{one.said.word}`" for one in spoken(network)}
+        words = {one.said.word for one in spoken(network)}
         way = self._way(network, campaign)
         for word in words:
             self.counts[word][way] += 1
@@ -147,13 +250,45 @@ class Said:
         device = EmulatedGpu()
         try:
             mine = with_run(network, device="gpu", kernel="auto")
-            method = schedule(build(mine), device.limits).method
+            way = _way(schedule(build(mine), device.limits).method)
+            found = run(mine, device=device)
         except PetabatchError as error:
             self.wrong.append(f"seed {campaign._seed}: refused: {_reason(error)}")
             return "refused"
-        lines, _ = Reference(network).differences(run(mine, device=device), "GPU")
+        lines, _ = Reference(network).differences(found, "GPU")
         self.wrong += [f"seed {campaign._seed}: {line}" for line in lines]
-        return "wrong" if lines else "layer by layer" if method.by_layers else "kernel"
+        return "wrong" if lines else way
+
+    def table(self, networks: int) -> Iterator[str]:
+        """Yield the lines of a table: types by their kind, and keys."""
+        ways = ("layer by layer", "layer by layer, with generated kernels", "refused", "wrong")
+        yield f"| in {networks} random networks | drawn | of them in networks that run {' | '.join(ways)} |"
+        yield f"|---|---|{'---|' * len(ways)}"
+        words = {word for pairs in possible().values() for pair in pairs for word in pair if drawn(word)}
+        kinds: defaultdict[str, set[str]] = defaultdict(set)
+        for word in words | self.counts.keys():
+            kind = word.rpartition(" ")[0] if " " in word and "=" not in word else ""
+            kinds[kind or ("modes" if ".mode=" in word else "keys and their values")].add(word)
+        for kind, members in sorted(kinds.items()):
+            seen = members & self.counts.keys()
+            each = [sum(bool(self.counts[word][way]) for word in seen) for way in ways]
+            name = f"types of {kind}" if kind[:4] not in ("keys", "mode") else kind
+            yield f"| {name} | {len(seen)} of {len(members)} | {' | '.join(map(str, each))} |"
+        missing = sorted(words - self.counts.keys())
+        if missing:
+            yield f"\nNot drawn: {', '.join(f'`{word}`' for word in missing)}."
+
+
+def summary(found: list[Row]) -> Iterator[str]:
+    """Yield the lines of a table of networks by group and way."""
+    yield "| networks | way | which | largest distance from the CPU |"
+    yield "|---|---|---|---|"
+    groups: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in found:
+        groups[row.group, row.way].append(row)
+    for (group, way), members in groups.items():
+        names, far = ", ".join(row.name for row in members), max(row.distance for row in members)
+        yield f"| {group.partition(',')[0]} | {way} | {names} | {far:.1e} |"
 
 
 def main() -> int:
@@ -161,22 +296,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--networks", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", action="store_true")
     asked = parser.parse_args()
-    print("| network | on a GPU | distance from the CPU |\n|---|---|---|")
-    wrong = 0
+    prepare()
+    found = []
     for row in rows():
-        wrong += row.refused or row.distance > TOLERANCE.get(row.name.split()[-1], 1e-4)
-        distance = "" if np.isnan(row.distance) else f"{row.distance:.1e}"
-        print(f"| {row.name} | {row.way} | {distance} |", flush=True)
+        print(*row, sep=", ", file=sys.stderr, flush=True)
+        found.append(row)
     said, campaign = Said(), Campaign(Path(tempfile.mkdtemp()), asked.seed)
-    for _ in range(asked.networks):
+    for number in range(asked.networks):
         said.add(campaign)
-    ways = ("kernel", "layer by layer", "refused", "wrong")
-    print(f"\n| in {asked.networks} random networks | {' | '.join(ways)} |\n|---|{'---|' * len(ways)}")
-    for word, counts in sorted(said.counts.items()):
-        print(f"| {word} | {' | '.join(str(counts[way]) for way in ways)} |")
-    print("\n".join(said.wrong))
-    return bool(wrong or said.wrong)
+        print(f"network {number + 1}, seed {campaign._seed}", file=sys.stderr, flush=True)
+    text = "\n".join([*summary(found), "", *said.table(asked.networks)])
+    problems = [f"{row.group}, {row.name}: {row.problem}" for row in found if row.problem] + said.wrong
+    print(text, *problems, sep="\n")
+    if asked.write:
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}{text}\n{END}{rest.partition(END)[2]}", "utf-8")
+    return bool(problems)
 
 
 if __name__ == "__main__":

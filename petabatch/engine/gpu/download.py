@@ -30,6 +30,8 @@ class Download:
     def send(self, number: int, values: Array, row: np.ndarray) -> Callable[[], None]:
         """Start copying `values` of recording `number` to `row`; return a function that waits for the copy.
 
+        `values` are those of each slice of `row`, or one for all.
+
         `row` is contiguous and lies in pinned memory; `values` may change as soon as this returns.
         """
         key = (number, row.shape)
@@ -39,7 +41,9 @@ class Download:
         room = self._buffers[key][0]
         if room.left is not None:
             self._device.follow(room.left)
-        room.array[...] = values.reshape(row.shape)
+        xp = self._device.xp
+        # What all slices have in common is recorded of each.
+        room.array[...] = xp.broadcast_to(values, (len(row), *values.shape[1:])).reshape(row.shape)
         self._stream.wait_event(self._device.mark())
         room.array.get(stream=self._stream, out=row, blocking=False)
         with self._stream:
