@@ -15,7 +15,7 @@ import numpy as np
 
 from petabatch.kernels.cuda.device import Device
 from petabatch.logs import log
-from petabatch.parallel.comm import Comm, Pending, Sums
+from petabatch.parallel.comm import Comm, Pending, Serial, Sums
 from petabatch.parallel.reduce import ExactSum
 from petabatch.variable import Array
 
@@ -38,7 +38,7 @@ def between(device: Device, comm: Comm, here: bool) -> Sums:
     `here` says that this rank's changes are on its GPU, not on its host.
     """
     if comm.size == 1:
-        return comm
+        return Serial()  # MPI, of a single rank too, must not be given memory of a GPU
     reason, library = _reason(device, comm, here)
     if reason is None:
         group, reason = _join(library, comm)

@@ -9,13 +9,16 @@ import numpy as np
 from petabatch.engine.engine import Engine
 from petabatch.engine.gpu.arrays import slice_bytes
 from petabatch.engine.gpu.detect import missing
+from petabatch.engine.split import Split
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
-from petabatch.parallel.comm import Serial
+from petabatch.parallel.comm import Comm, Serial
+from petabatch.parallel.grid import grid
 from petabatch.spec.network import Network
 from petabatch.spec.schedule import Every
 from support.gpu_emulation import EmulatedGpu
 from support.networks import collect, images, lca_network
+from support.rank_threads import on_threads
 
 MISSING = missing()
 
@@ -52,6 +55,23 @@ def state_of(wanted: Network, device: Any = None) -> tuple[Engine, dict[str, np.
     engine, _ = simulate(wanted, device)
     engine.collect()
     return engine, dict(engine.state.saved())
+
+
+def split_state_of(wanted: Network, *devices: Any) -> dict[str, np.ndarray]:
+    """Return all arrays of the state, with all features, after a run of a rank on each device or CPU."""
+
+    def one(comm: Comm) -> dict[str, np.ndarray]:
+        place, device = grid(comm, None, wanted.parallel.features), devices[comm.rank]
+        plan = schedule(build(wanted), None if device is None else device.limits)
+        engine = Engine(plan, place.batch, 1, device, Split(plan, place.features))
+        engine.start()
+        for step in engine.run():
+            engine.recorder.take(step)
+        engine.collect()
+        return engine.features.whole(engine.state.saved())
+
+    whole: dict[str, np.ndarray] = on_threads(len(devices), one)[0]
+    return whole
 
 
 def on_gpu(wanted: Network, **run: Any) -> Network:

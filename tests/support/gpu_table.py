@@ -29,23 +29,21 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import petabatch  # noqa: E402
 from petabatch.engine import assembly  # noqa: E402
-from petabatch.engine.assembly import Assembly  # noqa: E402
 from petabatch.errors import PetabatchError  # noqa: E402
 from petabatch.network.build import build  # noqa: E402
 from petabatch.network.method import Method  # noqa: E402
 from petabatch.network.plan import schedule  # noqa: E402
-from petabatch.parallel.comm import Comm, Serial  # noqa: E402
+from petabatch.parallel.comm import Serial  # noqa: E402
 from petabatch.spec.load import Loaded  # noqa: E402
 from petabatch.spec.network import Network, Run  # noqa: E402
 from petabatch.waves.items import Items  # noqa: E402
 from support.gpu_emulation import EmulatedGpu  # noqa: E402
-from support.gpu_runs import state_of  # noqa: E402
+from support.gpu_runs import split_state_of, state_of  # noqa: E402
 from support.random_networks.campaign import Campaign  # noqa: E402
 from support.random_networks.comparing import Reference  # noqa: E402
 from support.random_networks.pairs import possible, spoken  # noqa: E402
 from support.random_networks.runs import run, with_run  # noqa: E402
 from support.random_networks.values import drawn  # noqa: E402
-from support.rank_threads import on_threads  # noqa: E402
 from support.sparse_coding import CODES  # noqa: E402
 from support.sparse_coding import network as with_code  # noqa: E402
 
@@ -153,7 +151,7 @@ def _state(given: Loaded, device: EmulatedGpu | None) -> Arrays:
     if network.run.pool:
         return _pooled(given, device)
     if network.parallel.features > 1:
-        return _split(network, device is not None)
+        return split_state_of(network, *[device] * network.parallel.features)
     return state_of(network, device)[1]
 
 
@@ -164,19 +162,6 @@ def _pooled(given: Loaded, device: EmulatedGpu | None) -> Arrays:
         waves = list(items.computed(parts, Serial(), 1, lambda: False))
     rows = np.concatenate([wave.rows for wave in waves])
     return {path: rows[path] for path in items.layout.steps if path in (rows.dtype.names or ())}
-
-
-def _split(network: Network, on_gpu: bool) -> Arrays:
-    def final(comm: Comm) -> Arrays:
-        engine = Assembly.of(network, comm, 1, EmulatedGpu() if on_gpu else None).engine()
-        engine.start()
-        for _ in engine.run():
-            engine.recorder.take(engine.step)
-        engine.collect()
-        return dict(engine.features.whole(engine.state.saved()))
-
-    first: Arrays = on_threads(2, final)[0]
-    return first
 
 
 def _way(method: Method) -> str:

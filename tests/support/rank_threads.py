@@ -109,6 +109,17 @@ class Thread(Serial):
     def any(self, flags: int) -> int:
         return int(np.bitwise_or.reduce(self._meet("any", flags).given))
 
+    def split(self, group: int) -> Thread:
+        mine = [rank for rank, other in enumerate(self._meet("split", group).given) if other == group]
+        first = mine[0] == self.rank
+        made = self._meet("groups", (Meetings(len(mine)), Meetings(len(mine))) if first else None)
+        return Thread(mine.index(self.rank), len(mine), *made.given[mine[0]])
+
+    def sum_in_order(self, array: np.ndarray) -> np.ndarray:
+        assert type(array) is np.ndarray, "MPI is given what is on a GPU"
+        first, *others = self._meet("sum in order", array).given
+        return sum(others, start=first)
+
     def counter(self) -> Counted:
         self._met += 1
         meeting = self._world.join(self._met - 1, "counter")

@@ -77,6 +77,8 @@ def layer_operation(
     It is made part by part where slices differ in its numbers, or at once by the kernel of its `row`.
     """
     layer = graph.network.layers[name]
+    if layer.batch is not None:  # what reaches it from slices changes nothing
+        return lambda ctx: None
     parts = parts or [Part(layer)]
     history = History(arrays[f"layers/{name}/A"])
     state = owned(arrays, f"layers/{name}")

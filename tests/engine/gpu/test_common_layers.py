@@ -67,6 +67,7 @@ def reading(border: Any, mode: Any, **keys: Any) -> Network:
         "see": Conv(pre="image", post="x", patch=(2, 2), **conv),
         "spread": Conv(pre="offset", post="y", patch=(4, 4), **conv),
         "copy": Identity(pre="image", post="y"),
+        "nowhere": Identity(pre="x", post="offset"),
         "back": Conv(pre="x", post="y", patch=(4, 4), **conv),
     }
     run = Run(batch=3, display=6, steps=12)

@@ -231,6 +231,30 @@ def test_a_run_says_how_many_gpus_idle_and_the_command_that_uses_them(
     assert found == ([said] if said else [])
 
 
+class Elsewhere(Serial):
+    """A rank of many, on the second of some hosts."""
+
+    def __init__(self, rank: int, local_rank: int) -> None:
+        super().__init__()
+        self.rank, self.local_rank = rank, local_rank
+
+    def gather(self, value: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize(("local_rank", "number"), [(0, 0), (1, 1), (3, 0), (5, 2)])
+def test_a_rank_has_the_gpu_of_its_number_on_its_host(
+    local_rank: int, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detect, "missing", lambda: None)
+    monkeypatch.setattr(detect, "count", lambda: 3)
+    made = lambda number, tf32: EmulatedGpu(uuid=f"GPU-{number}")  # noqa: E731
+    monkeypatch.setattr("petabatch.engine.gpu.choose.Gpu", made)
+    gpu = choose(network(device="gpu"), Elsewhere(8 + local_rank, local_rank))
+    assert gpu is not None
+    assert gpu.uuid == f"GPU-{number}"
+
+
 def test_ranks_of_a_command_are_started_without_the_option_that_asked_for_them() -> None:
     given = ["run", "x.toml", "--gpus", "4", "-s", "run.batch=8"]
     for words in (given, ["run", "x.toml", "--gpus=4", "-s", "run.batch=8"]):
