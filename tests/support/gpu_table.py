@@ -18,6 +18,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -188,19 +189,26 @@ def prepare() -> None:
     petabatch.run(learnt, "runs/demos/digits", force=True, quiet=True)
 
 
-def rows() -> Iterator[Row]:
-    """Judge all demos, all params files, all codes, and a network with other keys."""
+def demos() -> Iterator[Row]:
+    """Judge all demos."""
     for file in sorted((ROOT / "demos").glob("*/*.toml")):
         name = file.parent.name + (f"/{file.stem}" if len(list(file.parent.glob("*.toml"))) > 1 else "")
         yield judged("demos", name, petabatch.load(file, PLAIN[1:]))
+
+
+def params_files() -> Iterator[Row]:
+    """Judge all params files."""
     for file in sorted((ROOT / "params").glob("*.toml")):
         try:
-            given = petabatch.load(file, PLAIN)
+            given, name = petabatch.load(file, PLAIN), file.stem
             build(given.network)
-            name = file.stem
         except PetabatchError:
             given, name = petabatch.load(file, [*PLAIN, *IMAGE]), f"{file.stem} (photographs)"
         yield judged("params files", name, given)
+
+
+def keys() -> Iterator[Row]:
+    """Judge a network with other keys."""
     fixed = ROOT / "params" / "lca_fixed.toml"
     for key, settings in KEYS.items():
         for way, kernel in WAYS.items():
@@ -209,6 +217,10 @@ def rows() -> Iterator[Row]:
     for key, settings in LAYERS_ONLY.items():
         yield judged("keys, layer by layer", key, petabatch.load(fixed, [*PLAIN, *settings]))
     yield judged("keys, step kernel", "tf32", petabatch.load(fixed, [*PLAIN, "run.tf32=true"]), TF32)
+
+
+def codes() -> Iterator[Row]:
+    """Judge sparse-coding loops of all code layers."""
     for code in CODES:
         for way, kernel in {**WAYS, "auto": "auto"}.items():
             if way != "display kernel" or not code.startswith("fista"):
@@ -285,7 +297,7 @@ def main() -> int:
     asked = parser.parse_args()
     prepare()
     found = []
-    for row in rows():
+    for row in chain(demos(), params_files(), keys(), codes()):
         print(*row, sep=", ", file=sys.stderr, flush=True)
         found.append(row)
     said, campaign = Said(), Campaign(Path(tempfile.mkdtemp()), asked.seed)
