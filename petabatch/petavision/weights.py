@@ -130,22 +130,39 @@ def normalize(draft: Draft, part: Part, pre: Part, post: Part) -> Table | None:
             part.idle("normalizeFromPostPerspective", "the layers have equally many units")
     if strength <= 0:
         part.refuse("strength", "this is not a positive number", f"{strength:g}")
-    if kind in ("l2", "max"):
-        for key in ("nonnegativeConstraintFlag", "normalize_cutoff"):
-            part.only(key)
-        if part.finite("rMinX") > 0.5 and part.finite("rMinY") > 0.5:
-            part.refuse("rMinX", "weights near the centre are not set to zero")
-        for key in ("rMinX", "rMinY"):
-            part.idle(key, "no effect unless both are above 0.5")
+    trimmed = _trimmed(part) if kind in ("l2", "max") else {}
     tolerated = {"l2": "minL2NormTolerated", "max": "minMaxTolerated"}.get(kind, "minSumTolerated")
     part.only(tolerated, hint="0: only patches of zeros are left unchanged")
     if "symmetrizeWeights" in part.group.entries:
         part.only("symmetrizeWeights")
-    found: Table = {"type": kind} | ({"strength": strength} if strength != 1 else {})
+    found: Table = {"type": kind} | ({"strength": strength} if strength != 1 else {}) | trimmed
     if not part.flag("normalizeOnInitialize"):
         found["at_start"] = False
     if not part.flag("normalizeOnWeightUpdate"):
         found["at_updates"] = False
+    return found
+
+
+def _trimmed(part: Part) -> Table:
+    """Return the keys of weights that are set to zero. Source: PetaVision's `NormalizeMultiply.cpp`."""
+    found: Table = {}
+    radii = [part.finite("rMinY"), part.finite("rMinX")]
+    if min(radii) > 0.5:
+        sizes = [part.whole("nyp"), part.whole("nxp")]
+        full = [math.floor(2 * radius) for radius in radii]
+        if any(width > size for width, size in zip(full, sizes, strict=True)):
+            part.refuse("rMinX", "this is more than the patch", f"{radii[1]:g}, {radii[0]:g}")
+        hole = [size - 2 * math.ceil((size - width) / 2) for size, width in zip(sizes, full, strict=True)]
+        found |= {"hole": hole} if min(hole) > 0 else {}
+    if "hole" not in found:
+        for key in ("rMinX", "rMinY"):
+            part.idle(key, "no effect on patches of this size, as both must be above 0.5")
+    if part.flag("nonnegativeConstraintFlag"):
+        found["nonnegative"] = True
+    if cutoff := part.finite("normalize_cutoff"):
+        if cutoff < 0:
+            part.refuse("normalize_cutoff", "this is negative", f"{cutoff:g}")
+        found["cutoff"] = cutoff
     return found
 
 

@@ -8,11 +8,12 @@ from typing import Any, Literal
 from pydantic import model_validator
 from pydantic_core import PydanticCustomError
 
-from petabatch.spec.model import Positive
+from petabatch.spec.model import Count, Flag, NonNegative, Positive
 from petabatch.spec.weights import Normalize
 from petabatch.variable import Array
 
 _AXES = {"pre": (-3, -2, -1), "post": (-6, -5, -4, -3, -2)}
+_ALL = (-6, -5, -4, -3, -2, -1)
 
 
 class Unchanged(Normalize):
@@ -68,7 +69,49 @@ class Scaling(Unitwise):
         weights *= (self.strength / xp.where(size != 0, size, self.strength)).astype(weights.dtype)
 
 
-class L2(Scaling):
+class Trimmed(Scaling):
+    """A scaling before which weights can be set to 0: in the middle of patches, below 0, or small ones.
+
+    They are set in this order. Source: PetaVision's `NormalizeMultiply.cpp:130-198`.
+    """
+
+    hole: tuple[Count, Count] | None = None
+    """Rows and columns in the middle of each patch that are set to 0 (rMinX, rMinY)."""
+    nonnegative: Flag = False
+    """Negative weights are set to 0 (nonnegativeConstraintFlag)."""
+    cutoff: NonNegative = 0.0
+    """Weights whose size is below this fraction of the largest of the connection are set to 0
+    (normalize_cutoff)."""
+
+    @property
+    def featurewise(self) -> bool:
+        """Whether each pre feature is normalised independently."""
+        return super().featurewise and self.cutoff == 0
+
+    @model_validator(mode="after")
+    def _a_hole_of_one_connection(self) -> Trimmed:
+        if self.together and self.hole is not None:
+            more = {"got": f"hole = {list(self.hole)}", "expected": "`together` or `hole`"}
+            raise PydanticCustomError("hole", "connections normalised together have no common patch", more)
+        return self
+
+    def apply(self, weights: Array, xp: Any) -> None:
+        """Set weights to 0, and normalise in place."""
+        if self.hole is not None:
+            (y, ny), (x, nx) = (
+                (max(0, n - size) // 2, min(n, size))
+                for n, size in zip(weights.shape[-3:-1], self.hole, strict=True)
+            )
+            weights[..., y : y + ny, x : x + nx, :] = 0
+        if self.nonnegative:
+            xp.maximum(weights, 0, out=weights)
+        if self.cutoff > 0:
+            sizes = abs(weights)
+            weights[sizes < self.cutoff * sizes.max(axis=_ALL, keepdims=True)] = 0
+        super().apply(weights, xp)
+
+
+class L2(Trimmed):
     """Unit L2 norm, as usual for a dictionary: W = strength W / sqrt(sum W^2).
 
     Units of norm zero are left unchanged. Source: PetaVision's `NormalizeL2.cpp:100-134`.
@@ -96,7 +139,7 @@ class L2Ball(Scaling):
         return xp.maximum(_l2_norm(weights, self.axes, xp), self.strength)
 
 
-class Max(Scaling):
+class Max(Trimmed):
     """Maximum of `strength`: W = strength W / max W.
 
     Units without a positive weight are left unchanged. Source: PetaVision's `NormalizeMax.cpp:99-131`.

@@ -43,6 +43,7 @@ from petabatch.layers import (
 )
 from petabatch.layers.transfer import Polyline, Transfer
 from petabatch.network.build import build
+from petabatch.network.lazy_codes import lazy_codes
 from petabatch.spec.network import Network, Run
 from petabatch.spec.parts import Layer, StepContext
 from support.networks import GivenImages, images, lca_network
@@ -341,6 +342,8 @@ def test_a_potential_is_delivered_in_its_own_step(kind: Any, kernel: Any) -> Non
         },
     )
     found = in_memory.run(network, range(1, 21)).states
+    if kind is LCA:
+        assert lazy_codes(build(network))["cell"] == "V delivers its potential"
     assert (found["layers/cell/A"] != 0).any()
     expected = found["layers/cell/V"] + 50 * found["layers/cell/A"]
     np.testing.assert_allclose(found["layers/copy/A"], expected, rtol=1e-6)

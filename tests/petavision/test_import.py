@@ -339,6 +339,7 @@ def test_layers_of_potentials_are_linear_layers_with_a_connection(tmp_path: Path
         ('"L"; ampSpikelet = 30', '"I"', "gap junctions are between neurons that spike"),
         ("repFeatureNum = 2", "repFeatureNum = 3", "the features are not those of the original"),
         ('nf = 2; originalLayerName = "I"', 'nf = 2; originalLayerName = "L"', "this layer shows no images"),
+        ("offsetX = 2;", 'offsetX = 2; batchMethod = "random";', "the region of images in random order"),
         ("%s", "SigmoidAlpha = 0.5;", "the sigmoid has no finite slope"),
     ],
 )
@@ -423,6 +424,23 @@ def test_arbors_of_a_file_have_their_own_weights(tmp_path: Path) -> None:
     WeightFile(path="W.npy")
     with pytest.raises(ParamsError, match=r"only a \.pvp file has arbors"):
         WeightFile(path="W.npy", arbor=1)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("rMinX = 1.6; rMinY = 0.7", {"hole": [1, 3]}),
+        ("rMinX = 1.6; rMinY = 0.5", {}),
+        ("nonnegativeConstraintFlag = true; normalize_cutoff = 0.1", {"nonnegative": True, "cutoff": 0.1}),
+    ],
+)
+def test_weights_that_are_set_to_0(tmp_path: Path, given: str, expected: dict[str, Any]) -> None:
+    text = CONTEXT.replace('normalizeMethod = "none"', f'normalizeMethod = "normalizeL2"; {given}')
+    text = text.replace("nxp = 3; nyp = 3", "nxp = 5; nyp = 5")
+    found = tomllib.loads(translated(tmp_path, text))["connections"]["W"]["normalize"]
+    assert found == {"type": "l2", **expected}
+    with pytest.raises(ParamsError, match="this is more than the patch"):
+        translated(tmp_path, text.replace(given, "rMinX = 3; rMinY = 3"))
 
 
 def test_negative_frames_count_from_the_end(tmp_path: Path) -> None:

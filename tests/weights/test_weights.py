@@ -354,6 +354,26 @@ def test_connections_normalised_together_are_as_one_array(mode: str) -> None:
     np.testing.assert_allclose(ratio, np.broadcast_to(ratio[..., :1, :1, :1], ratio.shape), rtol=1e-4)
 
 
+@pytest.mark.parametrize("kind", [L2, Max])
+def test_weights_are_set_to_0_before_they_are_normalised(kind: Any) -> None:
+    """The middle of patches, then what is negative, then what is small beside the largest that is left."""
+    start = random_weights((2, 1, 1, 3, 5, 4, 2), 4, np.float32)
+    start[0, 0, 0, 1, 2, 1, 0] = 50  # in the hole: it does not decide what is small
+    weights = start.copy()
+    kind(strength=2.0, hole=(1, 2), nonnegative=True, cutoff=0.3).apply(weights, np)
+    expected = start.copy()
+    expected[..., 2, 1:3, :] = 0
+    expected[expected < 0] = 0
+    for one in expected:
+        one[one < 0.3 * one.max()] = 0
+    assert 0 < (expected == 0).mean() < 0.9
+    kind(strength=2.0).apply(expected, np)
+    np.testing.assert_array_equal(weights, expected)
+    assert kind(cutoff=0.1).featurewise is False
+    with pytest.raises(TableError, match="no common patch"):
+        kind(hole=(1, 1), together=("up",))
+
+
 def test_normalising_only_at_the_start_or_only_at_updates() -> None:
     def lengths(**keys: Any) -> np.ndarray:
         done = in_memory.run(grouped((), **keys), [0, 20])

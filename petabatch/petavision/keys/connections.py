@@ -36,10 +36,10 @@ _NORMALIZE = {
     "minL2NormTolerated": number(0.0, "not supported"),
     "minSumTolerated": number(0.0, "not supported"),
     "minMaxTolerated": number(0.0, "not supported"),
-    "rMinX": number(0.0, "not supported"),
-    "rMinY": number(0.0, "not supported"),
-    "nonnegativeConstraintFlag": flag(False, "not supported"),
-    "normalize_cutoff": number(0.0, "not supported"),
+    "rMinX": number(0.0, "`normalize`: `hole`"),
+    "rMinY": number(0.0, "`normalize`: `hole`"),
+    "nonnegativeConstraintFlag": flag(False, "`normalize`: `nonnegative`"),
+    "normalize_cutoff": number(0.0, "`normalize`: `cutoff`"),
     "symmetrizeWeights": flag(False, "not supported"),
 }
 _INIT = {
