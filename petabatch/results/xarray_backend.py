@@ -33,6 +33,6 @@ class Runs(BackendEntrypoint):  # type: ignore[misc]
             else tree.map_over_datasets(lambda node: node.drop_vars(drop_variables, errors="ignore"))
         )
 
-    def open_dataset(self, filename_or_obj: Any, *, drop_variables: Any = None, **keys: Any) -> Any:
+    def open_dataset(self, filename_or_obj: Any, *, drop_variables: Any = None) -> Any:
         """Raise the error that says what to call."""
         raise ValueError(f"{filename_or_obj}: a run is a tree: xarray.open_datatree(...)")

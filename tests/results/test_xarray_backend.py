@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 import xarray
+from xarray.backends.plugins import build_engines
 
 import petabatch
 from petabatch.results.xarray_backend import Runs
@@ -31,3 +33,5 @@ def test_the_directory_of_a_run_is_a_tree(small: Path, tmp_path: Path) -> None:
 def test_xarray_finds_it() -> None:
     project = tomllib.loads((Path(petabatch.__file__).parents[1] / "pyproject.toml").read_text())["project"]
     assert project["entry-points"]["xarray.backends"] == {"petabatch": f"{Runs.__module__}:{Runs.__name__}"}
+    found = EntryPoints([EntryPoint("petabatch", f"{Runs.__module__}:{Runs.__name__}", "xarray.backends")])
+    assert "petabatch" in build_engines(found)  # which looks at signatures
