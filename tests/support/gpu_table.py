@@ -199,12 +199,10 @@ def demos() -> Iterator[Row]:
 def params_files() -> Iterator[Row]:
     """Judge all params files."""
     for file in sorted((ROOT / "params").glob("*.toml")):
-        try:
-            given, name = petabatch.load(file, PLAIN), file.stem
-            build(given.network)
-        except PetabatchError:
-            given, name = petabatch.load(file, [*PLAIN, *IMAGE]), f"{file.stem} (photographs)"
-        yield judged("params files", name, given)
+        row = judged("params files", file.stem, petabatch.load(file, PLAIN))
+        if row.way == "none":
+            row = judged("params files", f"{file.stem} (photographs)", petabatch.load(file, [*PLAIN, *IMAGE]))
+        yield row
 
 
 def keys() -> Iterator[Row]:
@@ -261,7 +259,7 @@ class Said:
         ways = ("layer by layer", "layer by layer, with generated kernels", "refused", "wrong")
         yield f"| in {networks} random networks | drawn | of them in networks that run {' | '.join(ways)} |"
         yield f"|---|---|{'---|' * len(ways)}"
-        words = {word for pairs in possible().values() for pair in pairs for word in pair if drawn(word)}
+        words = _words()
         kinds: defaultdict[str, set[str]] = defaultdict(set)
         for word in words | self.counts.keys():
             kind = word.rpartition(" ")[0] if " " in word and "=" not in word else ""
@@ -271,9 +269,17 @@ class Said:
             each = [sum(bool(self.counts[word][way]) for word in seen) for way in ways]
             name = f"types of {kind}" if kind[:4] not in ("keys", "mode") else kind
             yield f"| {name} | {len(seen)} of {len(members)} | {' | '.join(map(str, each))} |"
-        missing = sorted(words - self.counts.keys())
-        if missing:
-            yield f"\nNot drawn: {', '.join(f'`{word}`' for word in missing)}."
+
+    @property
+    def missing(self) -> list[str]:
+        """What no network had."""
+        return sorted(_words() - self.counts.keys())
+
+
+def _words() -> set[str]:
+    """Return the words that random networks can have."""
+    words = {word for pairs in possible().values() for pair in pairs for word in pair if drawn(word)}
+    return {word for word in words if word == word.strip()}
 
 
 def summary(found: list[Row]) -> Iterator[str]:
@@ -306,7 +312,7 @@ def main() -> int:
         print(f"network {number + 1}, seed {campaign._seed}", file=sys.stderr, flush=True)
     text = "\n".join([*summary(found), "", *said.table(asked.networks)])
     problems = [f"{row.group}, {row.name}: {row.problem}" for row in found if row.problem] + said.wrong
-    print(text, *problems, sep="\n")
+    print(text, f"not drawn: {', '.join(said.missing)}", *problems, sep="\n")
     if asked.write:
         before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}{text}\n{END}{rest.partition(END)[2]}", "utf-8")
