@@ -14,11 +14,15 @@ from petabatch.spec.rows import RowFunction
 
 
 def row_of(layer: Layer) -> RowFunction | None:
-    """Return the row function of a layer, None if it has none."""
+    """Return the row function that makes the update of a layer, None where none does.
+
+    Other rules may have one as well, of a part of the update, as the rate of a Poisson process.
+    """
     try:
-        return layer.compiled_rule().row
+        rule = layer.compiled_rule()
     except NotSuitable:
         return None
+    return rule.row if rule.name == "row" else None
 
 
 def translated(layer: Layer, precision: str) -> RowFunction | None:

@@ -108,8 +108,12 @@ def on_ranks(
     def shared(key: str) -> bool:
         return key in variables and variables[key].per != "slice"
 
+    def of_weights(path: str) -> bool:
+        """Return whether all ranks record the same; of a layer held once, each does for its slices."""
+        return shared(path) and not path.startswith("layers/")
+
     state = _joined([states(engine) for engine, _ in runs], 0, shared)
-    return state, _joined([recorded for _, recorded in runs], 1, shared)
+    return state, _joined([recorded for _, recorded in runs], 1, of_weights)
 
 
 def _joined(parts: Sequence[Arrays], axis: int, shared: Callable[[str], bool]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 from petabatch.connections import Clone
@@ -27,9 +28,9 @@ ALONG = {"reset": {"reset_to": None}, "learn": {"decorrelate": 0.0, "revive": No
 class Acting:
     """Finds the words of a network that act, by running it without each."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, kernel: str = "auto") -> None:
         """Run the network; raises NonFiniteError."""
-        self._network = with_run(unobserved(network), kernel="auto")
+        self._network = with_run(unobserved(network), kernel=kernel)
         self._stops = (2, 5, network.run.length)
         self._states = run(self._network, self._stops).states
         self._known: dict[Spoken, bool] = {}
@@ -49,13 +50,19 @@ class Acting:
             return any(state[f"layers/{name}/A"].any() for state in self._states)
         for other in self._without(kind, name, said.path):
             try:
-                found = walk(other, self._stops)
-                return any(_differ(*both) for both in zip(self._states, found, strict=True))
+                return self._differs(walk(other, self._stops))
             except NonFiniteError:
                 return True
             except REFUSED:
                 continue
         return True  # the network cannot be without it
+
+    def _differs(self, found: Iterator[Arrays]) -> bool:
+        """Return whether states differ; a run that ends earlier does."""
+        return any(
+            state is None or other is None or _differ(state, other)
+            for state, other in zip_longest(self._states, found)
+        )
 
     def _without(self, kind: str, name: str, path: tuple[Any, ...]) -> Iterator[Network]:
         """Yield networks that differ in this alone, the one that lacks it first."""

@@ -24,12 +24,14 @@ from petabatch.errors import NonFiniteError, ParamsError, Problem
 from petabatch.network.build import build
 from petabatch.spec.network import Network
 from support.gpu_emulation import EmulatedGpu
-from support.random_networks.acting import Acting
 from support.random_networks.comparing import INVARIANTS, Reference
 from support.random_networks.drawing import Drawing
 from support.random_networks.pairs import Coverage, Spoken, met, spoken
+from support.random_networks.proofs import Proofs
 from support.random_networks.real_ranks import checksum, on_real_ranks
+from support.random_networks.repairing import repaired
 from support.random_networks.runs import run, with_run
+from support.random_networks.sowing import sown
 from support.random_runs import finish
 
 STEPPERS = {
@@ -48,14 +50,14 @@ LARGEST = 1e4
 class Campaign:
     """Draws networks and compares their runs."""
 
-    def __init__(self, folder: Path, seed: int = 0, share: float = 0.6) -> None:
+    def __init__(self, folder: Path, seed: int = 0, share: float = 1.0) -> None:
         """Begin; of some networks all words are taken back to see whether they act.
 
         That may take a `share` of the time in which networks are compared.
         """
         self._folder, self._seed, self._share = folder, seed, share
         self._on_ranks: list[Network] = []
-        self.coverage = Coverage(STEPPERS)
+        self.coverage, self._proofs = Coverage(STEPPERS), Proofs()
         self.counts, self.problems = Counter[str](), dict[int, list[str]]()
         self.refused = Counter[str]()
         self.seconds = Counter[str]()
@@ -64,16 +66,17 @@ class Campaign:
         """Draw a network that `check` accepts and whose numbers stay small."""
         while True:
             self._seed += 1
-            network = None
             try:
                 with warnings.catch_warnings(action="ignore"):
-                    network = Drawing(self._seed, self._folder, self.coverage).network()
-                    build(network)
+                    drawing = Drawing(self._seed, self._folder, self.coverage)
+                    drawn = sown(drawing.network(), self.coverage, drawing)
+                    network = repaired(drawn, self._take_out)
+                self.coverage.accept(network)
                 (self._folder / "running.pickle").write_bytes(pickle.dumps(network))
                 states = run(with_run(network, kernel="auto")).states
             except ParamsError as error:
                 for problem in error.problems:
-                    self._refuse(network, problem)
+                    self._refuse(problem)
             except NonFiniteError:
                 self.counts["not finite"] += 1
             else:
@@ -82,13 +85,13 @@ class Campaign:
                     return network
                 self.counts["too large"] += 1
 
-    def _refuse(self, network: Network | None, problem: Problem) -> None:
-        kind, _, rest = problem.key.partition(".")
-        name = rest.partition(".")[0]
+    def _take_out(self, network: Network, less: Network, problem: Problem) -> None:
+        self._refuse(problem)
+        self.coverage.refuse_words(network, less, problem.message.partition("\n")[0])
+
+    def _refuse(self, problem: Problem) -> None:
         message = problem.message.partition("\n")[0]
         self.refused[re.sub(r"\b[a-z_]+\d+\b|\d+", "...", message)] += 1
-        if network is not None and name in getattr(network, kind, ()):
-            self.coverage.refuse_part(network, f"{kind}.{name}", message)
 
     def compare(self, network: Network) -> list[str]:
         """Return what is wrong with the runs of a network; count what it has covered."""
@@ -99,7 +102,7 @@ class Campaign:
                 build(mine := with_run(network, **keys))
             except ParamsError as error:
                 for problem in error.problems:
-                    self._refuse(None, replace(problem, message=f"{stepper}: {problem.message}"))
+                    self._refuse(replace(problem, message=f"{stepper}: {problem.message}"))
                 continue
             under.append(stepper)
             begin = time.process_time()
@@ -119,23 +122,18 @@ class Campaign:
         self.counts["networks"] += 1
         if self.seconds["acting"] <= self._share * (self.seconds.total() - self.seconds["acting"]):
             begin = time.process_time()
-            self.coverage.add(met(network, self._acting(network, under)), under)
+            self.coverage.add(met(network, self._counted(network)), under)
             self.seconds["acting"] += time.process_time() - begin
         return found
 
-    def _acting(self, network: Network, under: list[str]) -> Iterator[Spoken]:
-        """Yield words that act, of those with most pairs that have not been drawn."""
+    def _counted(self, network: Network) -> Iterator[Spoken]:
+        """Yield words that act, of those with pairs that are missing."""
         all_words = list(spoken(network))
-        new = Counter(
-            word
-            for pairs in self.coverage.new(network, all_words, under).values()
-            for one in pairs
-            for word in one
-        )
-        acts, tried = Acting(network), [one for one in all_words if new[one.said.word]]
-        yield from filter(acts, tried)
-        self.coverage.tried(met(network, tried))
-        self.counts["networks of which all words were taken back"] += 1
+        missing = self.coverage.new(network, all_words).values()
+        wanted = {word for pairs in missing for one in pairs for word in one}
+        yield from self._proofs.counted(network, wanted)
+        self.coverage.tried(met(network, [one for one in all_words if one.said.word in wanted]))
+        self.counts["networks of which parts were taken back"] += 1
 
     def go(self, networks: int, end: float = math.inf) -> Iterator[str]:
         """Compare networks until the time `end`; yield what is wrong.

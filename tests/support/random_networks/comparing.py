@@ -7,13 +7,18 @@ threshold is crossed, or whether two energies are equal.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from petabatch import in_memory
+from petabatch.errors import ParamsError
+from petabatch.network.build import build
 from petabatch.spec.network import Network
+from support.pools import pooled
 from support.random_networks.runs import Arrays, Steps, run, unobserved, with_run
 from support.random_runs import on_ranks
 
@@ -54,7 +59,30 @@ def not_observed(network: Network, seen: Steps, rng: np.random.Generator) -> lis
     return bits(state, {key: seen.states[-1][key] for key in state}, "unobserved")
 
 
-INVARIANTS = (ranks_and_threads, resumed, not_observed)
+def in_calls(network: Network, seen: Steps, rng: np.random.Generator) -> list[str]:
+    """Return what changes bits when a simulator makes the steps in several calls."""
+    length = len(seen.states) - 1
+    stops = sorted({int(step) for step in rng.integers(1, length, size=3)}) if length > 1 else []
+    with warnings.catch_warnings(action="ignore"):
+        result = in_memory.run(network, at=stops, threads=int(rng.integers(1, 3)))
+    what = f"in calls up to {stops}"
+    return bits(result.end.arrays, seen.states[-1], what) + bits(result.recorded, seen.recorded, what)
+
+
+def in_a_pool(network: Network, seen: Steps, rng: np.random.Generator) -> list[str]:
+    """Return what changes bits when each slice begins whenever a slot is free; nothing where that is refused."""
+    try:
+        mine = with_run(network, pool=True)
+        build(mine)
+    except ParamsError:
+        return not_observed(network, seen, rng)
+    size, threads = (int(number) for number in rng.integers(1, 3, 2))
+    found, failures = pooled(mine, size, threads, int(rng.integers(2**32)))
+    wrong = [f"in a pool: {error}" for error in failures if error is not None]
+    return wrong + bits(found, {path: seen.recorded[path] for path in found}, "in a pool")
+
+
+INVARIANTS = (ranks_and_threads, resumed, not_observed, in_calls, in_a_pool)
 
 
 def _on_ranks(

@@ -22,11 +22,24 @@ from petabatch.spec.schedule import DISPLAY, STEP, Every
 from petabatch.spec.sweep import Range, Sweep
 from petabatch.weights import Uniform
 from support.random_networks.sources import random_source
+from support.random_networks.spiking import spiking
 from support.random_networks.tables import Nothing, Tables, Wanted
 from support.random_networks.values import values
 from support.random_networks.words import keys, words
 
 CODES = ("lca", "lca", "lca", "ista", "heavy_ball", "momentum_lca", "fista")
+_OF_SPIKING = {
+    "equations",
+    "parameters",
+    "currents",
+    "spike",
+    "refractory",
+    "activity",
+    "rate",
+    "spikes",
+    "path",
+}
+"""Keys of spiking layers that are drawn together."""
 LOOP = {"image": "image", "reconstruction": "recon", "code": "code", "drive": "drive"}
 """What is called what in the sparse code."""
 STEPS, DISPLAYS, BATCH = 4, 3, 3
@@ -78,6 +91,11 @@ class Drawing(Tables):
         """Return the layers with the shape of one."""
         return [other for other, layer in self.layers.items() if layer.shape == self.layers[name].shape]
 
+    def _receives(self, name: str) -> bool:
+        """Return whether connections may end at a layer; at a constant they do nothing."""
+        layer = self.layers[name]
+        return bool(layer.channels) and not isinstance(layer, Input)
+
     # Layers
 
     def layer(
@@ -89,7 +107,7 @@ class Drawing(Tables):
             given["phase"] = int(self.rng.integers(4)) if self.phases == "all" else 2 * len(self.layers)
         twins = [other for other, layer in self.layers.items() if layer.shape == shape]
         more: dict[str, Any] = {
-            "phase": [], "start": [], "border": ["mirror", 0.5], "features": [(0,), (0, shape[2] - 1)],
+            "phase": [], "start": [], "batch": [1] if kind is Constant else [], "border": ["mirror", 0.5], "features": [(0,), (0, shape[2] - 1)],
             "reset_to": twins, "every": values(kind, "every")[: None if self.chance(0.1) else -1],
             "time_scale": [self.time_scale(f"of_{name}", set())],
         }  # fmt: skip
@@ -97,7 +115,11 @@ class Drawing(Tables):
         if kind is Input:
             given["border"] = self.one_of("zero", "zero", "mirror", 0.5, "image")
             given["source"] = random_source(self, shape, self.batch, given["border"] == "image")
-        made = self.fill(kind, given, more=more)
+            if self.chance(0.1):
+                given |= {"every": NEVER, "batch": 1}
+        own = spiking(self, kind, shape, self.batch)
+        more |= dict.fromkeys(_OF_SPIKING & kind.model_fields.keys(), ()) if own else {}
+        made = self.fill(kind, given | own, more=more)
         state = {variable.name: variable for variable in made.variables() if variable.dtype == "float"}
         changed: dict[str, Any] = {}
         if not made.variables() or (made.reset_to is not None and "V" not in state):
@@ -108,9 +130,9 @@ class Drawing(Tables):
             changed["offset" if isinstance(made, Input) else "every"] = (
                 0 if isinstance(made, Input) else Every(2)
             )
-        own = [variable for variable in state.values() if variable.shape == shape]
-        if own and self.chance(0.2):
-            chosen = self.one_of(*own)
+        units = [variable for variable in state.values() if variable.shape == shape]
+        if units and not own and self.chance(0.2):
+            chosen = self.one_of(*units)
             changed["start"] = {chosen.name: self.initial(shape, set(), self.batch)}
         self.layers[name] = made.model_copy(update=changed)
 
@@ -136,11 +158,11 @@ class Drawing(Tables):
             layer = self.layers[post]
             needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "quotient": ("exc", "inh")}
             channels = needed.get(layer.type, ("exc",))
-            if post in ("image", "error", "code", "recon") or isinstance(layer, Input | Constant):
+            if post in ("image", "error", "code", "recon") or layer.static or not layer.channels:
                 continue
             for channel in channels:
                 self.any_connection(self.one_of(*names), post, channel=channel)
-        pairs = [(pre, post) for pre in names for post in names if not isinstance(self.layers[post], Input)]
+        pairs = [(pre, post) for pre in names for post in names if self._receives(post)]
         said = {name: self.said(name) for name in names}
         weights = [1 + self.wanted.between(said[pre], said[post]) for pre, post in pairs]
         for _ in range(int(self.rng.integers(1, 6))):
@@ -158,6 +180,7 @@ class Drawing(Tables):
         of = {"clone": [n for n, shapes in owners.items() if shapes == ends],
               "transpose": [n for n, shapes in owners.items() if shapes == back]}  # fmt: skip
         fits = {"sparse": True, "conv": True, "identity": ends[0] == ends[1]}
+        fits["largest"] = ends[1] == (*ends[0][:2], 1)
         fits |= {"pool": ends[0][2] == ends[1][2], **{kind: bool(found) for kind, found in of.items()}}
         near = self.said(pre, post)
         kind = self.type_of(Connection, near, [name for name, fit in fits.items() if fit])
@@ -309,11 +332,8 @@ class Drawing(Tables):
         given: dict[str, Any] = {"batch": self.batch, "display": STEPS, **length}
         given["precision"] = "float64" if self.chance(0.05) else "float32"
         shown = [layer for layer in self.layers.values() if isinstance(layer, Input)]
-        if (
-            "code" in self.layers
-            and self.chance(0.15)
-            and all(one.every in (DISPLAY, NEVER) for one in shown)
-        ):
+        steady = all(one.every in (DISPLAY, NEVER) for one in shown)
+        if "code" in self.layers and self.chance(0.3) and steady:
             self.probes["gap"] = self.fill(Optimality, {**LOOP, "coefficient": 0.1})
             given["until"] = self.fill(Until, {"gap": self.one_of(0.05, 0.5)}, more={"probe": ["gap"]})
         network = Network(
@@ -327,17 +347,18 @@ class Drawing(Tables):
         ]
         varied: dict[str, Any] = {"slices": {}, "over_time": {}}
         for way in varied:
-            free = [one for one in paths if not any(one[0] in found for found in varied.values())]
-            if free and self.chance(0.15):
-                said = [self.said(path.split(".")[1]) for path, _ in free]
-                weights = [1 + self.wanted.weight(way, parts, set()) for parts in said]
-                path, value = self.weighted(free, weights)
+            for _ in range(int(self.rng.integers(0, 4))):
+                free = [one for one in paths if not any(one[0] in found for found in varied.values())]
+                if not free:
+                    break
+                said = [(path, self.said(path.split(".")[1])) for path, _ in free]
+                path, value = self.weighted(free, [1 + self._vary(way, one, parts) for one, parts in said])
                 varied[way][path] = self._slices(value) if way == "slices" else self._course(path, value)
         together = any(
             isinstance(one, Conv) and one.learn is not None and one.mode.startswith("extra_")
             for one in self.connections.values()
         )
-        if paths and not together and self.chance(0.2):
+        if paths and not together and self.chance(0.3):
             varied["sweep"] = self._sweep(paths)
         return network.model_copy(update=varied)
 
@@ -353,6 +374,11 @@ class Drawing(Tables):
                         if isinstance(value, float) and np.isfinite(value) and said:
                             yield f"{kind}.{name}.{prefix}{key}", value
 
+    def _vary(self, way: str, path: str, said: set[str]) -> float:
+        """Return how much it is wanted that a number varies."""
+        ways = [way] + ["OverTime.by=update"] * (way == "over_time" and ".learn." in path)
+        return sum(self.wanted.weight(word, said, set()) for word in ways)
+
     def _slices(self, value: float) -> tuple[float, ...]:
         return tuple(value * (1 - 0.1 * number) if value else 0.05 * number for number in range(self.batch))
 
@@ -362,7 +388,8 @@ class Drawing(Tables):
         return self.fill(OverTime, {"at": (1, 2, 4), "values": values}, more={"by": [by]})
 
     def _sweep(self, paths: Sequence[tuple[str, float]]) -> Sweep:
-        path, value = self.one_of(*paths)
+        said = [self.said(path.split(".")[1]) for path, _ in paths]
+        path, value = self.weighted(paths, [1 + self.wanted.weight("sweep", one, set()) for one in said])
         columns: dict[str, Any] = {path: (value, value * 0.8 if value else 0.05)}
         if self.chance(0.5):
             columns["run.dt"] = Range(start=0.4, stop=0.6, count=2, spacing=self.one_of("linear", "log"))

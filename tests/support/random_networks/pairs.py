@@ -8,7 +8,7 @@ elsewhere in a network.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations, product
 from typing import Any, Literal, NamedTuple
@@ -24,6 +24,9 @@ from support.random_networks.words import MANY, Keys, Said, type_word, types, vo
 Where = Literal["in one part", "in neighbours", "elsewhere"]
 WHERE: tuple[Where, ...] = ("in one part", "in neighbours", "elsewhere")
 Pair = tuple[str, str]
+KINDS = ("layers", "connections", "probes")
+REFUSALS = 3
+"""Refusals after which a word is no longer given to a type, or a pair to a part, that was never accepted."""
 VARIED = ("slices", "over_time", "sweep")
 """Words of a part of which a number varies."""
 
@@ -37,7 +40,7 @@ class Spoken(NamedTuple):
 
 def spoken(network: Network) -> Iterator[Spoken]:
     """Yield the words of a network by part: "layers.V1", "connections.c", ..., "output.layers.V1", "run"."""
-    for kind in ("layers", "connections", "probes"):
+    for kind in KINDS:
         for name, part in getattr(network, kind).items():
             yield from (Spoken(f"{kind}.{name}", one) for one in words(part))
     for kind in ("layers", "connections"):
@@ -146,9 +149,39 @@ def _choices(model: type[Any]) -> list[Choice]:
     """Return the words that a part of a class can have, with what they rest on."""
     found: list[Choice] = [(word, on) for word, on in vocabulary(model) if drawn(word)]
     if issubclass(model, Layer | Connection):
-        found += [(way, {}) for way in VARIED] + [(word, {("by",): word}) for word, _ in vocabulary(OverTime)]
+        found += [(way, {}) for way in VARIED] + [
+            (word, {("by",): word}) for word, _ in vocabulary(OverTime)
+            if word != "OverTime.by=update" or "learn" in model.model_fields
+        ]  # fmt: skip
     own = type_word(model) if issubclass(model, Layer | Connection | Probe) else model.__name__
     return found if model in (Run, Sweep) else [(own, {}), *found]
+
+
+@cache
+def hosts() -> Mapping[Pair, Sequence[str]]:
+    """Return the types of parts that can have both words of a pair."""
+    found: dict[Pair, list[str]] = {}
+    for base in (Layer, Connection, Probe):
+        for kind in types(base):
+            for (a, on), (b, other) in combinations(_choices(kind), 2):
+                if _together(on, other):
+                    found.setdefault(pair(a, b), []).append(type_word(kind))
+    return found
+
+
+def _by_part(network: Network) -> dict[str, set[str]]:
+    """Return the words of layers, connections and probes."""
+    found: dict[str, set[str]] = {}
+    for part, said in spoken(network):
+        if part.partition(".")[0] in KINDS and drawn(said.word):
+            found.setdefault(part, set()).add(said.word)
+    return found
+
+
+def type_of(network: Network, part: str) -> str:
+    """Return the word of the type of a layer, connection or probe; of other parts, their name."""
+    kind, _, name = part.partition(".")
+    return type_word(type(getattr(network, kind)[name])) if kind in KINDS else kind
 
 
 def _together(one: Mapping[Keys, str], other: Mapping[Keys, str]) -> bool:
@@ -159,13 +192,18 @@ def _together(one: Mapping[Keys, str], other: Mapping[Keys, str]) -> bool:
 class Coverage:
     """The pairs that have been drawn under each stepper, and what is wanted of further networks."""
 
-    def __init__(self, steppers: Iterable[str], patience: int = 10) -> None:
+    def __init__(self, steppers: Iterable[str], patience: int = 8) -> None:
         """Begin with nothing; a pair that did not act in `patience` networks is no longer wanted."""
         self.drawn = {stepper: {where: set[Pair]() for where in WHERE} for stepper in steppers}
         self._patience, self.tries = patience, Counter[tuple[Where, Pair]]()
         """How often a pair has been drawn without counting."""
         self.refusals: dict[tuple[Where, Pair], str] = {}
         """What `check` has said of a part, or of neighbours, that had a pair."""
+        self._refused = Counter[Pair]()
+        """How often a table has been refused because of a pair alone."""
+        self._of_types, self._why = Counter[Pair](), dict[Pair, str]()
+        """How often, and why, types of parts have been refused words."""
+        self._accepted = set[Pair]()
         self._open: dict[Where, dict[str, set[str]]] = {where: {} for where in WHERE}
         for where, pairs in possible().items():
             for a, b in pairs:
@@ -175,19 +213,21 @@ class Coverage:
     def weight(self, word: str, same: set[str], near: set[str]) -> float:
         """Return how much a word is wanted; see `tables.Wanted`."""
         here, beside, far = (self._open[where].get(word, set()) for where in WHERE)
-        return 2.0 * len(here & same) + 2.0 * len(beside & near) + 0.02 * (len(here) + len(beside) + len(far))
+        return 20.0 * (len(here & same) + len(beside & near)) + 0.2 * (len(here) + len(beside) + len(far))
+
+    def best(self, words: Collection[str], near: set[str]) -> float:
+        """Return how much the most wanted word of a new part is wanted; see `tables.Wanted`."""
+        return max((self.weight(word, set(), near) for word in words if drawn(word)), default=0.0)
 
     def between(self, some: set[str], others: set[str]) -> float:
         """Return how much it is wanted that two parts are neighbours."""
         beside = self._open["in neighbours"]
-        return 0.2 * sum(len(beside.get(word, set()) & others) for word in some)
+        return 2.0 * sum(len(beside.get(word, set()) & others) for word in some)
 
-    def new(
-        self, network: Network, said: Iterable[Spoken], steppers: Iterable[str]
-    ) -> dict[Where, set[Pair]]:
-        """Return the pairs of a network that have not been drawn under all these steppers."""
+    def new(self, network: Network, said: Iterable[Spoken]) -> dict[Where, set[Pair]]:
+        """Return the pairs of a network that are missing."""
         return {
-            where: {one for one in pairs if any(one not in self.drawn[s][where] for s in steppers)}
+            where: {(a, b) for a, b in pairs if b in self._open[where].get(a, set())}
             for where, pairs in met(network, said).items()
         }
 
@@ -198,8 +238,7 @@ class Coverage:
                 self.drawn[stepper][where] |= pairs
         for where, pairs in found.items():
             for one in pairs:
-                if all(one in known[where] for known in self.drawn.values()):
-                    self._close(where, one)
+                self._close(where, one)
 
     def tried(self, found: Mapping[Where, set[Pair]]) -> None:
         """Count the pairs that a network had, whether they act or not."""
@@ -210,26 +249,53 @@ class Coverage:
                     if self.tries[where, (a, b)] >= self._patience:
                         self._close(where, (a, b))
 
+    def accept(self, network: Network) -> None:
+        """Take note of what `check` accepts: words of types of parts."""
+        for part, said in _by_part(network).items():
+            self._accepted |= {(type_of(network, part), word) for word in said}
+
     def refuse(self, one: str, others: set[str], message: str) -> None:
         """Take note of why a table cannot have a word beside others."""
-        for other in others:
-            self.refusals.setdefault(("in one part", pair(one, other)), message)
+        for both in (pair(one, other) for other in filter(drawn, others if drawn(one) else ())):
+            self.refusals.setdefault(("in one part", both), message)
+            self._refused[both] += 1
+            if self._refused[both] >= REFUSALS and not self.tries["in one part", both]:
+                self._close("in one part", both)
 
-    def refuse_part(self, network: Network, part: str, message: str) -> None:
-        """Take note of what `check` says of a part of a network."""
-        near = {name for both in neighbours(network) if part in both for name in both} | {part}
-        mine = [one for one in spoken(network) if one.part in near]
-        for pairs, where in ((met(network, [one for one in mine if one.part == part]), WHERE[0]),
-                             (met(network, mine), WHERE[1])):  # fmt: skip
-            for one in pairs[where]:
-                self.refusals.setdefault((where, one), message)
+    def refuse_in(self, own: str, word: str, beside: set[str], message: str) -> None:
+        """Take note of why a type of part cannot have a word."""
+        self._of_types[own, word] += 1
+        self._why.setdefault((own, word), message)
+        for other in beside:
+            self.refusals.setdefault(("in one part", pair(word, other)), message)
+
+    def refuse_words(self, network: Network, less: Network, message: str) -> None:
+        """Take note of why `check` refuses words of a network: those that `less` has no more."""
+        had, left = _by_part(network), _by_part(less)
+        for part, said in had.items():
+            for word in said - left.get(part, said):
+                self.refuse_in(type_of(network, part), word, said - {word}, message)
+        near = met(network, spoken(network))["in neighbours"] - met(less, spoken(less))["in neighbours"]
+        for one in near:
+            self.refusals.setdefault(("in neighbours", one), message)
+
+    def useless(self, own: str, word: str) -> bool:
+        """Return whether a type of part has been refused a word time and again, and never accepted with it."""
+        return self._of_types[own, word] >= REFUSALS and (own, word) not in self._accepted
 
     def reason(self, where: Where, one: Pair) -> str:
         """Return why a pair has not been drawn."""
-        if (where, one) in self.refusals:
-            return f"refused: {self.refusals[where, one]}"
         if tries := self.tries[where, one]:
             return f"did not act in {tries} networks"
+        if where == "in one part":
+            whys = [
+                next((self._why[own, word] for word in one if self.useless(own, word)), "")
+                for own in hosts().get(one, ())
+            ]
+            if whys and all(whys):
+                return f"refused: {whys[0]}"
+        if (where, one) in self.refusals:
+            return f"refused: {self.refusals[where, one]}"
         return "not drawn"
 
     def _close(self, where: Where, one: Pair) -> None:

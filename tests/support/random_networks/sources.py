@@ -58,7 +58,7 @@ def random_source(tables: Tables, shape: Shape, batch: int, margin: bool) -> Sou
     held = {"array": {"data": data}, "dataset": {"data": Items(data)}, "function": {"call": Numbered(data)},
             "reels": {"data": (data[:2], data[2:5], data[5:6], data[6:])}}  # fmt: skip
     given: dict[str, Any] = held.get(name, {}) | ({"transforms": tuple(chain)} if chain else {})
-    if name == "reels" or "frames" in made:
+    if "order" in kind.model_fields and (name == "reels" or "frames" in made):
         given["order"] = _order(tables, batch, ("movie",) if name == "reels" else ("by_movie",))
     more: dict[str, Any] = {"transforms": [], "order": [_order(tables, batch, STILL)]}
     return tables.fill(kind, given, more=more | ({"normalize": []} if chain else {}))

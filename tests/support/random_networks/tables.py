@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from petabatch.spec.model import Model, Part
 from petabatch.spec.weights import Initial, Learning, Normalize
 from petabatch.weights import Uniform
 from support.random_networks.values import USUAL, drawn, values
-from support.random_networks.words import keys, named, type_word, types, word_of, words
+from support.random_networks.words import keys, named, type_word, types, word_of, words, words_of
 
 Shape = tuple[int, ...]
 
@@ -26,6 +26,9 @@ class Wanted(Protocol):
 
     def weight(self, word: str, same: set[str], near: set[str]) -> float:
         """Return how much a word is wanted in a part with the words `same`, beside parts with `near`."""
+
+    def best(self, words: Collection[str], near: set[str]) -> float:
+        """Return how much the most wanted word is wanted in a new part beside parts with `near`."""
 
     def between(self, some: set[str], others: set[str]) -> float:
         """Return how much it is wanted that parts with these words are neighbours."""
@@ -40,6 +43,9 @@ class Nothing:
     def weight(self, word: str, same: set[str], near: set[str]) -> float:
         return 0.0
 
+    def best(self, words: Collection[str], near: set[str]) -> float:
+        return 0.0
+
     def between(self, some: set[str], others: set[str]) -> float:
         return 0.0
 
@@ -47,11 +53,25 @@ class Nothing:
         pass
 
 
+def _refused(
+    model: type[Model], given: Mapping[str, Any], chosen: Mapping[str, Any], left: str, value: Any, key: str
+) -> bool:
+    """Return whether a table is refused that has, of what was chosen, two keys alone, and what it must have."""
+    needed = {one: chosen[one] for one in chosen if model.model_fields[one].is_required()}
+    try:
+        model(**given, **needed, **{left: value, key: chosen[key]})
+    except TableError:
+        return True
+    return False
+
+
 class Tables:
     """Draws tables, and keeps the files that they name in a folder."""
 
     def __init__(self, seed: int, folder: Path, wanted: Wanted) -> None:
         self.rng, self.folder, self.wanted = np.random.default_rng(seed), folder, wanted
+        self.keys = self.one_of(1.0, 3.0, 8.0)
+        """Mean number of keys of a table that are not at their defaults."""
 
     def one_of(self, *choices: Any) -> Any:
         return choices[self.rng.integers(len(choices))]
@@ -69,7 +89,7 @@ class Tables:
         """Draw a type of part."""
         known = [one for one in types(base) if drawn(type_word(one))]
         known = [one for one in known if not among or one.model_fields["type"].default in among]
-        return self.weighted(known, [1 + self.wanted.weight(type_word(one), set(), near) for one in known])
+        return self.weighted(known, [1 + self.wanted.best(words_of(one), near) for one in known])
 
     def fill(
         self,
@@ -96,7 +116,7 @@ class Tables:
                 share = 1 / max(1, len(known))
                 wanted = [(one, share + self._weight(one, word, said, near)) for one, word in known]
                 options += [(key, one, weight) for one, weight in wanted]
-        for _ in range(self.rng.poisson(2.0)):
+        for _ in range(self.rng.poisson(self.keys)):
             options = [option for option in options if option[0] not in chosen]
             if options:
                 key, value, _ = options[self.weighted(range(len(options)), [w for *_, w in options])]
@@ -108,10 +128,14 @@ class Tables:
                 free = [key for key in chosen if not model.model_fields[key].is_required()]
                 if not free:
                     raise
-                left = self.one_of(*free)
-                word = word_of(model, left, chosen.pop(left))
-                others = said | {word_of(model, key, value) for key, value in chosen.items()}
-                self.wanted.refuse(word, others, error.problems[0].message)
+                at_fault = error.problems[0].key.partition(".")[0]
+                left = at_fault if at_fault in free else self.one_of(*free)
+                value = chosen.pop(left)
+                culprits = [
+                    key for key in free if key != left and _refused(model, given, chosen, left, value, key)
+                ]
+                others = {word_of(model, key, chosen[key]) for key in culprits}
+                self.wanted.refuse(word_of(model, left, value), others, error.problems[0].message)
 
     def _weight(self, value: Any, word: str, said: set[str], near: set[str]) -> float:
         inner = [one.word for one in words(value) if drawn(one.word)] if isinstance(value, Model) else [word]
@@ -145,7 +169,9 @@ class Tables:
         """
         among = ["constant", "gaussian", "truncated_normal", "uniform"] + ["array", "file"] * (len(shape) > 1)
         if len(shape) == 6:
-            among += ["gabor", "gaussian_2d"] + ["identity"] * (shape[-3] % 2 and shape[-2] % 2)
+            among += ["gabor", "gaussian_2d", "petavision_gaussian", "petavision_sectors"] + ["identity"] * (
+                shape[-3] % 2 and shape[-2] % 2
+            )
             among += ["patches"] * (source is not None)
         kind = self.type_of(Initial, near, among)
         own = bool(batch) and self.chance(0.5)
@@ -163,8 +189,10 @@ class Tables:
             "truncated_normal": {"low": -0.2, "high": 0.4},
             "uniform": {"low": -0.2, "high": self.one_of(0.1, 0.3)},
             "patches": {"source": source},
+            "petavision_sectors": {"sectors": 4},
         }.get(name, {})
-        return self.fill(kind, given, near, {"per_slice": [], "axes": []})
+        flat = {} if len(shape) == 6 else {"same_feature": []}
+        return self.fill(kind, given, near, {"per_slice": [], "axes": [], **flat})
 
     def _stored(self, values: np.ndarray) -> dict[str, Any]:
         """Write values to a file of one of its kinds; return the keys that name them."""

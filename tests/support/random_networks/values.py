@@ -19,6 +19,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "Adaptive.tau": (4.0, 2.0),
     "Adam.beta1": (0.5,), "Adam.beta2": (0.9,), "Adam.epsilon": (0.01,), "Adam.rate": (0.05,),
     "Averaging.rate": (0.1, 0.3),
+    "Bins.high": (0.7,), "Bins.low": (-0.5,), "Bins.outside": (-0.5,), "Bins.width": (0.5,),
     "ConductanceLIF.after": (0.3,), "ConductanceLIF.decay": ((2.0, 4.0, 6.0),),
     "ConductanceLIF.fatigue": (2.0,), "ConductanceLIF.noise": ((2.0, 0.5, 0.5),),
     "ConductanceLIF.noise_rate": ((500.0, 400.0, 300.0),), "ConductanceLIF.recovery": (5.0,),
@@ -32,6 +33,7 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "Dropout.probability": (0.3, 0.7),
     "Energy.above": (0.1,),
     "FISTA.step": (0.1,), "FISTA.threshold": (0.1, 0.05),
+    "FirmCost.corner": (0.4,),
     "GaussianNoise.deviation": (0.2,), "GaussianNoise.mean": (0.3,),
     "HeavyBall.beta": (0.5,),
     "Hebbian.clip": (0.002,), "Hebbian.decay": (0.1,), "Hebbian.momentum": (0.5,),
@@ -50,19 +52,17 @@ VALUES: Mapping[str, Sequence[Any]] = {
     "Max.strength": (0.4,),
     "MomentumLCA.rate": (0.2,),
     "Movie.every": (2,),
-    "Neurons.activity": ("tanh(v) + g / 2",), "Neurons.currents": (("I",),),
-    "Neurons.equations": (
-        "dv/dt = (0.5 - v) / 4\ndg/dt = (v - g) / 3", "dv/dt = (1 - abs(g) * v) / 4\ndg/dt = -g / 3",
-        "dv/dt = sin(t) - v * s\ns = clip(g, 0.1, 2) / 3\ndg/dt = (v - g) / 2 + 0.3 * xi",
-    ),
-    "Neurons.parameters": ({"k": 0.5},), "Neurons.start": ({"v": 0.3},),
     "Oja.rate": (0.05,),
     "Output.flush": (DISPLAY, Every(5), STEP),
     "OverTime.by": ("display", "update", "step", "step of display"),
     "Probe.every": (Every(2), DISPLAY, NEVER), "Probe.offset": (1,),
     "RateDecay.phase": (1,),
     "Rectified.threshold": (0.1, -0.2), "LCA.threshold": (0.1, 0.05),
+    "Retina.background": (300.0,), "Retina.begin": (1.0,), "Retina.burst_duration": (5.0,),
+    "Retina.burst_rate": (100.0,), "Retina.end": (4.0,), "Retina.rate": (900.0, 500.0),
+    "Retina.recovery": (1.0,), "Retina.refractory": (0.0, 1.0),
     "Rescale.deviation": (0.5,), "Rescale.high": (0.8,), "Rescale.low": (-0.5,), "Rescale.mean": (0.2,),
+    "Rescale.norm": (0.7,),
     "Run.dt": (0.5,), "Run.seed": (7,), "Run.verify": (1,),
     "Scaling.strength": (0.4, 0.6),
     "Sigmoid.center": (0.2,), "Sigmoid.width": (0.5,),
@@ -82,34 +82,35 @@ VALUES: Mapping[str, Sequence[Any]] = {
 USUAL = {
     "LCA.tau", "LCA.threshold", "Thresholded.threshold", "FISTA.step", "FISTA.threshold",
     "ConductanceLIF.tau", "ConductanceLIF.threshold", "Constant.value", "LeakyIntegrator.tau",
-    "Averaging.rate", "Adam.rate", "TimeScale.minimum", "TimeScale.maximum", "TimeScale.factor",
+    "Averaging.rate", "Adam.rate", "Retina.rate", "TimeScale.minimum", "TimeScale.maximum", "TimeScale.factor",
     "Sparse.init",
 }  # fmt: skip
 """Keys with which most networks depart from the default, at which little happens in a short run."""
 
 _PIXELS = "how images are made, of which steps see the pixels: tests/sources"
 _WEIGHTS = "numbers of initial weights: tests/weights"
-_SPIKES = "the last bit may decide a spike: tests/layers/test_neurons.py and test_brian.py"
-_STIMULI = "the last bit may decide a spike, and given ones have no input: tests/layers/test_stimuli.py"
+_POINTS = "which points there are, not how they are computed: tests/spec and tests/waves"
 NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys((
         "source cifar10", "source cifar100", "source idx", "source images", "source iterable",
         "source photographs", "source sound", "source video", "ImageArray.", "Iterable.", "Photographs.",
-        "View.crop", "View.offset", "View.contrast", "View.on_bad_item", "Dataset.", "Function.channels",
+        "Invert.", "View.crop", "View.offset", "View.contrast", "View.on_bad_item", "Dataset.", "Function.channels",
         "Crop.", "Pad.", "Resize.", "Flip.", "Frames.", "Whiten.", "ZCA.", "transform ", "Normalize.method",
         "Bars.", "DeadLeaves.", "Gratings.", "Noise.",
     ), _PIXELS),
     **dict.fromkeys((
-        "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "TruncatedNormal.", "Uniform.", "WeightArray.",
-        "WeightFile.",
+        "Directed.", "Gabor.", "Gaussian.", "Gaussian2D.", "ImagePatches.", "PetaVisionGaussian.",
+        "PetaVisionSectors.", "TruncatedNormal.", "Uniform.", "WeightArray.", "WeightFile.",
     ), _WEIGHTS),
-    **dict.fromkeys(("Neurons.spike", "Neurons.reset", "Neurons.refractory"), _SPIKES),
-    **dict.fromkeys(("layer poisson", "layer spike_times", "Poisson.", "SpikeTimes."), _STIMULI),
+    **dict.fromkeys(("Sweep.draw", "Sweep.seed", "Sweep.table", "Sweep.combine", "Interval."), _POINTS),
     **dict.fromkeys(
         ("Sparse.profile", "Profile."), "which synapses there are, not what they carry: tests/connections"
     ),
     "Sparse.matrix": "read as a file is: tests/test_arrays.py",
-    **dict.fromkeys(("Run.threads", "Run.device", "Run.kernel", "Run.tf32"), "run and compared with each"),
+    **dict.fromkeys(
+        ("Run.threads", "Run.device", "Run.kernel", "Run.tf32", "Run.pool", "Sweep.wave"),
+        "run and compared with each",
+    ),
     **dict.fromkeys(("Run.wall_limit", "Run.stuck_after"), "when a run ends: tests/system"),
     **dict.fromkeys(("Run.start_from", "Run.batch_change"), "what a run starts from: tests/system"),
     **dict.fromkeys(("Run.batch", "Run.display", "Run.displays", "Run.steps"), "sizes"),

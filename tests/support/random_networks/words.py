@@ -68,20 +68,24 @@ def vocabulary(model: type[Model]) -> Iterator[tuple[str, Mapping[Keys, str]]]:
             yield word, {(key,): word}
             for inner, choices in vocabulary(table):
                 yield inner, {(key,): word} | {(key, *path): choice for path, choice in choices.items()}
-        if not tables and not model.model_fields[key].is_required():
+        if not model.model_fields[key].is_required():
             usual = word_of(model, key, model.model_fields[key].get_default(call_default_factory=True))
             for word in dict.fromkeys(_possible(model, key)):
                 if word != usual or "=" not in word:
                     yield word, {(key,): word}
 
 
+@cache
+def words_of(part: type[Part]) -> frozenset[str]:
+    """Return all words that a part of a type can have."""
+    return frozenset({type_word(part)} | {word for word, _ in vocabulary(part)})
+
+
 def tables_of(model: type[Model], key: str) -> Iterator[type[Model]]:
     """Yield the classes of table that a key can hold."""
     for leaf in _leaves(model.model_fields[key].annotation):
-        if isinstance(leaf, type) and issubclass(leaf, Part):
-            yield from types(leaf)
-        elif isinstance(leaf, type) and issubclass(leaf, Model):
-            yield leaf
+        if _is_table(leaf):
+            yield from types(leaf) if issubclass(leaf, Part) else [leaf]
 
 
 @cache
@@ -169,9 +173,13 @@ def _possible(model: type[Model], key: str) -> Iterator[str]:
     for leaf in _leaves(model.model_fields[key].annotation):
         if leaf is Every:
             yield from (word_of(model, key, every) for every in (STEP, Every(2), DISPLAY, NEVER))
-        elif get_origin(leaf) is not Literal and leaf not in (bool, NoneType):
+        elif get_origin(leaf) is not Literal and leaf not in (bool, NoneType) and not _is_table(leaf):
             yield named(model, key)
     yield from (f"{named(model, key)}={value}" for value in literals(model, key))
+
+
+def _is_table(leaf: Any) -> bool:
+    return isinstance(leaf, type) and issubclass(leaf, Model)
 
 
 def _leaves(annotation: Any) -> Iterator[Any]:
@@ -182,9 +190,7 @@ def _leaves(annotation: Any) -> Iterator[Any]:
     elif origin in (Union, UnionType):
         for one in arguments:
             yield from _leaves(one)
-    elif origin in (tuple, dict) and any(
-        isinstance(leaf, type) and issubclass(leaf, Model) for one in arguments for leaf in _leaves(one)
-    ):
+    elif origin in (tuple, dict) and any(_is_table(leaf) for one in arguments for leaf in _leaves(one)):
         yield from (leaf for one in arguments for leaf in _leaves(one) if leaf not in (..., str))
     else:
         yield annotation

@@ -1,0 +1,78 @@
+"""Keys that are given to the parts of a drawn network for pairs that are still missing, valid or not.
+
+What `check` refuses is taken out again (`repairing.py`), and its message is why the pair is missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from petabatch.errors import TableError
+from petabatch.spec.network import Network
+from support.random_networks.pairs import Coverage, neighbours
+from support.random_networks.tables import Tables
+from support.random_networks.values import drawn, values
+from support.random_networks.words import Keys, replaced, type_word, value_at, vocabulary, word_of, words
+
+_KEYS = 3
+"""Most keys that a part is given."""
+
+
+def sown(network: Network, coverage: Coverage, tables: Tables) -> Network:
+    """Return a network whose parts have keys more, those with most pairs that are missing."""
+    said = {
+        (kind, name): {one.word for one in words(part)}
+        for kind in ("layers", "connections", "probes")
+        for name, part in getattr(network, kind).items()
+    }
+    beside: dict[tuple[str, str], set[str]] = {place: set() for place in said}
+    for one, other in map(tuple, neighbours(network)):
+        for place, near in ((one, other), (other, one)):
+            at, by = (tuple(end.split(".", 1)) for end in (place, near))
+            if at in beside and by in said:
+                beside[at] |= said[by]
+    for (kind, name), mine in said.items():
+        part = getattr(network, kind)[name]
+        for _ in range(int(tables.rng.integers(_KEYS + 1))):
+            given = _with_a_key(part, mine, beside[kind, name], coverage, tables)
+            if given is not None:
+                part, word = given
+                mine.add(word)
+        network = network.model_copy(update={kind: {**getattr(network, kind), name: part}})
+    return network
+
+
+def _with_a_key(
+    part: Any, mine: set[str], near: set[str], coverage: Coverage, tables: Tables
+) -> tuple[Any, str] | None:
+    """Return a part with the key that is wanted most, and its word; None where there is none."""
+    own = type_word(type(part))
+    options: list[tuple[Keys, Any, str]] = []
+    weights: list[float] = []
+    for path, table, key in _keys_of(part):
+        for value in values(type(table), key):
+            word = word_of(type(table), key, value)
+            if drawn(word) and word not in mine and not coverage.useless(own, word):
+                options.append((path, value, word))
+                weights.append(coverage.weight(word, mine, near))
+    if not any(weights):
+        return None
+    path, value, word = options[tables.weighted(range(len(options)), weights)]
+    try:
+        return replaced(part, path, value), word
+    except TableError as error:
+        coverage.refuse_in(own, word, mine, error.problems[0].message.partition("\n")[0])
+        return None
+
+
+def _keys_of(part: Any) -> list[tuple[Keys, Any, str]]:
+    """Return the keys of a part and of the tables in it, with their paths."""
+    found: list[tuple[Keys, Any, str]] = []
+    tables: dict[Keys, Any] = {(): part} | {
+        one.path: value_at(part, one.path) for one in words(part) if one.of_table and one.path
+    }
+    for path, table in tables.items():
+        found += [
+            ((*path, key), table, key) for key in type(table).model_fields if key not in ("type", "shape")
+        ]
+    return found
