@@ -21,10 +21,9 @@ SHAPE = (3, 4, 2)
 
 
 def test_random_networks_are_the_same_under_all_steppers(tmp_path: Path) -> None:
-    campaign = Campaign(tmp_path, seed=2)
-    assert list(campaign.go(3)) == []
+    campaign = Campaign(tmp_path, seed=90, share=-1.0)
+    assert list(campaign.go(2)) == []
     assert all(campaign.counts[stepper] for stepper in STEPPERS)
-    assert all(campaign.coverage.drawn["dense"][where] for where in WHERE)
 
 
 def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from petabatch.connections import Identity
 from petabatch.errors import ParamsError
 from petabatch.kernels.cuda.rows.source import row_source
 from petabatch.kernels.cuda.rows.values import Untranslated
-from petabatch.layers import Neurons
+from petabatch.layers import Neurons, Poisson
 from petabatch.network.build import build
 from petabatch.network.plan import schedule
 from petabatch.spec.network import Network, Output, Run
@@ -147,6 +147,16 @@ def test_equations_are_those_of_the_cpu(keys: dict[str, Any]) -> None:
     back = Identity(pre="L", post="L", target=target, delay=2, strength=0.1)  # so that there is a history
     wanted = Network(run=run, layers={"L": layer}, connections={"back": back}, output=Output())
     assert_agree(wanted, EmulatedGpu(), 2e-5)
+
+
+@emulated
+@pytest.mark.parametrize("rate", ["k * (1 + sin(t))", 0.7])
+def test_poisson_processes_are_those_of_the_cpu(rate: float | str) -> None:
+    parameters = {"k": 0.6} if isinstance(rate, str) else {}
+    wanted = network(Poisson(shape=SHAPE, rate=rate, parameters=parameters))
+    spikes = assert_agree(wanted, EmulatedGpu(), 2e-5).state.arrays["layers/L/A"]
+    assert spikes.any()
+    assert (spikes == np.round(spikes)).all()
 
 
 def test_steps_of_row_functions_are_replayed_unless_numbers_come_from_the_host() -> None:

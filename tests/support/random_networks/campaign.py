@@ -26,12 +26,12 @@ from petabatch.spec.network import Network
 from support.gpu_emulation import EmulatedGpu
 from support.random_networks.comparing import INVARIANTS, Reference
 from support.random_networks.drawing import Drawing
+from support.random_networks.missing_pairs import with_missing_pairs
 from support.random_networks.pairs import Coverage, Spoken, met, spoken
 from support.random_networks.proofs import Proofs
 from support.random_networks.real_ranks import checksum, on_real_ranks
 from support.random_networks.repairing import repaired
 from support.random_networks.runs import run, with_run
-from support.random_networks.sowing import sown
 from support.random_runs import finish
 
 STEPPERS = {
@@ -69,7 +69,7 @@ class Campaign:
             try:
                 with warnings.catch_warnings(action="ignore"):
                     drawing = Drawing(self._seed, self._folder, self.coverage)
-                    drawn = sown(drawing.network(), self.coverage, drawing)
+                    drawn = with_missing_pairs(drawing.network(), self.coverage, drawing)
                     network = repaired(drawn, self._take_out)
                 self.coverage.accept(network)
                 (self._folder / "running.pickle").write_bytes(pickle.dumps(network))

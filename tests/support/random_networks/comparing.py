@@ -70,7 +70,7 @@ def in_calls(network: Network, seen: Steps, rng: np.random.Generator) -> list[st
 
 
 def in_a_pool(network: Network, seen: Steps, rng: np.random.Generator) -> list[str]:
-    """Return what changes bits when each slice begins whenever a slot is free; nothing where that is refused."""
+    """Return what changes bits when slices come into free slots; where that is refused, unobserved."""
     try:
         mine = with_run(network, pool=True)
         build(mine)

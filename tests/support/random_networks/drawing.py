@@ -107,7 +107,8 @@ class Drawing(Tables):
             given["phase"] = int(self.rng.integers(4)) if self.phases == "all" else 2 * len(self.layers)
         twins = [other for other, layer in self.layers.items() if layer.shape == shape]
         more: dict[str, Any] = {
-            "phase": [], "start": [], "batch": [1] if kind is Constant else [], "border": ["mirror", 0.5], "features": [(0,), (0, shape[2] - 1)],
+            "phase": [], "start": [], "batch": [1] if kind is Constant else [],
+            "border": ["mirror", 0.5], "features": [(0,), (0, shape[2] - 1)],
             "reset_to": twins, "every": values(kind, "every")[: None if self.chance(0.1) else -1],
             "time_scale": [self.time_scale(f"of_{name}", set())],
         }  # fmt: skip

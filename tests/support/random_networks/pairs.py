@@ -280,7 +280,7 @@ class Coverage:
             self.refusals.setdefault(("in neighbours", one), message)
 
     def useless(self, own: str, word: str) -> bool:
-        """Return whether a type of part has been refused a word time and again, and never accepted with it."""
+        """Return whether a type of part is refused a word time and again, and never accepted with it."""
         return self._of_types[own, word] >= REFUSALS and (own, word) not in self._accepted
 
     def reason(self, where: Where, one: Pair) -> str:

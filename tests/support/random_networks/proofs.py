@@ -1,7 +1,7 @@
 """Which words of a network count, of those that are wanted: parts and tables that act, and their keys.
 
-Layers, connections and the tables in them are taken back in each network. A key is taken back alone until that
-has changed bits once in a part of its type; from then on it counts wherever its part and its table act.
+Layers, connections and the tables in them are taken back in each network. A key is taken back alone until
+that has changed bits once in a part of its type; from then on it counts wherever its part and its table act.
 """
 
 from __future__ import annotations

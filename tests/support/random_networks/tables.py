@@ -56,7 +56,7 @@ class Nothing:
 def _refused(
     model: type[Model], given: Mapping[str, Any], chosen: Mapping[str, Any], left: str, value: Any, key: str
 ) -> bool:
-    """Return whether a table is refused that has, of what was chosen, two keys alone, and what it must have."""
+    """Return whether a table is refused that has two of the chosen keys, and those that it must have."""
     needed = {one: chosen[one] for one in chosen if model.model_fields[one].is_required()}
     try:
         model(**given, **needed, **{left: value, key: chosen[key]})

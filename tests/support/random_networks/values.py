@@ -82,7 +82,8 @@ VALUES: Mapping[str, Sequence[Any]] = {
 USUAL = {
     "LCA.tau", "LCA.threshold", "Thresholded.threshold", "FISTA.step", "FISTA.threshold",
     "ConductanceLIF.tau", "ConductanceLIF.threshold", "Constant.value", "LeakyIntegrator.tau",
-    "Averaging.rate", "Adam.rate", "Retina.rate", "TimeScale.minimum", "TimeScale.maximum", "TimeScale.factor",
+    "Averaging.rate", "Adam.rate", "Retina.rate",
+    "TimeScale.minimum", "TimeScale.maximum", "TimeScale.factor",
     "Sparse.init",
 }  # fmt: skip
 """Keys with which most networks depart from the default, at which little happens in a short run."""
@@ -94,7 +95,8 @@ NOT_DRAWN: Mapping[str, str] = {
     **dict.fromkeys((
         "source cifar10", "source cifar100", "source idx", "source images", "source iterable",
         "source photographs", "source sound", "source video", "ImageArray.", "Iterable.", "Photographs.",
-        "Invert.", "View.crop", "View.offset", "View.contrast", "View.on_bad_item", "Dataset.", "Function.channels",
+        "Invert.", "View.crop", "View.offset", "View.contrast", "View.on_bad_item", "Dataset.",
+        "Function.channels",
         "Crop.", "Pad.", "Resize.", "Flip.", "Frames.", "Whiten.", "ZCA.", "transform ", "Normalize.method",
         "Bars.", "DeadLeaves.", "Gratings.", "Noise.",
     ), _PIXELS),

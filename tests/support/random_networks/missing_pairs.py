@@ -12,13 +12,13 @@ from petabatch.spec.network import Network
 from support.random_networks.pairs import Coverage, neighbours
 from support.random_networks.tables import Tables
 from support.random_networks.values import drawn, values
-from support.random_networks.words import Keys, replaced, type_word, value_at, vocabulary, word_of, words
+from support.random_networks.words import Keys, replaced, type_word, value_at, word_of, words
 
 _KEYS = 3
 """Most keys that a part is given."""
 
 
-def sown(network: Network, coverage: Coverage, tables: Tables) -> Network:
+def with_missing_pairs(network: Network, coverage: Coverage, tables: Tables) -> Network:
     """Return a network whose parts have keys more, those with most pairs that are missing."""
     said = {
         (kind, name): {one.word for one in words(part)}
