@@ -15,7 +15,7 @@ from petabatch.spec.network import Network, Run
 from petabatch.spec.schedule import Every
 from support.random_networks.acting import Acting
 from support.random_networks.campaign import STEPPERS, Campaign
-from support.random_networks.pairs import WHERE, met, possible, spoken
+from support.random_networks.pairs import met, possible, spoken
 
 SHAPE = (3, 4, 2)
 

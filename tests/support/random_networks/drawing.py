@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from petabatch.connections import Clone, Conv, Identity, Sparse, Transpose
+from petabatch.connections import Clone, Conv, Identity, Potential, Sparse, Transpose
 from petabatch.geometry import GeometryError
-from petabatch.layers import Constant, Input, Linear
+from petabatch.layers import Constant, Input, Linear, MaxUnpool
 from petabatch.network.numbers import problem_of_values
 from petabatch.probes import Energy, Optimality
 from petabatch.spec.network import ConnectionOutput, LayerOutput, Network, Output, Run, Until
@@ -61,6 +61,7 @@ class Drawing(Tables):
         features = int(self.rng.integers(1, self.one_of(8, 8, 40)))
         self.fine, self.coarse = (ny * down, nx * down, channels), (ny, nx, features)
         self.shapes = [self.fine, self.fine, self.coarse, self.coarse, (ny, nx, channels), (ny, nx, 1)]
+        self.shapes += [(ny, nx, channels + 1)]
 
     def network(self) -> Network:
         """Return the network, which `check` may refuse; raises TableError where a table is refused."""
@@ -118,6 +119,8 @@ class Drawing(Tables):
             given["source"] = random_source(self, shape, self.batch, given["border"] == "image")
             if self.chance(0.1):
                 given |= {"every": NEVER, "batch": 1}
+        if kind is MaxUnpool:
+            given["window"] = tuple(self.one_of(1, *[2] * (size % 2 == 0)) for size in shape[:2])
         own = spiking(self, kind, shape, self.batch)
         more |= dict.fromkeys(_OF_SPIKING & kind.model_fields.keys(), ()) if own else {}
         made = self.fill(kind, given | own, more=more)
@@ -158,6 +161,7 @@ class Drawing(Tables):
         for post in names:
             layer = self.layers[post]
             needed = {"mask": ("exc", "mask"), "product": ("exc", "inh"), "quotient": ("exc", "inh")}
+            needed["max_unpool"] = ("exc", "place")
             channels = needed.get(layer.type, ("exc",))
             if post in ("image", "error", "code", "recon") or layer.static or not layer.channels:
                 continue
@@ -181,11 +185,20 @@ class Drawing(Tables):
         of = {"clone": [n for n, shapes in owners.items() if shapes == ends],
               "transpose": [n for n, shapes in owners.items() if shapes == back]}  # fmt: skip
         fits = {"sparse": True, "conv": True, "identity": ends[0] == ends[1]}
+        names = list(self.layers)
+        has_potential = any(variable.name == "V" for variable in self.layers[pre].variables())
+        fits["potential"] = (
+            ends[0] == ends[1] and has_potential and not self.layers[pre].later
+            and names.index(pre) < names.index(post)
+        )  # fmt: skip
+        fits["background"] = ends[0][:2] == ends[1][:2] and ends[1][2] % (ends[0][2] + 1) == 0
         fits["largest"] = ends[1] == (*ends[0][:2], 1)
         fits |= {"pool": ends[0][2] == ends[1][2], **{kind: bool(found) for kind, found in of.items()}}
         near = self.said(pre, post)
         kind = self.type_of(Connection, near, [name for name, fit in fits.items() if fit])
         name = kind.model_fields["type"].default
+        if name == "background":
+            given["copies"] = ends[1][2] // (ends[0][2] + 1)
         if name in of:
             given["of"] = self.one_of(*of[name])
         self.connect(f"{name}{len(self.connections)}", kind, pre, post, **given)
@@ -216,6 +229,8 @@ class Drawing(Tables):
                 self._weights(given, more, near)
             except GeometryError:
                 return
+        if kind is Potential:
+            more["delay"] = []
         if kind is Sparse:
             self._synapses(given, more, near)
         if kind is Clone and self.connections[given["of"]].learn is None:  # type: ignore[attr-defined]
