@@ -4,7 +4,8 @@
 
 It ends after so many networks or seconds, and goes on from there when it is started again with its folder.
 Networks of which something is wrong are kept there, and the exit code is then 1; `pairs.csv` lists all pairs,
-and why some have not been drawn. The short form is `tests/engine/test_random_networks.py`.
+and why some have not been drawn: what `check` refuses, with its message, and what has changed no bit. The
+short form is `tests/engine/test_random_networks.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from support.random_networks.campaign import Campaign
 from support.random_networks.matrix import missing, table, totals, write
 from support.random_networks.pairs import WHERE
 from support.random_networks.values import NOT_DRAWN
+
+EVERY = 20
+"""Networks after which the campaign is stored."""
 
 
 def report(campaign: Campaign) -> Iterator[str]:
@@ -57,7 +61,7 @@ def main() -> int:
     kept = folder / "campaign.pickle"
     campaign = pickle.loads(kept.read_bytes()) if kept.exists() else Campaign(folder, asked.seed)
     begin, wrong = time.monotonic(), 0
-    for part in range(campaign.counts["networks"] + 50, asked.networks + 50, 50):
+    for part in range(campaign.counts["networks"] + EVERY, asked.networks + EVERY, EVERY):
         for line in campaign.go(min(part, asked.networks), begin + asked.seconds):
             wrong += 1
             print(line, flush=True)
