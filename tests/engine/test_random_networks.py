@@ -9,13 +9,16 @@ import pytest
 
 from petabatch.connections import Identity
 from petabatch.layers import Input, LeakyIntegrator, Linear
+from petabatch.network.build import build
 from petabatch.probes import L2
 from petabatch.sources import Noise
 from petabatch.spec.network import Network, Run
 from petabatch.spec.schedule import Every
 from support.random_networks.acting import Acting
 from support.random_networks.campaign import STEPPERS, Campaign
-from support.random_networks.pairs import met, possible, spoken
+from support.random_networks.pairs import Spoken, met, possible, spoken
+from support.random_networks.proofs import Proofs
+from support.random_networks.repairing import repaired
 
 SHAPE = (3, 4, 2)
 
@@ -38,8 +41,9 @@ def test_a_stepper_that_differs_is_found(tmp_path: Path, monkeypatch: pytest.Mon
     assert "dense: step" in found
 
 
-def test_what_changes_no_bit_does_not_count() -> None:
-    network = Network(
+def traces() -> Network:
+    """Return a network with a layer that nothing arrives at."""
+    return Network(
         run=Run(batch=2, display=4, displays=2),
         layers={
             "image": Input(shape=SHAPE, source=Noise()),
@@ -49,6 +53,10 @@ def test_what_changes_no_bit_does_not_count() -> None:
         connections={"seen": Identity(pre="image", post="trace", delay=1)},
         probes={"size": L2(layer="still")},
     )
+
+
+def test_what_changes_no_bit_does_not_count() -> None:
+    network = traces()
     acts = Acting(network)
     counted = {(one.part.partition(".")[2], one.said.word) for one in spoken(network) if acts(one)}
     assert {("trace", "Layer.reset=steps"), ("seen", "Connection.delay"), ("size", "probe l2")} <= counted
@@ -57,3 +65,32 @@ def test_what_changes_no_bit_does_not_count() -> None:
     assert ("Connection.delay", "connection identity") in pairs["in one part"]
     assert ("Connection.delay", "Layer.reset=steps") in pairs["in neighbours"]
     assert all(found <= possible()[where] for where, found in pairs.items())
+
+
+def test_keys_that_have_acted_count_where_their_part_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs, network, tried = Proofs(), traces(), list[str]()
+    wanted = {one.said.word for one in spoken(network)}
+    first = list(proofs.counted(network, wanted))
+    acts = Acting._acts
+
+    def noted(self: Acting, one: Spoken) -> bool:
+        tried.append(one.said.word)
+        return acts(self, one)
+
+    monkeypatch.setattr(Acting, "_acts", noted)
+    assert list(proofs.counted(network, wanted)) == first
+    assert "Layer.reset=steps" in {one.said.word for one in first}
+    assert "Layer.reset=steps" not in tried
+    assert not [one for one in first if one.part == "layers.still"]
+
+
+def test_what_check_refuses_is_taken_out_of_a_drawn_network() -> None:
+    network, told = traces(), list[str]()
+    layers = {**network.layers, "copy": Linear(shape=SHAPE, batch=1)}
+    joined = {**network.connections, "wide": Identity(pre="image", post="nowhere")}
+    drawn = network.model_copy(update={"layers": layers, "connections": joined})
+    left = repaired(drawn, lambda before, after, problem: told.append(problem.key))
+    build(left)
+    assert left.layers == {**network.layers, "copy": Linear(shape=SHAPE)}
+    assert left.connections == network.connections
+    assert sorted(told) == ["connections.wide.post", "layers.copy.batch"]
