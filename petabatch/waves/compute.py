@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,12 +17,17 @@ from petabatch.engine.pool import OF_A_SLICE, Stopped
 from petabatch.engine.recorder import Record
 from petabatch.errors import NonFiniteError, PetabatchError
 from petabatch.kernels.cuda.device import Device
-from petabatch.network.plan import Plan
+from petabatch.network.plan import Plan, multiply_adds
 from petabatch.spec.load import Loaded
 from petabatch.storage.ledger import FAILED, VALUES, Layout
 from petabatch.storage.wave import SavedWave
 from petabatch.waves.checkpoints import WaveCheckpoints
 from petabatch.waves.finished import Points
+
+_OPERATIONS = 2e9
+"""Operations of a wave between two steps at which its slices meet: about two seconds."""
+_UNIT = 20
+"""Operations of a unit in a step, apart from what arrives."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,8 @@ def _wave(
     assembly = Assembly.of(own.network, None, threads, device)
     length = assembly.plan.length
     with ExitStack() as stack:
-        engine = open_engine(own, assembly.planned(flush=length, tolerant=True))
+        period = _period(assembly.plan, layout.batch * len(points.numbers))
+        engine = open_engine(own, assembly.planned(flush=length, tolerant=True, checkpoint=period))
         stack.callback(engine.close)
         if (evaluation := open_evaluation(engine, own)) is not None:
             stack.callback(evaluation.close)
@@ -113,6 +120,15 @@ def _wave(
                 raise Stopped
         wave = taken(points, layout, _records(engine, before), _failures(engine))
         return replace(wave, times={**engine.times(), "planning": planning})
+
+
+def _period(plan: Plan, slices: int) -> int:
+    """Return after how many steps slices meet at the latest, for signals and checkpoints."""
+    graph = plan.graph
+    units = sum(math.prod(layer.shape) for layer in graph.network.layers.values())
+    synapses = sum(len(one.targets) for one in graph.synapses.values())
+    steps = int(_OPERATIONS / (slices * (multiply_adds(graph) + synapses + _UNIT * units)))
+    return max(1, min(steps, plan.checkpoint or steps))
 
 
 def _failures(engine: Engine) -> dict[int, NonFiniteError]:

@@ -175,3 +175,9 @@ def test_ranks_go_on_with_a_wave_of_one(
     assert not wave.waves_of(small.parent / "waves")
     found = recorded(results.open(small.parent / "waves"))
     assert_same(found, recorded(start(small, "whole", *SWEEP)))
+
+
+def test_a_wave_of_one_long_display_meets_on_its_way(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = ("run.displays=1", "run.display=400", "checkpoint.every='never'", *SWEEP)
+    monkeypatch.setattr(compute, "_OPERATIONS", 1e3)
+    assert wave.step_of(killed(small, monkeypatch, 1, *long)) < 400
