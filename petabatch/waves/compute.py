@@ -26,8 +26,8 @@ from petabatch.waves.finished import Points
 
 _OPERATIONS = 2e9
 """Operations of a wave between two steps at which its slices meet: about two seconds."""
-_UNIT = 20
-"""Operations of a unit in a step, apart from what arrives."""
+_UNIT, _STEP = 20, 200
+"""Operations of a unit in a step, apart from what arrives, and of a step of a slice whatever it has."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _period(plan: Plan, slices: int) -> int:
     graph = plan.graph
     units = sum(math.prod(layer.shape) for layer in graph.network.layers.values())
     synapses = sum(len(one.targets) for one in graph.synapses.values())
-    steps = int(_OPERATIONS / (slices * (multiply_adds(graph) + synapses + _UNIT * units)))
+    steps = int(_OPERATIONS / (slices * (multiply_adds(graph) + synapses + _UNIT * units + _STEP)))
     return max(1, min(steps, plan.checkpoint or steps))
 
 
