@@ -39,11 +39,12 @@ class Result(ResultsInMemory):
         self,
         describe: Callable[[], Description],
         recorded: Recorded,
+        began: int,
         states: Mapping[int, Mapping[str, np.ndarray]],
         at: tuple[int, ...],
         end: Saved,
     ) -> None:
-        super().__init__(describe, recorded, end.step)
+        super().__init__(describe, recorded, began, end.step)
         self.steps = {path: steps for path, (steps, _) in recorded.items()}
         self.recorded = {path: values for path, (_, values) in recorded.items()}
         self.at, self.end = at, end
@@ -123,7 +124,8 @@ def run(
             if step in wanted:
                 states[step] = _snapshot(sim.save())
         end = sim.save()
-        return Result(sim._live.describe("done"), sim._live.recorded(), states, wanted, end)
+        live = sim._live
+        return Result(live.describe("done"), live.recorded(), live.began, states, wanted, end)
 
 
 def _snapshot(saved: Saved) -> dict[str, np.ndarray]:

@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 
 from petabatch.engine.engine import WAITING, Engine
 from petabatch.engine.evaluation import Evaluation
+from petabatch.engine.events import events_of_all
 from petabatch.errors import StoppedEarly
 from petabatch.logs import log
 from petabatch.network.slices import coordinates
@@ -55,7 +56,9 @@ class RunSession:
     ) -> None:
         self.directory, self.loaded, self.engine, self.comm = directory, loaded, engine, comm
         self.claim, self.evaluation = claim, evaluation
-        self.streams = [recording.stream for recording in engine.features.whole_plan.recordings]
+        self.streams = [
+            one for recording in engine.features.whole_plan.recordings for one in recording.streams
+        ]
         self.coordinates = coordinates(loaded.network, self.streams)
         self.files = {
             name: reader.stream.files for name, reader in engine.readers.items() if reader.layer.source.traced
@@ -264,7 +267,8 @@ class RunSession:
         """Write what was recorded: one segment per rank, then the index over them; collective."""
         engine, state = self.engine, self.engine.state
         rank, features = engine.comm.rank, engine.features
-        records = [r for r in engine.recorder.take(engine.step) if r.stream.batched or rank == 0]
+        taken = events_of_all(engine.recorder.take(engine.step), self.streams, state.lo, engine.comm)
+        records = [r for r in taken if r.stream.batched or rank == 0]
         records = list(features.records(records))
         for record in records:
             if record.stream.path == GAP:

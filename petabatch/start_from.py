@@ -115,7 +115,8 @@ def _load_slices(engine: Engine, head: Path, slices: Sequence[int]) -> int:
     here = {key: _kind(array, key in batched) for key, array in mine.items()}
     there = {key: _kind(array, key in checkpoint_batch(head)[1]) for key, array in arrays.items()}
     # Early stopping and lazy evaluation may be on in one of the two runs only; they then start afresh.
-    for key in (_OPTIONAL & (here.keys() ^ there.keys())) | lazy_codes.keys(here, there):
+    probes = {key for key in here.keys() | there.keys() if key.startswith("probes/")}  # begin anew
+    for key in probes | (_OPTIONAL & (here.keys() ^ there.keys())) | lazy_codes.keys(here, there):
         here.pop(key, None), there.pop(key, None), mine.pop(key, None)
     if here != there:
         names = sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))

@@ -85,6 +85,8 @@ class Stream:
     units: str = "1"
     sparse: bool = False
     """Mostly zeros: stored in compressed chunks of one slice at one time step."""
+    events: bool = False
+    """A column of events, of which there is any number in a step; rank 0 writes those of all slices."""
 
     @property
     def leaf(self) -> str:

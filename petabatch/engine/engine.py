@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
+from functools import partial
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -26,7 +27,7 @@ from petabatch.engine.gpu.backend import GpuBackend
 from petabatch.engine.group import Group, groups
 from petabatch.engine.images import Instead, open_images
 from petabatch.engine.lane import Lane
-from petabatch.engine.recorder import Recorder
+from petabatch.engine.recorder import Events, Recorder
 from petabatch.engine.state import State
 from petabatch.engine.steppers import Rows, StepperMaker
 from petabatch.engine.updates import Updates
@@ -34,9 +35,11 @@ from petabatch.engine.warm_up import WarmUp
 from petabatch.kernels.cuda.device import Device
 from petabatch.network.over_time import knots
 from petabatch.network.plan import Plan
+from petabatch.network.slices import own_values
 from petabatch.parallel.blocking_io import BlockingIO
 from petabatch.parallel.comm import Comm, share
 from petabatch.parallel.cores import lane_threads
+from petabatch.spec.parts import Probe
 from petabatch.threads import SharedContext
 
 WAITING = "waiting for images"
@@ -103,7 +106,7 @@ class Engine:
             if device is None
             else GpuBackend(device, self.state, self.readers, self.threads, self.features.together)
         )
-        self.recorder = Recorder(self.plan.recordings, hi - lo, self.backend.allocate)
+        self.recorder = self._recorder(mine)
         self.backend.sum_updates(self.updates)
         self._make_stepper = StepperMaker()
         self.lanes = list(self._lanes())
@@ -112,6 +115,23 @@ class Engine:
         """Those that made the last steps."""
         self.workers = min(self.backend.workers, len(self.groups))
         self._threads: tuple[Executor, ThreadpoolController]
+
+    def _recorder(self, slices: range) -> Recorder:
+        """Return the recorder of this rank, with the probes that count events."""
+        network, recordings = self.plan.graph.network, self.plan.recordings
+        listed = {one.key.split("/")[1]: at for at, one in enumerate(recordings) if one.stream.events}
+        dt = [own_values(network, n).get("run.dt", network.run.dt) for n in slices] if listed else []
+        recorder = Recorder(recordings, len(slices), self.backend.allocate, dt)
+        for name, probe in network.probes.items():
+            if probe.counts is not None:
+                count = partial(self._count, name, probe)
+                recorder.counters.setdefault(listed[probe.counts], []).append(count)
+        return recorder
+
+    def _count(self, name: str, probe: Probe, lane: int, events: Events) -> None:
+        """Tell a probe of the events of a local slice."""
+        own = {key: array[lane, ...] for key, array in self.state.owned(f"probes/{name}").items()}
+        probe.count(own, *events)
 
     def _lanes(self) -> Iterator[Lane]:
         """Yield the lanes; slices that are alike share a plan."""
@@ -359,7 +379,8 @@ class Engine:
     def record_shared(self, first: int, last: int) -> None:
         """Record weights that all slices share, due in steps first .. last; rank 0 alone keeps them."""
         for index, recording in enumerate(self.plan.recordings):
-            for step in recording.steps(first, last) if not recording.stream.batched else ():
+            stream = recording.stream
+            for step in () if stream.batched or stream.events else recording.steps(first, last):
                 row = self.recorder.row(index, step)
                 row[...] = self.state.arrays[recording.key].reshape(row.shape)
 

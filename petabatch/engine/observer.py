@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from petabatch.engine.backend import Backend
 from petabatch.engine.images import ImageReader
-from petabatch.engine.recorder import Recorder
+from petabatch.engine.recorder import Events, Recorder
 from petabatch.engine.signals import Signals
+from petabatch.engine.state import owned
 from petabatch.engine.steppers import Stepper
 from petabatch.network import evaluation
 from petabatch.network.plan import Plan
@@ -38,7 +41,9 @@ class Observer:
             (index, recording)
             for index, recording in enumerate(plan.recordings)
             # `Evaluation` records what it measures at the sync event.
-            if recording.stream.batched and index not in self.watched and recording.key != evaluation.NAME
+            if (recording.stream.batched or recording.stream.events)
+            and index not in self.watched
+            and recording.key != evaluation.NAME
         ]
 
     @property
@@ -57,6 +62,9 @@ class Observer:
         for index, recording in self._recordings:
             if not recording.due(step):
                 continue
+            if recording.stream.events:
+                self._record_events(index, recording.key.split("/")[1], step)
+                continue
             kind, name, quantity = recording.stream.path.split("/")
             row = self.recorder.row(index, step)[self.lanes]
             if kind == "inputs":
@@ -73,9 +81,25 @@ class Observer:
                 values = self.variable(name, quantity, step) if layer else self.signals.arrays[recording.key]
                 self._backend.record(index, values, row, self.recorder.pending)
 
+        for name in measured:
+            probe = self.plan.graph.network.probes[name]
+            if probe.counts is not None:
+                probe.recorded(self._own(name), step)
+
+    def _record_events(self, index: int, layer: str, step: int) -> None:
+        """Record the units that are active after `step`, slice by slice."""
+        values = host(self.variable(layer, "A", step)).reshape(self.lanes.stop - self.lanes.start, -1)
+        for lane, value in enumerate(values, self.lanes.start):
+            (units,) = np.nonzero(value)
+            self.recorder.add(index, lane, Events(np.full(len(units), step), units, value[units]))
+
+    def _own(self, probe: str) -> Mapping[str, Array]:
+        """Return the arrays of a probe, `[lanes, ...]`."""
+        return owned(self.signals.arrays, f"probes/{probe}")
+
     def measure(self, probe: str, step: int) -> Mapping[str, Array]:
         """Return what a probe measures at the end of `step`, each quantity `[lanes]`."""
-        measure, view = self.plan.graph.network.probes[probe], _View(self, step)
+        measure, view = self.plan.graph.network.probes[probe], _View(self, step, probe)
         slices = self.lanes.stop - self.lanes.start
         with calling(measure, f"probes.{probe}", step):
             return self.signals.features.measure(measure, view, slices, self.signals.kernels.xp)
@@ -97,11 +121,15 @@ class Observer:
 class _View:
     """What a probe sees of a lane at the end of a step: of each slice, also what all have in common."""
 
-    def __init__(self, observer: Observer, step: int) -> None:
+    def __init__(self, observer: Observer, step: int, probe: str) -> None:
         self.through = observer.signals.through
-        self._observer, self._step, self._xp = observer, step, observer.signals.kernels.xp
+        self.step, self.dt = step, observer.plan.graph.network.run.dt
+        self._observer, self._probe, self._xp = observer, probe, observer.signals.kernels.xp
 
     def __call__(self, layer: str, variable: str) -> Array:
-        values = self._observer.variable(layer, variable, self._step)
+        values = self._observer.variable(layer, variable, self.step)
         slices = self._observer.lanes.stop - self._observer.lanes.start
         return values if len(values) == slices else self._xp.broadcast_to(values, (slices, *values.shape[1:]))
+
+    def own(self, variable: str) -> Array:
+        return self._observer._own(self._probe)[variable]

@@ -13,7 +13,7 @@ from petabatch.variable import Stream
 
 
 class Events(NamedTuple):
-    """Values of single units of a slice in some steps; others are 0."""
+    """Values of single units of a slice in some steps, in their order; others are 0."""
 
     steps: np.ndarray
     units: np.ndarray
@@ -22,6 +22,10 @@ class Events(NamedTuple):
     def write(self, steps: np.ndarray, rows: np.ndarray) -> None:
         """Write them to the rows `[n, ...]` of the slice in some steps."""
         rows[steps.searchsorted(self.steps), *np.unravel_index(self.units, rows.shape[1:])] = self.values
+
+
+Counter = Callable[[int, Events], None]
+"""Is told of the events of a local slice, once and in the order of the steps."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,12 @@ class Recorder:
         recordings: Sequence[Recording],
         slices: int,
         room: Callable[[tuple[int, ...], str], np.ndarray] = np.zeros,
+        dt: Sequence[float] = (),
     ) -> None:
-        """Keep rows in what `room` gives for a shape and a dtype."""
-        self.recordings, self._room = recordings, room
+        """Keep rows in what `room` gives for a shape and a dtype; `dt` is that of each slice, for events."""
+        self.recordings, self._room, self._dt = recordings, room, dt
+        self.counters: dict[int, list[Counter]] = {}
+        """By number of a recording of events."""
         self.pending: list[Callable[[], None]] = []
         """Functions that wait for rows being downloaded from a GPU."""
         self.slices = slices
@@ -80,7 +87,7 @@ class Recorder:
         self._buffers, self._steps = [], []
         self._events = [[[] for _ in range(self.slices)] for _ in self.recordings]
         for recording in self.recordings:
-            steps = recording.steps(self.first, last)
+            steps = [] if recording.stream.events else recording.steps(self.first, last)
             shape = recording.stream.shape
             local = (self.slices, *shape[1:]) if recording.stream.batched else shape
             self._steps.append(np.asarray(steps, np.int64))
@@ -88,7 +95,20 @@ class Recorder:
 
     def add(self, index: int, lane: int, events: Events) -> None:
         """Record values of single units of a local slice by recording number `index`, in its steps."""
-        self._events[index][lane].append(events)
+        if self.recordings[index].written:
+            self._events[index][lane].append(events)
+        for count in self.counters.get(index, ()):
+            count(lane, events)
+
+    def forget_after(self, step: int) -> None:
+        """Leave out events after `step`, from which steps are made again; rows are written again."""
+        for lanes in self._events:
+            for events in lanes:
+                kept = [
+                    Events(*(column[: one.steps.searchsorted(step, "right")] for column in one))
+                    for one in events
+                ]
+                events[:] = [one for one in kept if len(one.steps)]
 
     def row(self, index: int, step: int) -> np.ndarray:
         """Return the row of recording number `index` at `step`, to be written by slice."""
@@ -108,9 +128,29 @@ class Recorder:
             self.recordings, self._steps, self._buffers, self._events, strict=True
         ):
             rows = int(np.searchsorted(steps, last, side="right"))
-            if rows:
+            if recording.stream.events:
+                records += self._columns(recording, events, last)
+            elif rows:
                 records.append(Record(recording.stream, steps[:rows], buffer[:rows], events))
         return records
+
+    def _columns(self, recording: Recording, lanes: Sequence[list[Events]], last: int) -> list[Record]:
+        """Return events up to `last` as a record of each column, by steps, slices and units."""
+        found = [(lane, one) for lane, events in enumerate(lanes) for one in events]
+        if not found:
+            return []
+        slices = np.concatenate([np.full(len(one.steps), lane, np.int32) for lane, one in found])
+        steps, units, numbers = (
+            np.concatenate(column) for column in zip(*(one for _, one in found), strict=True)
+        )
+        order = np.lexsort((units, slices, steps))
+        each = order[steps[order] <= last]
+        each = np.repeat(each, numbers[each].astype(np.int64))
+        if not len(each):
+            return []
+        at = steps[each].astype(np.int64)
+        values = {"time": at * np.asarray(self._dt)[slices[each]], "unit": units[each], "slice": slices[each]}
+        return [Record(one, at, values[one.leaf].astype(one.dtype)) for one in recording.streams]
 
     def close(self) -> None:
         """Wait for the rows that are being downloaded."""

@@ -163,7 +163,7 @@ class _Others:
 
     def __init__(self, read: Reading, split: frozenset[str]) -> None:
         self._read, self._split = read, split
-        self.through = read.through
+        self.through, self.own, self.step, self.dt = read.through, read.own, read.step, read.dt
 
     def __call__(self, layer: str, variable: str) -> Array:
         found = self._read(layer, variable)

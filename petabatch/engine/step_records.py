@@ -73,38 +73,39 @@ class StepRecords:
             index: layer
             for index, recording in enumerate(plan.recordings)
             for layer in made
-            if recording.stream.path == f"layers/{layer}/A" and recording.stream.dtype == "float32"
+            if (recording.stream.events and recording.key == f"layers/{layer}/A")
+            or (recording.stream.path == f"layers/{layer}/A" and recording.stream.dtype == "float32")
         }
         # A display that ends early is made in several calls, of slices in other places.
-        units = set() if graph.network.run.until is not None else _variables(plan, made)
+        variables = set() if graph.network.run.until is not None else _variables(plan, made)
         others = {
             index: recording.stream.path.split("/")[1]
             for index, recording in enumerate(plan.recordings)
-            if recording.stream.path in units
+            if recording.stream.path in variables
         }
         lists = (
             set()
             if program.look
             else {layer for layer in program.listed if graph.network.layers[layer].spiking}
         )
-        steps = {
-            index: _steps(plan.recordings[index], most, layer in lists) for index, layer in layers.items()
+        units = {
+            index: math.prod(graph.network.layers[layer].shape) for index, layer in (layers | others).items()
         }
-        steps |= {index: _steps(plan.recordings[index], most, False) for index in others}
+        steps = {index: _steps(units[index], most, layers.get(index) in lists) for index in units}
         known = {
             index: plan.recordings[index]
             for index in steps
             if 0 < _GAIN * plan.recordings[index].period <= steps[index]
         }
         listed = {index: layers[index] for index in known if layers.get(index) in lists}
-        sizes = {_key(one): _size(one) for index, one in known.items() if index not in listed}
+        sizes = {_key(one): units[index] for index, one in known.items() if index not in listed}
         return cls(known, sizes, listed, min(map(steps.__getitem__, known), default=UNLIMITED))
 
     @property
     def copies(self) -> list[Copy]:
         """The operations at the end of a step by which activities are kept."""
         return [
-            Copy(_key(one), Source(one.stream.path), when=When(one.period, one.offset))
+            Copy(_key(one), Source(one.key), when=When(one.period, one.offset))
             for index, one in self.recordings.items()
             if index not in self.listed
         ]
@@ -145,8 +146,14 @@ class StepRecords:
                 for lane, active in zip(lanes, lists, strict=True):
                     recorder.add(index, lane, Events(*active[self.listed[index]].in_steps(steps)))
                 continue
-            rows, key = recorder.rows(index, first + 1, last), _key(one)
-            places = np.arange(due, last + 1, one.period) % self.steps
+            steps, key = np.arange(due, last + 1, one.period), _key(one)
+            places = steps % self.steps
+            if one.stream.events:
+                for lane, kept in zip(lanes, arrays, strict=True):
+                    at, units = np.nonzero(values := kept[key][0, places])
+                    recorder.add(index, lane, Events(steps[at], units, values[at, units]))
+                continue
+            rows = recorder.rows(index, first + 1, last)
             shape = len(places), *rows.shape[2:]
             for lane, kept in zip(lanes, arrays, strict=True):
                 rows[:, lane] = kept[key][0, places].reshape(shape)
@@ -156,6 +163,8 @@ class StepRecords:
     ) -> None:
         """Record in steps first+1 .. last what layers of a slice that rests have been since step `first`."""
         for index, one in self.recordings.items():
+            if one.stream.events:  # a network whose slices rest has no list of spikes
+                continue
             activity = arrays[one.stream.path]
             recorder.rows(index, first + 1, last)[:, lanes] = activity[:, first % activity.shape[1]]
 
@@ -178,11 +187,7 @@ def _key(recording: Recording) -> str:
     return f"records/{recording.stream.path}"
 
 
-def _size(recording: Recording) -> int:
-    return math.prod(recording.stream.shape[1:])
-
-
-def _steps(recording: Recording, most: int, lists: bool) -> int:
+def _steps(size: int, most: int, lists: bool) -> int:
     """Return the steps of a call of at most `most` for which there is room, as arrays or as lists."""
-    room = _LISTS // (8 * _size(recording)) - 1 if lists else _BYTES // (4 * _size(recording))
+    room = _LISTS // (8 * size) - 1 if lists else _BYTES // (4 * size)
     return min(most, room)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from petabatch.errors import Problem, did_you_mean
 from petabatch.geometry import GeometryError
 from petabatch.spec.compiled import NotSuitable
 from petabatch.spec.network import Network
-from petabatch.spec.parts import Layer, WeightOwner
+from petabatch.spec.parts import Layer, Probe, WeightOwner
 from petabatch.weight_mode import for_each_slice, over_slices
 
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -151,6 +151,8 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
             and mask in network.layers
             and network.layers[mask].shape not in _mask_shapes(network.layers[layer].shape)
         ]
+        if probe.counts in network.layers:
+            problems += _counting(network, name, probe)
         problems += [
             unknown(f"probes.{name}", "connection", connection, network.connections)
             for connection in probe.connections()
@@ -161,6 +163,7 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
             problems.append(unknown(f"output.layers.{name}", "layer", name, network.layers))
             continue
         known = ["A", *(variable.name for variable in network.layers[name].variables())]
+        known += ["spikes"] if network.layers[name].spiking else []
         problems += [
             unknown(f"output.layers.{name}.variables", "variable", variable, known)
             for variable in output.variables
@@ -183,6 +186,25 @@ def check_observers(network: Network, problems: list[Problem]) -> None:
         if "usage" in wanted.variables and owner is not None and owner.learn is None:
             key = f"output.connections.{name}.variables"
             problems.append(Problem(key, "these weights do not learn", "usage", "a connection with `learn`"))
+
+
+def _counting(network: Network, name: str, probe: Probe) -> Iterator[Problem]:
+    """Yield why a probe cannot be told of the spikes of its layer."""
+    assert probe.counts is not None
+    layer, run = network.layers[probe.counts], network.run
+    if not layer.spiking:
+        spiking = [other for other, one in network.layers.items() if one.spiking]
+        yield Problem(
+            f"probes.{name}.layer",
+            "this layer does not spike",
+            found=f"{probe.counts}, of type {layer.type}",
+            expected=", ".join(spiking) or "a layer that spikes, such as one of type neurons with `spike`",
+        )
+    if run.device == "gpu" or run.until is not None or network.parallel.features > 1:
+        found = 'run.device = "gpu"' if run.device == "gpu" else "run.until" if run.until else "features"
+        yield Problem(
+            f"probes.{name}", "spikes are counted on the CPU, in all steps of whole layers", found=found
+        )
 
 
 def check_resets(network: Network, problems: list[Problem]) -> None:

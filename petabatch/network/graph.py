@@ -121,6 +121,11 @@ class Graph:
             )
             for variable in layer.variables():
                 found[f"layers/{name}/{variable.name}"] = variable
+        for name, probe in self.network.probes.items():
+            found |= {
+                f"probes/{name}/{variable.name}": variable
+                for variable in probe.variables(self.network.layers)
+            }
         for name, synapses in self.synapses.items():
             found |= {f"connections/{name}/{variable.name}": variable for variable in synapses.variables()}
         for name, owner in self.weighted.items():

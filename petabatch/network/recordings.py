@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from petabatch.network import evaluation, until
 from petabatch.network.graph import Graph
+from petabatch.spec.network import Network
 from petabatch.spec.schedule import fires
 from petabatch.variable import Stream
 
+SPIKES = "spikes"
+"""In place of a variable of a layer: its spikes, in each step; also the group of the run file they are in."""
+_COLUMNS = (
+    ("time", "float64", "end of the step in which the unit spiked, in the unit of run.dt"),
+    ("unit", "int32", "unit, numbered by row, column and feature"),
+    ("slice", "int32", "slice of the batch"),
+)
+"""What is recorded of each spike, beside its step: names, types and descriptions."""
 _SHOWN = (
     ("item", (), "image or film that is shown"),
     ("frame", (), "frame of the film; 0 for images"),
@@ -31,6 +40,19 @@ class Recording:
     """Steps by which it is recorded later."""
     also: tuple[int, ...] = ()
     """Other steps at whose end it is recorded; 0 is before the first."""
+    written: bool = True
+    """Whether it goes to the run file; events are also recorded where only probes count them."""
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        """What is written: the stream, or the columns of events."""
+        if not self.stream.events:
+            return (self.stream,)
+        folder = self.stream.path.rpartition("/")[0]
+        return tuple(
+            replace(self.stream, path=f"{folder}/{name}", dtype=dtype, description=description)
+            for name, dtype, description in (_COLUMNS if self.written else ())
+        )
 
     def due(self, step: int) -> bool:
         """Return whether the stream is recorded at the end of `step`."""
@@ -54,6 +76,8 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
         layer = network.layers[name]
         declared = {variable.name: variable for variable in layer.variables()}
         for variable in wanted.variables:
+            if variable == SPIKES:
+                continue
             described = declared.get(variable)
             shape = described.shape if described else layer.shape
             dims = described.dims if described else ("y", "x", "feature")
@@ -71,6 +95,11 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
                 wanted.every.steps(display),
                 f"layers/{name}/{variable}",
             )
+    for name in network.layers:
+        written = _spikes_written(network, name)
+        if written or any(probe.counts == name for probe in network.probes.values()):
+            stream = Stream(f"{SPIKES}/{name}/unit", (), (), "int32", batched=False, events=True)
+            yield Recording(stream, 1, f"layers/{name}/A", written=written)
     for name in graph.weighted:
         if name in network.output.connections:
             listed = network.output.connections[name]
@@ -134,6 +163,11 @@ def recordings_of(graph: Graph) -> Iterator[Recording]:
         place = f"probes/{until.NAME}/{kept.name}"
         stream = Stream(place, (batch,), ("batch",), "float64", True, kept.description)
         yield Recording(stream, display, key)
+
+
+def _spikes_written(network: Network, layer: str) -> bool:
+    wanted = network.output.layers.get(layer)
+    return wanted is not None and SPIKES in wanted.variables and wanted.every.count > 0
 
 
 def _learns(graph: Graph, name: str) -> bool:

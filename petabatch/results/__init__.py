@@ -13,6 +13,7 @@ import numpy as np
 from petabatch.arguments import checked, whole_number
 from petabatch.errors import MISSING, ArgumentError, NotRecorded, ResourceError, install, printable
 from petabatch.errors import UnknownName as UnknownName
+from petabatch.results.events import GROUP, ActivityOfEvents
 from petabatch.results.names import Quantities, members, recorded, unknown
 from petabatch.results.notebook import as_html
 from petabatch.results.run_file import RunFile, find
@@ -45,7 +46,9 @@ class Results(RunFile):
     @cached_property
     def _names(self) -> tuple[str, ...]:
         with naming_damage(self.path):
-            return recorded(self._open_file())
+            found = recorded(self._open_file())
+        layers = dict.fromkeys(name.split("/")[1] for name in found if name.startswith(f"{GROUP}/"))
+        return (*(name for layer in layers if (name := f"layers/{layer}/A") not in found), *found)
 
     def __getitem__(self, name: str) -> Series:
         """Return a recorded array by its path, such as `layers/V1/A`; raises UnknownName."""
@@ -55,9 +58,17 @@ class Results(RunFile):
             raise unknown(f"{self.path}: {name} was not recorded", name, names, within)
         with naming_damage(self.path):
             file = self._open_file()
-            if name not in self._series:
+            if name not in self._series and name not in file:
+                self._series[name] = self._activity_of_events(name.split("/")[1])
+            elif name not in self._series:
                 self._series[name] = Series(self.path, file[name], self.display, self.gaps, self._contained)
             return self._series[name]
+
+    def _activity_of_events(self, layer: str) -> ActivityOfEvents:
+        """Return the activity of a layer whose spikes were recorded as events."""
+        units, slices = (self[f"{GROUP}/{layer}/{column}"] for column in ("unit", "slice"))
+        shape = (self.batch, *self.params["layers"][layer]["shape"])
+        return ActivityOfEvents(units, slices, shape, self.steps_reached)
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return what a notebook completes `run["` with."""
@@ -92,10 +103,11 @@ class Results(RunFile):
     def spikes(self, layer: str, *, slice: int = 0) -> Spikes:
         """Return the spikes of a layer in one slice as events, with rates of units and intervals.
 
-        Its activity must have been recorded in each step. `slice` is the global slice number, from the end if
-        negative. Raises NotRecorded where there are no spikes of all steps.
+        They, or its activity in each step, must have been recorded. `slice` is the global slice number, from
+        the end if negative. Raises NotRecorded where there are no spikes of all steps.
         """
-        series = self.layer(layer)
+        events = f"{GROUP}/{layer}/unit" in self
+        series = self._activity_of_events(layer) if events else self.layer(layer)
         number = slice_number(series.name, slice, self.batch)
         same = np.full(self.batch, self.params.get("run", {}).get("dt", 1.0))
         dt = float(self.coordinates.get("dt", same)[number])

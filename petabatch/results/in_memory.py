@@ -26,6 +26,7 @@ Recorded = Mapping[str, tuple[np.ndarray, np.ndarray]]
 class _Row:
     """All steps, as one row of segments."""
 
+    first: int
     last: int
     recorded: Recorded
 
@@ -38,11 +39,13 @@ class _Row:
 class ResultsInMemory(Results):
     """Results as `petabatch.open` returns them; the run file is made when it is first read."""
 
-    def __init__(self, describe: Callable[[], Description], recorded: Recorded, last: int) -> None:
-        """Take what was recorded up to step `last`."""
+    def __init__(
+        self, describe: Callable[[], Description], recorded: Recorded, began: int, last: int
+    ) -> None:
+        """Take what was recorded after step `began` and up to step `last`."""
         self.path = Path("in memory")
         self._contained, self._series = set(), {}
-        self._describe, self._recorded, self._last = describe, recorded, last
+        self._describe, self._recorded, self._began, self._last = describe, recorded, began, last
         self._file: Any = None
 
     def close(self) -> None:
@@ -80,5 +83,5 @@ class ResultsInMemory(Results):
             none = np.zeros(0, np.int64)
             return group.create_dataset(name, data=self._recorded.get(stream.path, (none, none))[0])
 
-        lay_out(file, [_Row(self._last, self._recorded)], [], described, values, steps)
+        lay_out(file, [_Row(self._began + 1, self._last, self._recorded)], [], described, values, steps)
         return file

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from petabatch.errors import NotRecorded, ResourceError, install, printable
+from petabatch.results.events import ActivityOfEvents
 from petabatch.results.series import Series
 
 _BYTES = 1 << 26
@@ -94,6 +95,8 @@ def spikes_of(series: Series, number: int, label: str, dt: float) -> Spikes:
     number of spikes.
     """
     steps, size = series.steps, int(np.prod(series.shape[2:]))
+    if isinstance(series, ActivityOfEvents):
+        return Spikes(*series.events(number), dt, size, len(steps), label)
     lost = sum(last - first + 1 for first, last in series.gaps if len(steps) and steps[0] < first < steps[-1])
     if len(steps) > 1 and steps[-1] - steps[0] + 1 != len(steps) + lost:
         every = int(np.diff(steps).min())

@@ -15,6 +15,8 @@ class Records:
 
     def __init__(self) -> None:
         self._parts: dict[str, list[Record]] = {}
+        self.began: int | None = None
+        """The step before the first that was recorded."""
 
     def add(self, records: Sequence[Record]) -> None:
         """Take over further records; of a step that was recorded before, these."""
@@ -26,6 +28,8 @@ class Records:
 
     def forget_after(self, step: int) -> None:
         """Leave out what was recorded after `step`."""
+        if self.began is not None:
+            self.began = min(self.began, step)
         for path, parts in self._parts.items():
             self._parts[path] = [kept for one in parts for kept in _up_to(one, step)]
 

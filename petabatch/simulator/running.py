@@ -47,7 +47,7 @@ class Running:
         changing = [
             key
             for key in self.engine.state.saved()
-            if not key.startswith("connections/") or key.split("/")[1] in plastic
+            if not key.startswith("connections/") or key.split("/")[1] in plastic or key.endswith("/pending")
         ]
         again = not self._live and self.engine.comm.size == 1
         self._sync = 0, 0
@@ -79,6 +79,8 @@ class Running:
         if not self._started:
             self._stack.enter_context(engine.running())
             self._started = True
+        if self._records.began is None:
+            self._records.began = self.step
         with agreed(engine.comm):
             self._ask_sources()
         first, undo = self.step, self.undo
@@ -134,11 +136,16 @@ class Running:
         self.keep()
         return {path: (steps, values) for path, steps, values in self._records.joined()}
 
+    @property
+    def began(self) -> int:
+        """The step before the first that was recorded."""
+        return self.step if self._records.began is None else self._records.began
+
     def describe(self, status: Status = "running") -> Callable[[], Description]:
         """Return what describes the slices of this rank to their results; it does not need the engine."""
         state, loaded, device = self.engine.state, self._loaded, self.engine.backend.name
         mine, batch = slice(state.lo, state.hi), state.hi - state.lo
-        recorded = [recording.stream for recording in self.engine.plan.recordings]
+        recorded = [one for recording in self.engine.plan.recordings for one in recording.streams]
         streams = tuple(
             replace(one, shape=(batch, *one.shape[1:])) if one.batched else one for one in recorded
         )

@@ -266,7 +266,8 @@ class Simulator:
 
         `sim.results["layers/V1/A"]` is a recorded array; it draws with `petabatch.plotting`.
         """
-        return ResultsInMemory(self._live.describe(), self._live.recorded(), self.n_steps)
+        live = self._live
+        return ResultsInMemory(live.describe(), live.recorded(), live.began, self.n_steps)
 
     def to_xarray(self) -> Any:
         """Return what was recorded so far as an `xarray.DataTree`; needs the `analysis` extra."""

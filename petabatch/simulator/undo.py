@@ -50,6 +50,7 @@ class Undo:
         """Go back to the end of `step`, at or after that of the copy."""
         engine = self._engine
         assert self._step is not None
+        engine.recorder.forget_after(self._step)
         engine.resume(self._step, {**engine.state.saved(), **self._arrays})
         while engine.step < step:
             engine.advance(min(step, engine.plan.next_sync(engine.step)))

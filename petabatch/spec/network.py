@@ -172,7 +172,8 @@ class LayerOutput(Model):
     every: Schedule = DISPLAY
     """Schedule of recording: at the end of these steps."""
     variables: tuple[str, ...] = ("A",)
-    """Names of the variables: `A` is the activity, others depend on the layer type, such as `V`."""
+    """Names of the variables: `A` is the activity, others depend on the layer type, such as `V`. `spikes`, of
+    spiking layers, are the events of all steps, whatever `every` (unless it is "never")."""
 
 
 class ConnectionOutput(Model):

@@ -13,7 +13,7 @@ from petabatch.storage.checkpoint import checkpoint_steps
 from petabatch.storage.directory import RunDirectory
 from petabatch.storage.join import join
 from petabatch.storage.rows import Row, find_gaps, find_rows, verify_segments
-from petabatch.storage.segment import Segment, Summary, checksum, create_dataset, create_plain, describe
+from petabatch.storage.segment import Segment, Summary, checksum, create_dataset, create_steps, describe
 from petabatch.variable import Stream
 
 LIMIT = 128
@@ -98,7 +98,7 @@ def _merge_rows(directory: RunDirectory, rows: Sequence[Row], streams: Sequence[
         for stream in streams:
             length = sum(row.times(stream)[0] for row in rows)
             group = file.create_group(stream.path)
-            steps[stream] = create_plain(group, "step", "int64", (length,))
+            steps[stream] = create_steps(group, stream, length)
             values[stream] = create_dataset(group, "values", stream, (length, *stream.shape))
         join(directory.parts, rows, values, steps, check)
         times = {stream.path: (len(steps[stream]), checksum(steps[stream])) for stream in streams}

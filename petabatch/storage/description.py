@@ -179,4 +179,5 @@ def _stream(path: str, item: Any) -> Iterator[Stream]:
             item.attrs.get("description", ""),
             item.attrs["units"],
             bool(item.attrs["sparse"]),
+            "recorded_steps" in item.attrs,
         )

@@ -21,6 +21,10 @@ class Row(Protocol):
     """Some steps, one after the other, and what was recorded in them."""
 
     @property
+    def first(self) -> int:
+        """The first of them."""
+
+    @property
     def last(self) -> int:
         """The last of them."""
 
@@ -90,9 +94,12 @@ def _stream(
     dataset = values(group, stream.leaf, stream, length)
     dataset.attrs["units"] = stream.units
     dataset.attrs["sparse"] = int(stream.sparse)
+    if stream.events:
+        dataset.attrs["recorded_steps"] = sum(row.last - max(row.first, 1) + 1 for row in rows)
     if stream.description:
         dataset.attrs["description"] = stream.description
-    dims: list[tuple[str, object]] = [("step" if stream.path.startswith("probes/") else "time", times)]
+    along = "step" if stream.path.startswith("probes/") or stream.events else "time"
+    dims: list[tuple[str, object]] = [(along, times)]
     dims += zip(stream.dims, stream.shape, strict=True)
     for axis, (dim, extent) in enumerate(dims):
         name = dim

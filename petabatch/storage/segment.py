@@ -29,6 +29,8 @@ _COMPRESSED = 4096
 """Bytes per time (and slice) from which an array is compressed."""
 _PLAIN_CHUNK = 1 << 18
 """Bytes of a chunk that is not compressed."""
+_EVENTS = 1 << 15
+"""Events of a chunk."""
 _CHUNK_LIMIT = 1 << 24
 """Bytes of the largest chunk."""
 
@@ -111,7 +113,7 @@ def write_segment(
         for record in records:
             shape = (len(record.steps), *record.values.shape[1:])
             group = file.create_group(record.stream.path)
-            create_plain(group, "step", "int64", record.steps.shape)[...] = record.steps
+            create_steps(group, record.stream, len(record.steps))[...] = record.steps
             create_dataset(group, "values", record.stream, shape)[...] = record.values
         summary = Summary(1, {r.stream.path: (len(r.steps), checksum(r.steps)) for r in records})
         describe(file, segment, summary)
@@ -132,6 +134,8 @@ def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]
     All compressed datasets of a stream have the same chunks and filters, so they can be joined without
     decompression. Both kinds of chunks have an Adler-32, which HDF5 verifies.
     """
+    if stream.events and 0 not in shape:
+        return _create_events(group, name, stream.dtype, shape[0])
     if not compressed(stream) or 0 in shape:
         return create_plain(group, name, stream.dtype, shape)
     lead, rest = _split(stream)
@@ -144,6 +148,28 @@ def create_dataset(group: Any, name: str, stream: Stream, shape: tuple[int, ...]
     chunks = (*(1,) * lead, *rest)
     return group.create_dataset(
         name, shape=shape, dtype=stream.dtype, chunks=chunks, compression="gzip", fillvalue=0, **filters
+    )
+
+
+def create_steps(group: Any, stream: Stream, times: int) -> Any:
+    """Create the dataset of the steps of a stream in a segment."""
+    if stream.events and times:
+        return _create_events(group, "step", "int64", times)
+    return create_plain(group, "step", "int64", (times,))
+
+
+def _create_events(group: Any, name: str, dtype: str, count: int) -> Any:
+    """Create a column of events: ascending, or of few values, so that it becomes small."""
+    chunk = min(count, _EVENTS)
+    return group.create_dataset(
+        name,
+        (count,),
+        dtype,
+        chunks=(chunk,),
+        compression="gzip",
+        compression_opts=1,
+        shuffle=True,
+        fillvalue=0,
     )
 
 
@@ -219,7 +245,7 @@ def _check(record: Record, first: int, last: int, slices: int) -> None:
     wrong = ""
     if values.shape != expected or values.dtype != np.dtype(stream.dtype):
         wrong = f"found {values.dtype} {list(values.shape)}, expected {stream.dtype} {list(expected)}"
-    elif steps.dtype != np.int64 or np.any(np.diff(steps) <= 0):
+    elif steps.dtype != np.int64 or np.any(np.diff(steps) < (0 if stream.events else 1)):
         wrong = "its steps are not ascending int64 numbers"
     elif len(steps) and (steps[0] < first or steps[-1] > last):
         wrong = f"steps {steps[0]} to {steps[-1]} lie outside the segment's steps {first} to {last}"

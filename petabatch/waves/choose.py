@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from petabatch.errors import ParamsError, Problem
+from petabatch.network.recordings import SPIKES
 from petabatch.parallel.comm import Comm, Serial
 from petabatch.spec.load import Loaded
 from petabatch.waves.experiment import Experiment
@@ -19,6 +20,7 @@ def experiment(
     """
     network, comm = loaded.network, comm or Serial()
     if network.run.pool:
+        _refuse_events(loaded, "a pool")
         return Items.of(loaded, comm, threads)
     if asked:
         check_sweep(loaded)
@@ -30,8 +32,24 @@ def experiment(
         if asked or network.sweep.wave is not None:
             raise
         return None  # the whole network is checked, with all its problems
-    fits = comm.broadcast(plan.fits(threads) if comm.rank == 0 else None)
-    return plan if asked or network.sweep.wave is not None or not fits else None
+    fits: bool = comm.broadcast(plan.fits(threads) if comm.rank == 0 else None)
+    if not asked and network.sweep.wave is None and fits:
+        return None
+    _refuse_events(loaded, "a sweep in waves")
+    return plan
+
+
+def _refuse_events(loaded: Loaded, what: str) -> None:
+    """Raise ParamsError where events are recorded, of which points have different numbers."""
+    for name, output in loaded.network.output.layers.items():
+        if SPIKES in output.variables:
+            problem = Problem(
+                f"output.layers.{name}.variables",
+                f"{what} keeps the same number of values for each point, and spikes are any number",
+                found=SPIKES,
+                expected="A with every = 1, or a probe of type spike_statistics",
+            )
+            raise loaded.placed(ParamsError([problem]))
 
 
 def check_sweep(loaded: Loaded) -> None:

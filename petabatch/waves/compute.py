@@ -50,6 +50,8 @@ def layout_of(plan: Plan, network: str, paths: tuple[str, ...], batch: int) -> L
     streams, steps = [], {}
     for recording in plan.recordings:
         stream = recording.stream
+        if stream.events:  # of probes alone, or the run would have been refused
+            continue
         if stream.batched or "run.seed" not in paths:  # weights in common differ over seeds
             shape = [batch, *stream.shape[1:]] if stream.batched else list(stream.shape)
             streams.append({**asdict(stream), "shape": shape, "dims": list(stream.dims)})

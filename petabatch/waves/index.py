@@ -28,6 +28,7 @@ _NAMED = 100
 class _Row:
     """All steps, as one row of segments."""
 
+    first: int
     last: int
     steps: Mapping[str, np.ndarray]
 
@@ -82,7 +83,7 @@ def write_index(
         _failed(finished, places, layout),
     )
     with new_hdf5(directory.run_file, lambda new: _announce(directory, new), directory.run_id) as (file, _):
-        row = _Row(experiment.base.length, steps)
+        row = _Row(0, experiment.base.length, steps)
         lay_out(file, [row], [], replace(described, coordinates=differing), values, times)
     return time.monotonic() - began
 

@@ -170,6 +170,7 @@ def test_reading_never_imports_the_simulator() -> None:
         "petabatch.logs",
         "petabatch.pixels",
         "petabatch.results",
+        "petabatch.results.events",
         "petabatch.results.names",
         "petabatch.results.notebook",
         "petabatch.results.run_file",

@@ -10,7 +10,7 @@ from petabatch.spec.compiled import Lasso, NotSuitable, Term
 from petabatch.spec.model import Offset, Part
 from petabatch.spec.parts.layer import Layer, Penalty
 from petabatch.spec.schedule import STEP, Schedule
-from petabatch.variable import Array
+from petabatch.variable import Array, Variable
 
 
 class Reading(Protocol):
@@ -18,6 +18,17 @@ class Reading(Protocol):
 
     def __call__(self, layer: str, variable: str) -> Array:
         """Return a variable of a layer, `[lanes, ny, nx, nf]`; `A` is the activity."""
+
+    @property
+    def step(self) -> int:
+        """The step."""
+
+    @property
+    def dt(self) -> float:
+        """Its duration."""
+
+    def own(self, variable: str) -> Array:
+        """Return an array that the probe itself declares, `[lanes, ...]`."""
 
     def through(self, connection: str, activity: Array) -> Array:
         """Return what a connection delivers for the given activity, with its present weights.
@@ -47,6 +58,27 @@ class Probe(Part):
     def penalty(self) -> tuple[str, Penalty] | None:
         """The code layer whose sparsity it takes for penalised, and how; None where it does not."""
         return None
+
+    @property
+    def counts(self) -> str | None:
+        """The spiking layer of whose spikes it is told by `count`, None where it reads what it measures."""
+        return None
+
+    def variables(self, layers: Mapping[str, Layer]) -> Sequence[Variable]:
+        """Declare arrays of its own, in which `count` adds up; they are part of checkpoints.
+
+        `layers` are those of the network.
+        """
+        return ()
+
+    def count(self, own: Mapping[str, Array], steps: Array, units: Array, numbers: Array) -> None:
+        """Take note of spikes of a slice, in the order of their steps; `own` has its arrays of the slice.
+
+        In each of `steps` the unit of `units` spikes `numbers` times.
+        """
+
+    def recorded(self, own: Mapping[str, Array], step: int) -> None:
+        """Begin anew after `step`, whose values were recorded; `own` has its arrays, `[lanes, ...]`."""
 
     def split_share(self, found: Mapping[str, Array], ranks: int) -> Mapping[str, Array]:
         """Return what one of `ranks` ranks contributes, from what it measured on its features."""
