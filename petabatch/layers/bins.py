@@ -36,7 +36,7 @@ class Bins(Layer):
     outside: Finite = 0.0
     """Activity of the other bins, without a `width` (0 or -1: zeroNeg)."""
     zero_unknown: Flag = False
-    """An input of 0 has no bin: all features are `outside` (zeroDCR)."""
+    """A limited input of 0 has no bin: all features are `outside` (zeroDCR)."""
 
     @model_validator(mode="after")
     def _a_range(self) -> Bins:

@@ -135,22 +135,25 @@ def test_a_retina_counts_its_input_in_bursts_alone() -> None:
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ({}, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]]),
+        ({}, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0], [1, 0, 0, 0]]),
         (
             {"outside": -1.0, "zero_unknown": True},
-            [[-1] * 4, [-1, 1, -1, -1], [-1, -1, -1, 1], [1, -1, -1, -1]],
+            [[-1] * 4, [-1, 1, -1, -1], [-1, -1, -1, 1], [1, -1, -1, -1], [-1] * 4],
         ),
-        ({"width": 2.0}, [[math.exp(-((a - b - 0.5) ** 2) / 8) for b in range(4)] for a in (0, 1.6, 4, 0.4)]),
+        (
+            {"width": 2.0},
+            [[math.exp(-((a - b - 0.5) ** 2) / 8) for b in range(4)] for a in (0, 1.6, 4, 0.4, 0)],
+        ),
     ],
 )
 @pytest.mark.parametrize("kernel", ["auto", "array"])
 def test_bins_are_where_a_number_is(keys: dict[str, Any], expected: list[list[float]], kernel: Any) -> None:
-    numbers = np.array([0.0, 0.4, 7.0, 0.1], np.float32).reshape(1, 1, 1, 1, 4, 1)
+    numbers = np.array([0.0, 0.4, 7.0, 0.1, -0.3], np.float32).reshape(1, 1, 1, 1, 5, 1)
     network = Network(
         run=Run(steps=1, kernel=kernel),
         layers={
-            "x": Input(shape=(1, 4, 1), source=GivenImages(data=numbers[0]), every="never"),
-            "out": Bins(shape=(1, 4, 4), **keys),
+            "x": Input(shape=(1, 5, 1), source=GivenImages(data=numbers[0]), every="never"),
+            "out": Bins(shape=(1, 5, 4), **keys),
         },
         connections={
             "all": Conv(pre="x", post="out", patch=(1, 1), init={"type": "constant", "value": 1.0}),

@@ -52,7 +52,7 @@ def bins(x: Any, features: int, numbers: Any) -> None:
         given = x[i]
         a = low if given < low else high if given > high else given
         k = i % features
-        if given == 0 and numbers[WITHOUT_ZERO] != 0:
+        if a == 0 and numbers[WITHOUT_ZERO] != 0:
             x[i] = outside
         elif width > 0:
             far = (a - (f(k) + f(0.5)) * size) / (width * size)
