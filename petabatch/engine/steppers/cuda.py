@@ -97,8 +97,17 @@ class WindowLoop:
         lanes = len(loop.state["A"])
         # Numbers that are compiled in need a kernel for each value; of a pool, slices take turns here.
         varies = bound.lanes != window or bool(plan.graph.network.over_time) or plan.tolerant
+        common = len(loop.image) < lanes
         self.kernels = LoopKernels(
-            device, loop.patches, loop.cell, float(loop.factor), lanes, plan.method.kernel, run.tf32, varies
+            device,
+            loop.patches,
+            loop.cell,
+            float(loop.factor),
+            lanes,
+            plan.method.kernel,
+            run.tf32,
+            varies,
+            common,
         )
         self._weights = loop.weights.reshape(len(loop.weights), loop.patches.features, loop.patches.length)
         if loop.rule.adaptive is not None:

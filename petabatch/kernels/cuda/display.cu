@@ -13,8 +13,8 @@ constexpr int THREADS = 32 * WARPS;
 constexpr int PARTS = (LENGTH + 31) / 32;  // weights of a patch that one lane adds up
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-display(const float* images, int images_step, float* recons, float* errors, float* potentials,
-        float* activities, float* befores, const float* panels, int panels_step, const float* decays, const float* gains, const int* order,
+display(const float* images, float* recons, float* errors, float* potentials, float* activities,
+        float* befores, const float* panels, int panels_step, const float* decays, const float* gains, const int* order,
         int steps, double* sums, int watched, const Cell* cells, const int* moves) {
     extern __shared__ float4 shared_memory[];
     double* totals = reinterpret_cast<double*>(shared_memory);    // WARPS rows of 4
@@ -27,7 +27,7 @@ display(const float* images, int images_step, float* recons, float* errors, floa
     const long long slice = blockIdx.x;
     if (stands(moves, slice)) return;
     const Cell cell = cell_of(cells, slice);
-    const float* image = images + slice * images_step;
+    const float* image = images + (COMMON ? 0 : slice * IMAGE);
     float* V = potentials + slice * UNITS;
     float* A = activities + slice * UNITS;
     float* before = befores + slice * UNITS;

@@ -25,12 +25,11 @@ the momentum, float64."""
 class LoopKernels:
     """Advances all slices of a lane; arrays are float32 of `device.xp`, C order.
 
-    `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon, of
-    images of each lane, or one of all.
-    `kernel` is the one that `network.method` has chosen; with `tf32`, the step kernel computes its drive on
-    tensor cores. With `varies`, each slice has a cell and a factor of its own in `numbers`, which may change
-    between runs, and those that stand still cost nothing. Raises ResourceError when the network does not fit
-    the kernel on this GPU.
+    `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon, with
+    one image for all lanes if it is `common`. `kernel` is the one that `network.method` has chosen; with
+    `tf32`, the step kernel computes its drive on tensor cores. With `varies`, each slice has a cell and a
+    factor of its own in `numbers`, which may change between runs, and those that stand still cost nothing.
+    Raises ResourceError when the network does not fit the kernel on this GPU.
     """
 
     def __init__(
@@ -43,6 +42,7 @@ class LoopKernels:
         kernel: CudaKernel,
         tf32: bool = False,
         varies: bool = False,
+        common: bool = False,
     ) -> None:
         self.device, self.patches, self.lanes = device, p, lanes
         self.numbers = SliceNumbers(device.xp, lanes, varies)
@@ -50,7 +50,7 @@ class LoopKernels:
         self.step = tiling.step(p, device.limits, lanes, tf32) if kernel == "step" else None
         if self.display is None and self.step is None:
             raise ResourceError(f"this network does not fit the {kernel} kernel on this GPU")
-        constants, self._xp = source.cell_constants(cell, factor, varies), device.xp
+        constants, self._xp = source.cell_constants(cell, factor, varies, common), device.xp
         self._accelerated: Accelerated | None = None
         if self.display is not None:
             made = device.compile(source.compose("display", {**self.display.constants, **constants}))
@@ -98,20 +98,12 @@ class LoopKernels:
         if steps == 0:
             return
         if self.display is not None:
-            state, watched = (recon, error, units.V, units.A, units.before), sums is not None
+            state, watched = (image, recon, error, units.V, units.A, units.before), sums is not None
             self._display(
                 (self.lanes,),
                 (self.display.threads,),
                 (
-                    *(
-                        image,
-                        self._jump(image),
-                        *state,
-                        self._panels,
-                        self._jump(self._panels),
-                        *rates,
-                        self._order,
-                    ),
+                    *(*state, self._panels, self._jump(self._panels), *rates, self._order),
                     *(np.int32(steps), sums if watched else self._nothing, np.int32(watched)),
                     *(self.numbers.cells, self.numbers.moves),
                 ),
@@ -144,8 +136,7 @@ class LoopKernels:
         A, V, before = units
         numbers = self.numbers
         differing = (numbers.cells, numbers.moves)
-        images = image, self._jump(image)
-        self._residual((cut.residual, lanes), block, (*images, recon, error, self._padded, *differing))
+        self._residual((cut.residual, lanes), block, (image, recon, error, self._padded, *differing))
         self._update(
             (*cut.update, lanes),
             block,
@@ -164,6 +155,6 @@ class LoopKernels:
             shared_mem=cut.reconstruct_shared,
         )
 
-    def _jump(self, array: Array) -> np.int32:
-        """Return the stride between the weights or images of two slices: 0 if all share them."""
-        return np.int32(0 if len(array) == 1 else array[0].size)
+    def _jump(self, weights: Array) -> np.int32:
+        """Return the stride between the weights of two slices: 0 if all share them."""
+        return np.int32(0 if len(weights) == 1 else weights[0].size)

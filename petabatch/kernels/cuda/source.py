@@ -41,8 +41,12 @@ class Display:
     """Bytes of shared memory."""
 
 
-def cell_constants(cell: Cell, factor: float, varies: bool = False) -> dict[str, Constant]:
+def cell_constants(
+    cell: Cell, factor: float, varies: bool = False, common: bool = False
+) -> dict[str, Constant]:
     """Return the constants of the units and of error = factor * image - recon, as the kernels name them.
+
+    With `common`, all slices see one image.
 
     A `numpy.float64` becomes a double, every other float a float. With `varies`, kernels read the numbers of
     each slice from a table of `cell_row`s, and one source serves all numbers.
@@ -57,7 +61,7 @@ def cell_constants(cell: Cell, factor: float, varies: bool = False) -> dict[str,
         "THRESHOLD": float(cell.threshold), "TOP": float(cell.top), "SHIFT": float(cell.shift),
         "SLOPE": float(cell.slope), "MINIMUM": float(cell.minimum),
         "MAXIMUM": float(cell.maximum) if bounded else 0.0, "CUT": bounded, "LINE": cell.line,
-        "SIGNED": cell.signed, "FACTOR": factor, "VARIES": varies,
+        "SIGNED": cell.signed, "FACTOR": factor, "VARIES": varies, "COMMON": common,
         "SELF": varies or bool(cell.self_interaction),
     }  # fmt: skip
     if cell.rule == ACCELERATED:

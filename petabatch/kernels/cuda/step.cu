@@ -10,13 +10,12 @@ constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / 32;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-residual(const float* images, int images_step, const float* recons, float* errors, float* padded, const Cell* cells,
-         const int* moves) {
+residual(const float* images, const float* recons, float* errors, float* padded, const Cell* cells, const int* moves) {
     const int i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= IMAGE) return;
     if (stands(moves, blockIdx.y)) return;
     const long long slice = blockIdx.y, at = slice * IMAGE + i;
-    const float error = cell_of(cells, slice).factor * images[slice * images_step + i] - recons[at];
+    const float error = cell_of(cells, slice).factor * images[COMMON ? i : at] - recons[at];
     errors[at] = error;
     padded[slice * PADDED + (i / WIDTH + BEFORE_Y) * PITCH + BEFORE_X * CHANNELS + i % WIDTH] = error;
 }
