@@ -25,8 +25,8 @@ the momentum, float64."""
 class LoopKernels:
     """Advances all slices of a lane; arrays are float32 of `device.xp`, C order.
 
-    `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon, with
-    one image for all lanes if it is `common`. `kernel` is the one that `network.method` has chosen; with
+    `weights` `[lanes or 1, nf, K]` are read when `load` is called; the error is `factor` * image - recon,
+    with one image for all lanes if it is `common`. `kernel` is the one that `network.method` has chosen; with
     `tf32`, the step kernel computes its drive on tensor cores. With `varies`, each slice has a cell and a
     factor of its own in `numbers`, which may change between runs, and those that stand still cost nothing.
     Raises ResourceError when the network does not fit the kernel on this GPU.
